@@ -1,0 +1,56 @@
+# One command for each thing; `make help` lists them. CI runs the same ones (.ci/run).
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format docs bench soak lock clean
+
+BIN := .venv/bin
+# Test processes: as many as cores, at most 8. ARGS goes to pytest, as in: make test ARGS="tests/unit/coverage -x"
+JOBS ?= auto
+ARGS ?=
+INSTALLED := pyproject.toml src/gapless/_version.py requirements/build.txt tools/env.sh
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: .venv/.stamp-dev ## make .venv with all that developers need (locked; costs nothing the second time)
+
+.venv/.stamp-dev: requirements/dev.txt $(INSTALLED)
+	@bash tools/env.sh dev
+
+.venv/.stamp-demo: requirements/demo.txt $(INSTALLED)
+	@bash tools/env.sh demo
+
+demo: .venv/.stamp-demo ## run the main job on real data: a year of hourly weather at three airports, into build/demo
+	@mkdir -p build
+	$(BIN)/gapless demo --out build/demo
+
+test: setup ## run the tests
+	$(BIN)/pytest -n $(JOBS) --maxprocesses 8 $(ARGS)
+
+check: setup ## formatting, lint and bans (ruff), types (mypy strict), layers (import-linter)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: setup ## format the code and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: setup ## build the documentation into build/site, strictly
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
+
+bench: setup ## run bench/bench_*.py; each prints ratios measured in one run
+	@for script in bench/bench_*.py; do \
+	    if [ ! -e "$$script" ]; then echo "there is no bench/bench_*.py yet"; exit 0; fi; \
+	    echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
+	done
+
+soak: setup ## minutes of property and long-running tests, with fresh examples each time
+	HYPOTHESIS_PROFILE=long $(BIN)/pytest -n $(JOBS) --maxprocesses 8 -m "soak or not soak" $(ARGS)
+
+lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; UPGRADE=1 takes newer versions)
+	bash tools/lock.sh
+
+clean: ## remove what was made, .venv included
+	rm -rf .venv build dist site .hypothesis .import_linter_cache .ruff_cache .mypy_cache .pytest_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

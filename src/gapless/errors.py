@@ -1,0 +1,328 @@
+"""Every error gapless raises, in one tree that is cut by what the reader would do next.
+
+```
+GaplessError
+├── CallError                fix the call                                 exit code 2
+│   ├── InvalidOption          an option, property or format that is not known or not valid
+│   ├── UnknownColumn          a column the table does not have
+│   ├── InvalidTime            an instant that cannot be read, or naive against aware
+│   ├── InvalidFilter          a `where` text that cannot be understood
+│   ├── InvalidQuery           SQL that cannot be answered
+│   ├── InvalidPath            a table path that names no usable place
+│   ├── TableExists            create on a path that already holds a table
+│   ├── TableNotFound          open on a path that holds none
+│   ├── VersionNotFound        a version the table does not have
+│   └── NotSupported           a known wish that this release cannot fulfil
+├── DataError                fix the data                                 exit code 1
+│   ├── SchemaMismatch         the input does not fit the table's schema
+│   ├── UnsupportedType        an Arrow type that no table can hold
+│   ├── NullKey                a null in the index or an entity column
+│   ├── InvalidValue           a value out of range, or one that would lose something
+│   ├── AmbiguousTime          a local time that a DST change skips or repeats
+│   └── UnreadableInput        a file or object that cannot be read as data
+├── ConflictError            read again, then decide
+│   ├── CoverageOverlap        the table already covers these buckets     exit code 4
+│   └── CommitConflict         another commit came first and clashes      exit code 1
+├── CommitOutcomeUnknown     check whether it landed, then decide         exit code 5
+├── TableError               the table, not the call, is the matter       exit code 1
+│   ├── UnsupportedTable       written by a release or with a feature we cannot honour
+│   ├── UpgradeNeeded          a first write that would shut other writers out
+│   └── CorruptTable           bytes that are missing, torn or altered
+└── StoreError               mend the disk, the bucket or the permission  exit code 1
+    ├── ObjectNotFound         nothing is stored there
+    ├── ObjectExists           something is stored there already
+    ├── StorageFull            no space, no inodes or no quota left
+    ├── AccessDenied           read-only, or no permission
+    └── StoreUnavailable       no answer, or one that says nothing about the effect
+```
+
+A message has three parts: what happened (with values), why, and what to do. The facts in it are
+attributes too, so that a program need not read the text. `code` never changes once released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import ClassVar
+
+
+class GaplessError(Exception):
+    """The root of the tree: catch this to catch everything gapless raises.
+
+    `what` happened, `why`, and what to do (`fix`) make the message; `facts` become attributes,
+    named as the class annotates them.
+    """
+
+    code: ClassVar[str] = "gapless"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "", **facts: object) -> None:
+        self.what, self.why, self.fix = what, why, fix
+        self.facts: Mapping[str, object] = facts
+        for name, value in facts.items():
+            setattr(self, name, value)
+        sentences = (s if s.endswith((".", "?", "!")) else s + "." for s in (what, why, fix) if s)
+        super().__init__(" ".join(sentences))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling, so that an error raised in a worker process keeps its facts."""
+        return _rebuild, (type(self), self.what, self.why, self.fix, dict(self.facts))
+
+
+def _rebuild(
+    kind: type[GaplessError], what: str, why: str, fix: str, facts: dict[str, object]
+) -> GaplessError:
+    return kind(what, why=why, fix=fix, **facts)
+
+
+class CallError(GaplessError):
+    """What the caller typed is wrong; nothing was done."""
+
+    code = "call"
+    exit_code = 2
+
+
+class InvalidOption(CallError):
+    """An option, property, file format or argument that is unknown or not valid."""
+
+    code = "invalid-option"
+    option: str
+    value: object
+
+
+class UnknownColumn(CallError):
+    """A column name that the table does not have; `columns` lists those it has."""
+
+    code = "unknown-column"
+    column: str
+    columns: tuple[str, ...]
+
+
+class InvalidTime(CallError):
+    """An index value in a call that cannot be read, or one naive where the table is aware (or the reverse)."""
+
+    code = "invalid-time"
+    value: object
+
+
+class InvalidFilter(CallError):
+    """A `where` that is no SQL, or uses SQL that a scan cannot answer."""
+
+    code = "invalid-filter"
+    where: str
+
+
+class InvalidQuery(CallError):
+    """A query that DuckDB cannot parse, plan or answer."""
+
+    code = "invalid-query"
+    sql: str
+
+
+class InvalidPath(CallError):
+    """A table path that cannot name a place."""
+
+    code = "invalid-path"
+    path: str
+
+
+class TableExists(CallError):
+    """`create` found a table there."""
+
+    code = "table-exists"
+    path: str
+
+
+class TableNotFound(CallError):
+    """`open` found no table there."""
+
+    code = "table-not-found"
+    path: str
+
+
+class VersionNotFound(CallError):
+    """A version was asked for that the table does not have."""
+
+    code = "version-not-found"
+    version: int
+
+
+class NotSupported(CallError):
+    """A known wish that this release cannot fulfil; `feature` names it."""
+
+    code = "not-supported"
+    feature: str
+
+
+class DataError(GaplessError):
+    """The input is refused and nothing was written; fix the data and send it again."""
+
+    code = "data"
+
+
+class SchemaMismatch(DataError):
+    """The input does not fit the table's schema; `differences` says where, one line a column."""
+
+    code = "schema-mismatch"
+    differences: tuple[str, ...]
+
+
+class UnsupportedType(DataError):
+    """A column's Arrow type cannot be stored."""
+
+    code = "unsupported-type"
+    column: str
+    type: str
+
+
+class NullKey(DataError):
+    """The index or an entity column holds a null; `row` counts from 0 over the whole input."""
+
+    code = "null-key"
+    column: str
+    row: int
+
+
+class InvalidValue(DataError):
+    """A value cannot be stored without loss; `row` counts from 0 over the whole input."""
+
+    code = "invalid-value"
+    column: str
+    row: int
+    value: object
+
+
+class AmbiguousTime(DataError):
+    """A naive local time that the zone's clock change skips or repeats."""
+
+    code = "ambiguous-time"
+    column: str
+    row: int
+    value: object
+    timezone: str
+
+
+class UnreadableInput(DataError):
+    """A file, or an object handed to `append`, that cannot be read as rows."""
+
+    code = "unreadable-input"
+    source: str
+
+
+class ConflictError(GaplessError):
+    """The table holds something this change may not step over; nothing was written."""
+
+    code = "conflict"
+
+
+class CoverageOverlap(ConflictError):
+    """The table already covers buckets of the input.
+
+    `identity` is the first that overlaps; `start` (inclusive) and `end` (exclusive) bound its first
+    and last overlapping bucket; `buckets` counts the overlap over all `identities`; `version` is the
+    commit that covers the first of them.
+    """
+
+    code = "coverage-overlap"
+    exit_code = 4
+    identity: tuple[object, ...]
+    start: object
+    end: object
+    buckets: int
+    identities: int
+    version: int | None
+
+
+class CommitConflict(ConflictError):
+    """Another writer's commit came first and cannot stand beside this one; `version` is theirs."""
+
+    code = "commit-conflict"
+    version: int
+    reason: str
+
+
+class CommitOutcomeUnknown(GaplessError):
+    """The store gave no usable answer: the commit may or may not have landed as `version`.
+
+    Nothing was deleted. Open the table and look for `commit_id` in its history.
+    """
+
+    code = "commit-outcome-unknown"
+    exit_code = 5
+    version: int
+    commit_id: str
+
+
+class TableError(GaplessError):
+    """The table itself is the matter."""
+
+    code = "table"
+
+
+class UnsupportedTable(TableError):
+    """The table needs a protocol version or a feature that this release does not have."""
+
+    code = "unsupported-table"
+    needs: str
+
+
+class UpgradeNeeded(TableError):
+    """The first write of gapless would shut this table's other writers out."""
+
+    code = "upgrade-needed"
+    path: str
+
+
+class CorruptTable(TableError):
+    """Bytes of the table are missing, torn or altered; `path` is relative to the table root."""
+
+    code = "corrupt-table"
+    path: str
+
+
+class StoreError(GaplessError):
+    """The disk, the bucket or the way to it failed."""
+
+    code = "store"
+    path: str
+
+
+class ObjectNotFound(StoreError):
+    """Nothing is stored under this path."""
+
+    code = "object-not-found"
+
+
+class ObjectExists(StoreError):
+    """A put-if-absent found something stored under this path."""
+
+    code = "object-exists"
+
+
+class StorageFull(StoreError):
+    """No space, inodes or quota are left."""
+
+    code = "storage-full"
+
+
+class AccessDenied(StoreError):
+    """The place is read-only, or we lack the permission."""
+
+    code = "access-denied"
+
+
+class StoreUnavailable(StoreError):
+    """No answer came, or one that does not say whether the request took effect."""
+
+    code = "store-unavailable"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Say which known name was probably meant, or list what there is: a `fix` for unknown names."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    shown = ", ".join(repr(n) for n in names[:12]) + (", …" if len(names) > 12 else "")
+    return f"There are: {shown}" if shown else "There are none"

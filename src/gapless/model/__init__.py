@@ -1,0 +1,1 @@
+"""Frozen values that every layer speaks in, and the protocols Store, Clock and IdSource."""

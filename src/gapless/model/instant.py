@@ -1,0 +1,106 @@
+"""Instants as whole nanoseconds since 1970-01-01T00:00Z, in Python's unbounded integers.
+
+Text is RFC 3339; years outside 0000..9999 take a sign and five or more digits, as ISO 8601 expands them. The calendar is
+proleptic Gregorian, after Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from typing import Literal, get_args
+
+Unit = Literal["s", "ms", "us", "ns"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+NS_PER: dict[Unit, int] = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+NS_PER_DAY = 86_400 * NS_PER["s"]
+
+_TEXT = re.compile(
+    r"([+-]?\d{4,})-(\d\d)-(\d\d)"
+    r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?)?"
+    r"\s*([Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?"
+)
+
+
+def days_from_civil(year: int, month: int, day: int) -> int:
+    """Days from 1970-01-01 to a date of the proleptic Gregorian calendar.
+
+    >>> days_from_civil(1001, 1, 1)
+    -353920
+    """
+    shifted = year - (month <= 2)
+    era = shifted // 400
+    year_of_era = shifted - era * 400
+    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
+    return era * 146_097 + day_of_era - 719_468
+
+
+def civil_from_days(days: int) -> tuple[int, int, int]:
+    """The date `days` after 1970-01-01, as (year, month, day).
+
+    >>> civil_from_days(-353920)
+    (1001, 1, 1)
+    """
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted_month = (5 * day_of_year + 2) // 153
+    month = shifted_month + (3 if shifted_month < 10 else -9)
+    return year_of_era + era * 400 + (month <= 2), month, day_of_year - (153 * shifted_month + 2) // 5 + 1
+
+
+def format_instant(ns: int, suffix: str = "Z") -> str:
+    """RFC 3339 text of an instant with 0, 3, 6 or 9 fraction digits, whichever is exact.
+
+    >>> format_instant(-1)
+    '1969-12-31T23:59:59.999999999Z'
+    """
+    days, in_day = divmod(ns, NS_PER_DAY)
+    seconds, fraction = divmod(in_day, NS_PER["s"])
+    year, month, day = civil_from_days(days)
+    years = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    digits = f"{fraction:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{years}-{month:02d}-{day:02d}T{clock}{'.' + digits if digits else ''}{suffix}"
+
+
+def parse_instant(text: str) -> tuple[int, bool]:
+    """Read RFC 3339 or ISO 8601 text: (nanoseconds, whether it said its offset); raises ValueError.
+
+    Without an offset the nanoseconds are those of the wall clock. A date alone is its midnight.
+
+    >>> parse_instant("1970-01-01T01:00:00+01:00")
+    (0, True)
+    """
+    match = _TEXT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not an ISO 8601 date or date-time")
+    year, month, day, hour, minute, second = (int(g or 0) for g in match.groups()[:6])
+    length = days_from_civil(year + (month == 12), month % 12 + 1, 1) - days_from_civil(year, month, 1) if 1 <= month <= 12 else 0
+    if not (1 <= day <= length and hour < 24 and minute < 60 and second < 60):
+        raise ValueError(f"{text!r} names a date or time that does not exist")
+    seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
+    offset = match[8]
+    if offset and offset not in "Zz":
+        digits = offset[1:].replace(":", "")
+        parts = [digits[i : i + 2] for i in range(0, len(digits), 2)]
+        shift = sum(int(part) * scale for part, scale in zip(parts, (3600, 60, 1), strict=False))
+        seconds -= -shift if offset[0] == "-" else shift
+    return seconds * NS_PER["s"] + int((match[7] or "").ljust(9, "0")), offset is not None
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def ns_from_datetime(value: datetime) -> int:
+    """Nanoseconds of an aware datetime's instant, or of a naive one's wall clock."""
+    delta = (value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH
+    return (delta.days * 86_400 + delta.seconds) * NS_PER["s"] + delta.microseconds * NS_PER["us"]
+
+
+def ns_from_date(value: date) -> int:
+    """Nanoseconds of a date's midnight on the wall clock."""
+    return days_from_civil(value.year, value.month, value.day) * NS_PER_DAY

