@@ -54,10 +54,11 @@ class Properties:
                 fix="Leave it out; on_overlap='reject' already refuses a bucket that arrives twice",
                 feature="unique",
             )
-        codec = given.get("codec", cls.codec)
+        default = cls()
+        codec = given.get("codec", default.codec)
         if codec not in CODECS:
             raise InvalidOption(f"codec {codec!r} is not known", fix=nearest(str(codec), CODECS), option="codec", value=codec)
-        return cls(on_overlap=parse_on_overlap(given.get("on_overlap", cls.on_overlap)), codec=codec)
+        return cls(on_overlap=parse_on_overlap(given.get("on_overlap", default.on_overlap)), codec=codec)
 
     def changed(self) -> dict[str, str]:
         """The properties that differ from their defaults, as the log stores them."""

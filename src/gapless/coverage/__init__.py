@@ -1,0 +1,1 @@
+"""Pure: time to bucket, bitmaps of buckets, and the gaps between them."""

@@ -1,0 +1,148 @@
+"""Coverage sidecars as bytes, exactly as protocol 7 of the time-series log writes them.
+
+Without entity columns: one 64-bit Roaring "treemap". With: `TSTECOV2`, identities in canonical order, a treemap each.
+Bitmaps are run-optimised, so that equal coverage has equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from struct import Struct
+from typing import Any, Final
+
+from pyroaring import BitMap64
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.errors import CorruptTable
+from gapless.model.index import EntityType, Identity, IdentityValue
+
+_MAGIC: Final = b"TSTECOV2"
+_U32, _U64, _I32, _I64 = Struct(">I"), Struct(">Q"), Struct(">i"), Struct(">q")
+_EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
+
+_UTF8_TAG: Final = 1
+_TAGS: Final[dict[EntityType, tuple[int, Struct]]] = {
+    "int8": (2, _I32), "int16": (2, _I32), "int32": (2, _I32), "uint8": (2, _I32), "uint16": (2, _I32),
+    "date": (2, _I32), "bool": (2, _I32), "int64": (3, _I64), "uint32": (3, _I64), "uint64": (4, _U64),
+}  # fmt: skip
+_BOUNDS: Final[dict[EntityType, tuple[int, int]]] = {
+    "int8": (-(2**7), 2**7), "int16": (-(2**15), 2**15), "uint8": (0, 2**8), "uint16": (0, 2**16), "uint32": (0, 2**32),
+    "bool": (0, 2), "date": (date.min.toordinal() - _EPOCH_ORDINAL, date.max.toordinal() - _EPOCH_ORDINAL + 1),
+}  # fmt: skip
+_FROM_NUMBER: Final[dict[EntityType, Callable[[int], IdentityValue]]] = {
+    "bool": bool,
+    "date": lambda days: date.fromordinal(days + _EPOCH_ORDINAL),
+}
+
+
+def encode(coverage: CoverageMap, entity_types: Sequence[EntityType]) -> bytes:
+    """A sidecar's bytes; `entity_types` are those of the entity columns, in order. Equal coverage has equal bytes."""
+    if not entity_types:
+        return _encode_bitmap(coverage[()]) if coverage else bytes(8)
+    parts = [_MAGIC, _U32.pack(len(coverage))]
+    for identity, bitmap in coverage.items():
+        nested = _encode_bitmap(bitmap)
+        parts += [_encode_identity(identity, entity_types), _U64.pack(len(nested)), nested]
+    return b"".join(parts)
+
+
+def _encode_bitmap(bitmap: BitMap64) -> bytes:
+    bitmap.run_optimize()  # changes how it is held, not what it holds
+    return bitmap.serialize()
+
+
+def _encode_identity(identity: Identity, entity_types: Sequence[EntityType]) -> bytes:
+    return _U32.pack(len(identity)) + b"".join(_encode_value(v, t) for v, t in zip(identity, entity_types, strict=True))
+
+
+def _encode_value(value: IdentityValue, entity_type: EntityType) -> bytes:
+    if isinstance(value, str):
+        text = value.encode()
+        return bytes([_UTF8_TAG]) + _U64.pack(len(text)) + text
+    tag, packing = _TAGS[entity_type]
+    return bytes([tag]) + packing.pack(value.toordinal() - _EPOCH_ORDINAL if isinstance(value, date) else int(value))
+
+
+def decode(data: bytes | memoryview, entity_types: Sequence[EntityType], *, path: str = "") -> CoverageMap:
+    """Read a sidecar back, with identities in Python values of their types.
+
+    Damage that shows raises CorruptTable with `path`; a flipped bit may also decode to another set, so keep a checksum.
+    """
+    try:
+        if not entity_types:
+            return CoverageMap({(): _decode_bitmap(bytes(data))})
+        return CoverageMap(_Cursor(bytes(data)).identities(entity_types))
+    except (_Damage, UnicodeDecodeError) as error:
+        raise CorruptTable(
+            f"coverage {path!r} cannot be read",
+            why=f"Its {len(data)} bytes are damaged or of another table: {error}",
+            fix="Restore the object from a copy",
+            path=path,
+        ) from error
+
+
+class _Damage(Exception):
+    pass
+
+
+def _decode_bitmap(data: bytes) -> BitMap64:
+    if len(data) < 8:
+        raise _Damage(f"a bitmap of {len(data)} bytes is cut off")
+    try:
+        bitmap = BitMap64.deserialize(data)
+    except ValueError as error:
+        raise _Damage(str(error)) from error
+    # The decoder ignores trailing bytes and container offsets; what it took must be all there is.
+    if bitmap.serialize() != data:
+        raise _Damage("a bitmap holds bytes that mean nothing")
+    return bitmap
+
+
+class _Cursor:
+    """A place in the bytes; every read checks what remains."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def identities(self, entity_types: Sequence[EntityType]) -> dict[Identity, BitMap64]:
+        if self.take(len(_MAGIC)) != _MAGIC:
+            raise _Damage(f"it does not start with {_MAGIC!r}")
+        found: dict[Identity, BitMap64] = {}
+        for _ in range(self.number(_U32)):  # a wrong count ends at the first read past the end
+            identity = self.identity(entity_types)
+            if identity in found:
+                raise _Damage(f"identity {identity!r} occurs twice")
+            found[identity] = _decode_bitmap(self.take(self.number(_U64)))
+        if self.at != len(self.data):
+            raise _Damage(f"{len(self.data) - self.at} bytes follow its end")
+        return found
+
+    def identity(self, entity_types: Sequence[EntityType]) -> Identity:
+        count = self.number(_U32)
+        if count != len(entity_types):
+            raise _Damage(f"an identity has {count} values for {len(entity_types)} entity columns")
+        return tuple([self.value(entity_type) for entity_type in entity_types])
+
+    def value(self, entity_type: EntityType) -> IdentityValue:
+        tag = self.take(1)[0]
+        wanted, packing = (_UTF8_TAG, _U64) if entity_type == "utf8" else _TAGS[entity_type]
+        if tag != wanted:
+            raise _Damage(f"a value of tag {tag} stands where {entity_type} has tag {wanted}")
+        number = self.number(packing)
+        if entity_type == "utf8":
+            return self.take(number).decode()
+        low, high = _BOUNDS.get(entity_type, (number, number + 1))
+        if not low <= number < high:
+            raise _Damage(f"{number} is no {entity_type}")
+        return _FROM_NUMBER.get(entity_type, int)(number)
+
+    def number(self, packing: Struct) -> int:
+        value: Any = packing.unpack(self.take(packing.size))[0]
+        return int(value)
+
+    def take(self, length: int) -> bytes:
+        if length > len(self.data) - self.at:
+            raise _Damage(f"it ends {length - (len(self.data) - self.at)} bytes too early")
+        self.at += length
+        return self.data[self.at - length : self.at]

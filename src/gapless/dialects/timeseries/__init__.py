@@ -1,0 +1,1 @@
+"""The time-series log: our own format, a superset of protocol 7."""

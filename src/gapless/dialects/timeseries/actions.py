@@ -1,0 +1,101 @@
+"""The time-series log's vocabulary: what one commit says, and what all of them make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from gapless.model.index import IndexSpec
+from gapless.model.properties import Properties
+from gapless.model.segment import Segment
+
+WRITER_FEATURE = "gapless"
+"""Keeps the writers of timeseries-table-format out, which would break our invariants; its readers go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMeta:
+    """What a table is; the newest one holds."""
+
+    index: IndexSpec
+    schema: pa.Schema | None
+    """Declared column types; None before the first append."""
+    created_ns: int
+    properties: Properties = field(default_factory=Properties)
+    reader_features: frozenset[str] = frozenset()
+    writer_features: frozenset[str] = frozenset()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a gapless writer has claimed the table."""
+        return WRITER_FEATURE in self.writer_features
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateTableMeta:
+    """Replace the table's metadata."""
+
+    meta: TableMeta
+
+
+@dataclass(frozen=True, slots=True)
+class AddSegment:
+    """A segment becomes live."""
+
+    segment: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSegment:
+    """A segment is live no more; its file stays for older versions."""
+
+    path: str
+
+
+Action = UpdateTableMeta | AddSegment | RemoveSegment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One log entry, without its version and time."""
+
+    id: str
+    """Unique per attempted change; empty for another writer's."""
+    operation: str
+    engine: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    actions: tuple[Action, ...]
+
+    @property
+    def added(self) -> tuple[Segment, ...]:
+        """The segments this commit makes live."""
+        return tuple(action.segment for action in self.actions if isinstance(action, AddSegment))
+
+    @property
+    def meta(self) -> TableMeta | None:
+        """The metadata this commit sets, if it does."""
+        return next((action.meta for action in reversed(self.actions) if isinstance(action, UpdateTableMeta)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSegment:
+    """A segment and the version that made it live."""
+
+    segment: Segment
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """A time-series table at one version."""
+
+    meta: TableMeta
+    live: Mapping[str, LiveSegment]
+    """By path, in the order they became live."""
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The live segments."""
+        return tuple(entry.segment for entry in self.live.values())

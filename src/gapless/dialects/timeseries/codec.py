@@ -1,0 +1,94 @@
+"""Commits as JSON: protocol 7 of timeseries-table-format with our keys on top (docs/spec/timeseries.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, UpdateTableMeta
+from gapless.dialects.timeseries.meta_codec import decode_meta, encode_meta
+from gapless.dialects.timeseries.segment_codec import decode_segment, encode_segment
+from gapless.errors import CorruptTable, GaplessError
+from gapless.model.instant import format_instant, parse_instant
+
+
+def encode_commit(commit: Commit, version: int, time_ns: int) -> bytes:
+    """Strict JSON without white space; 64-bit integers are written out in full."""
+    envelope = {
+        "version": version,
+        "base_version": version - 1,
+        "timestamp": format_instant(time_ns),
+        "commit_id": commit.id,
+        "operation": commit.operation,
+        "engine": commit.engine,
+        "parameters": dict(commit.parameters),
+        "actions": [_encode_action(action) for action in commit.actions],
+    }
+    return json.dumps(envelope, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _encode_action(action: Action) -> dict[str, object]:
+    match action:
+        case UpdateTableMeta(meta):
+            return {"UpdateTableMeta": encode_meta(meta)}
+        case AddSegment(segment):
+            return {"AddSegment": encode_segment(segment)}
+        case RemoveSegment(path):
+            return {"RemoveSegment": {"path": path}}
+
+
+def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
+    """The commit and its time. Keys and actions that are not known are passed over, as the format asks.
+
+    Raises CorruptTable for anything that is not such a commit, UnsupportedTable for what this release cannot honour.
+    """
+    try:
+        envelope = json.loads(data, parse_constant=_refuse_constant)
+        if envelope["version"] != version:
+            raise ValueError(f"it says it is version {envelope['version']}")
+        actions = tuple(a for raw in envelope["actions"] if (a := _decode_action(raw)) is not None)
+        time_ns, _ = parse_instant(envelope["timestamp"])
+        commit = Commit(
+            id=str(envelope.get("commit_id", "")),
+            operation=str(envelope.get("operation") or _guess_operation(actions, version)),
+            engine=str(envelope.get("engine", "timeseries-table-format")),
+            parameters=dict(envelope.get("parameters", {})),
+            actions=actions,
+        )
+    except GaplessError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise CorruptTable(
+            f"commit {path} cannot be read: {type(error).__name__}: {error}",
+            why="It is torn, altered, or no commit of a time-series table" if data else "It is empty: its writer did not finish",
+            fix="Bring the file back from a backup; versions before it can still be opened",
+            path=path,
+        ) from error
+    return commit, time_ns
+
+
+def _decode_action(raw: Mapping[str, Any]) -> Action | None:
+    ((name, body),) = raw.items()
+    match name:
+        case "UpdateTableMeta":
+            return UpdateTableMeta(decode_meta(body))
+        case "AddSegment":
+            return AddSegment(decode_segment(body))
+        case "RemoveSegment":
+            return RemoveSegment(str(body["path"]))
+    return None
+
+
+def _guess_operation(actions: tuple[Action, ...], version: int) -> str:
+    """A name for another writer's commit, from what it did."""
+    kinds = {type(action) for action in actions}
+    if version == 1:
+        return "create"
+    if RemoveSegment in kinds:
+        return "rewrite"
+    return "append" if AddSegment in kinds else "alter"
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

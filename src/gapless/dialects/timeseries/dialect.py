@@ -1,0 +1,78 @@
+"""The time-series dialect: names, codec and replay of `_timeseries_log/` (docs/spec/timeseries.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from gapless.dialects.timeseries import codec
+from gapless.dialects.timeseries.actions import AddSegment, Commit, LiveSegment, RemoveSegment, TableMeta, TableState, UpdateTableMeta
+from gapless.errors import CorruptTable
+
+LOG_FOLDER = "_timeseries_log"
+_COMMIT = re.compile(rf"{LOG_FOLDER}/(\d{{10}})\.json")
+
+
+class TimeSeries:
+    """See `gapless.log.dialect.Dialect`, which this implements."""
+
+    folder = LOG_FOLDER
+    hint = f"{LOG_FOLDER}/CURRENT"
+
+    def path_of(self, version: int) -> str:
+        """`_timeseries_log/0000000001.json` for version 1."""
+        return f"{LOG_FOLDER}/{version:010d}.json"
+
+    def version_of(self, path: str) -> int | None:
+        """The version a commit's path names; None for any other object of the log folder."""
+        match = _COMMIT.fullmatch(path)
+        return int(match[1]) if match else None
+
+    def encode(self, entry: Commit, version: int, time_ns: int) -> bytes:
+        """One commit as compact JSON."""
+        return codec.encode_commit(entry, version, time_ns)
+
+    def decode(self, data: bytes, version: int) -> tuple[Commit, int]:
+        """One commit and its time; raises CorruptTable or UnsupportedTable."""
+        return codec.decode_commit(data, version, self.path_of(version))
+
+    def id_of(self, entry: Commit) -> str:
+        """The commit id; empty for other writers' commits."""
+        return entry.id
+
+    def replay(self, state: TableState | None, entries: Iterable[tuple[int, Commit]]) -> TableState:
+        """Fold commits into the table's state; raises CorruptTable where an entry contradicts what came before."""
+        meta = state.meta if state else None
+        live = dict(state.live) if state else {}
+        for version, entry in entries:
+            for action in entry.actions:
+                match action:
+                    case UpdateTableMeta(new):
+                        meta = self._successor(meta, new, version)
+                    case AddSegment(segment):
+                        if segment.path in live:
+                            raise self._contradiction(version, f"adds {segment.path}, which is live already")
+                        live[segment.path] = LiveSegment(segment, version)
+                    case RemoveSegment(path):
+                        # timeseries-table-format ignores a removal of what is not live, and so must its readers.
+                        live.pop(path, None)
+        if meta is None:
+            raise self._contradiction(1, "does not say what the table is: no UpdateTableMeta")
+        return TableState(meta=meta, live=live)
+
+    def _successor(self, old: TableMeta | None, new: TableMeta, version: int) -> TableMeta:
+        if old is not None and old.index != new.index:
+            raise self._contradiction(version, "changes the table's index, which is fixed when it is created")
+        return new
+
+    def _contradiction(self, version: int, what: str) -> CorruptTable:
+        path = self.path_of(version)
+        return CorruptTable(
+            f"commit {version} {what}",
+            why="No writer that keeps to the format makes such a commit",
+            fix="Bring the log back from a backup, or open a version before it",
+            path=path,
+        )
+
+
+TIME_SERIES = TimeSeries()

@@ -1,0 +1,131 @@
+"""`UpdateTableMeta` as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gapless.dialects.timeseries.actions import TableMeta
+from gapless.dialects.timeseries.schema_codec import decode_schema, encode_schema
+from gapless.errors import CallError, UnsupportedTable
+from gapless.model.index import Bucket, FixedWidth, IndexSpec, IntWidth, LocalDays, Months, format_bucket, parse_bucket
+from gapless.model.instant import NS_PER, format_instant, parse_instant
+from gapless.model.properties import Properties
+
+PROTOCOL_VERSION = 7
+TYPES_FEATURE = "gapless_types"
+BUCKETS_FEATURE = "gapless_buckets"
+READER_FEATURES = frozenset({"schema_add_columns", "schema_metadata", TYPES_FEATURE, BUCKETS_FEATURE})
+WRITER_FEATURES = frozenset({"schema_metadata", "gapless"})
+
+_GRANULARITY_NS = {"Days": 86_400 * NS_PER["s"], "Hours": 3600 * NS_PER["s"], "Minutes": 60 * NS_PER["s"], "Seconds": NS_PER["s"]}
+_OLD_RELEASES = {1: "0.1 or 0.2", 2: "0.3", 3: "0.4", 4: "0.4", 5: "0.4", 6: "0.4"}
+
+
+def bucket_features(bucket: Bucket) -> frozenset[str]:
+    """The reader features a bucket needs: protocol 7 counts in whole seconds, and in no calendar."""
+    inexact = isinstance(bucket, Months) or (isinstance(bucket, FixedWidth) and bucket.ns % NS_PER["s"] != 0)
+    return frozenset({BUCKETS_FEATURE}) if inexact else frozenset()
+
+
+def encode_meta(meta: TableMeta) -> dict[str, object]:
+    """The action's body; raises UnsupportedType where the schema cannot be said."""
+    body: dict[str, object] = {
+        "kind": {"TimeSeries": _encode_index(meta.index)},
+        "logical_schema": None if meta.schema is None else encode_schema(meta.schema),
+        "created_at": format_instant(meta.created_ns),
+        "protocol_version": PROTOCOL_VERSION,
+        "required_reader_features": sorted(meta.reader_features),
+        "required_writer_features": sorted(meta.writer_features),
+        "properties": meta.properties.changed(),
+    }
+    if isinstance(meta.index.bucket, LocalDays | Months) or bucket_features(meta.index.bucket):
+        local = isinstance(meta.index.bucket, LocalDays) or (isinstance(meta.index.bucket, Months) and meta.index.bucket.timezone is not None)
+        body["bucket"] = {"width": format_bucket(meta.index.bucket), "local": local}
+    return body
+
+
+def decode_meta(body: Mapping[str, Any]) -> TableMeta:
+    """Metadata from the action's body; raises UnsupportedTable for an older or newer protocol or an unknown reader feature."""
+    _check_protocol(body)
+    readers = frozenset(map(str, body.get("required_reader_features", ())))
+    if unknown := sorted(readers - READER_FEATURES):
+        raise UnsupportedTable(
+            f"the table needs the reader feature {unknown[0]!r}",
+            why=f"This release knows {', '.join(sorted(READER_FEATURES))}; without the feature it would read wrong rows",
+            fix="Open it with the release that wrote it, or a newer gapless",
+            needs=unknown[0],
+        )
+    schema = body.get("logical_schema")
+    try:
+        properties = Properties.parse(body.get("properties", {}))
+    except CallError as error:
+        raise UnsupportedTable(
+            f"the table's properties are not understood: {error.what}",
+            why="A newer release may have set them",
+            fix="Open it with the release that wrote it",
+            needs=str(error.facts.get("option", "properties")),
+        ) from error
+    return TableMeta(
+        index=_decode_index(body["kind"]["TimeSeries"], body.get("bucket")),
+        schema=None if schema is None else decode_schema(schema),
+        created_ns=parse_instant(body["created_at"])[0],
+        properties=properties,
+        reader_features=readers,
+        writer_features=frozenset(map(str, body.get("required_writer_features", ()))),
+    )
+
+
+def _check_protocol(body: Mapping[str, Any]) -> None:
+    old = body.get("format_version")
+    version = body.get("protocol_version")
+    if version == PROTOCOL_VERSION and old is None:
+        return
+    if old is not None:
+        release = _OLD_RELEASES.get(old, "before 0.5")
+        what = f"the table was written by timeseries-table-format {release} (format_version {old})"
+    else:
+        what = f"the table has protocol version {version}"
+    raise UnsupportedTable(
+        what,
+        why=f"This release reads protocol version {PROTOCOL_VERSION}, which timeseries-table-format 0.5 to 0.9 write",
+        fix="Read its data/ with any Parquet reader and append that to a new table: gl.create(…), table.append_file(…)",
+        needs=f"format_version {old}" if old is not None else f"protocol_version {version}",
+    )
+
+
+def _encode_index(index: IndexSpec) -> dict[str, object]:
+    kind: dict[str, object] = {"type": index.type, "index_granularity": _encode_granularity(index.bucket)}
+    if index.timezone is not None:
+        kind["timezone"] = index.timezone
+    return {"column": index.column, "entity_columns": list(index.entity), "kind": kind}
+
+
+def _encode_granularity(bucket: Bucket) -> object:
+    match bucket:
+        case IntWidth(width):
+            return width
+        case LocalDays(days):
+            return {"Days": days}
+        case FixedWidth(ns):
+            exact = ((unit, ns // scale) for unit, scale in _GRANULARITY_NS.items() if ns % scale == 0)
+            # Not exact: the reader feature keeps out whoever would believe this.
+            unit, count = next(exact, ("Seconds", 1))
+            return {unit: count}
+        case Months():
+            return {"Days": 1}
+
+
+def _decode_index(body: Mapping[str, Any], ours: Mapping[str, Any] | None) -> IndexSpec:
+    kind = body["kind"]
+    index_type, timezone = kind["type"], kind.get("timezone")
+    if index_type not in ("timestamp", "int64", "uint64"):
+        raise UnsupportedTable(f"the table's index is of type {index_type!r}", why="This release knows timestamp, int64 and uint64", needs=index_type)
+    if ours is not None:
+        bucket = parse_bucket(ours["width"], index_type, timezone if ours["local"] else None)
+    elif index_type == "timestamp":
+        ((unit, count),) = kind["index_granularity"].items()
+        bucket = FixedWidth(_GRANULARITY_NS[unit] * int(count))
+    else:
+        bucket = IntWidth(int(kind["index_granularity"]))
+    return IndexSpec(column=body["column"], type=index_type, bucket=bucket, entity=tuple(body.get("entity_columns") or ()), timezone=timezone)

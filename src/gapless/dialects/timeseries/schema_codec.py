@@ -1,0 +1,195 @@
+"""A table's schema as protocol 7's `logical_schema` (docs/spec/timeseries.md).
+
+Each column, and each nested field, has protocol 7's own type: the exact one, or the next wider one that reads our files
+right. Where that is not the declared type, the field carries it as `gapless_type`, a text such as "int8" or
+"timestamp[ms, tz=Europe/Paris]". Metadata lies under `gapless_metadata`: protocol 7's `metadata` would have to be
+repeated in every file. Columns of unknown type are listed in `pending`, since protocol 7 has no type for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.dialects.timeseries.type_names import parse_type, type_name
+from gapless.errors import CorruptTable, UnsupportedTable
+from gapless.model.types import UTC, children, is_any_list, normal_zone, stored_type
+
+TYPES_FEATURE = "gapless_types"
+
+_NAMES: dict[pa.DataType, str] = {
+    pa.bool_(): "Bool", pa.int32(): "Int32", pa.int64(): "Int64", pa.uint64(): "UInt64", pa.float32(): "Float32",
+    pa.float64(): "Float64", pa.binary(): "Binary", pa.string(): "Utf8",
+}  # fmt: skip
+_TYPES = {name: type_ for type_, name in _NAMES.items()}
+_WIDER: dict[pa.DataType, str] = {
+    pa.int8(): "Int32", pa.int16(): "Int32", pa.uint8(): "Int32", pa.uint16(): "Int32", pa.uint32(): "Int64",
+}  # fmt: skip
+_UNITS = {"Millis": "ms", "Micros": "us", "Nanos": "ns"}
+_UNIT_NAMES = {unit: name for name, unit in _UNITS.items()} | {"s": "Micros"}
+
+
+def encode_schema(schema: pa.Schema) -> dict[str, object]:
+    """The `logical_schema` object of a table's schema of declared types."""
+    pending = [
+        {"position": position, **_encode_pending(field)}
+        for position, field in enumerate(schema)
+        if pa.types.is_null(field.type)
+    ]
+    body: dict[str, object] = {"columns": [_encode_field(field) for field in schema if not pa.types.is_null(field.type)]}
+    return body | ({"pending": pending} if pending else {}) | _encode_metadata(schema.metadata)
+
+
+def schema_features(schema: pa.Schema) -> frozenset[str]:
+    """The reader features that a schema needs: "gapless_types" where protocol 7 would read a column wrong or not at all."""
+    return frozenset({TYPES_FEATURE}) if any(_is_foreign(field.type) for field in schema) else frozenset()
+
+
+def _is_foreign(type_: pa.DataType) -> bool:
+    """Whether protocol 7 has no type, not even a wider one, that reads this one's files right."""
+    t = pa.types
+    return (
+        any(kind(type_) for kind in (t.is_float16, t.is_date, t.is_time, t.is_duration, t.is_large_list, t.is_fixed_size_list))
+        or any(_is_foreign(child.type) for child in children(type_))
+    )  # fmt: skip
+
+
+def _encode_pending(field: pa.Field) -> dict[str, object]:
+    return {"name": field.name, **_encode_metadata(field.metadata)}
+
+
+def _encode_field(field: pa.Field) -> dict[str, object]:
+    data_type = _encode_type(field.type)
+    body: dict[str, object] = {"name": field.name, "data_type": data_type, "nullable": field.nullable}
+    exact = _decode_type(data_type).equals(field.type)
+    return body | ({} if exact else {"gapless_type": type_name(field.type)}) | _encode_metadata(field.metadata)
+
+
+def _encode_type(type_: pa.DataType) -> object:
+    t = pa.types
+    if type_ in _NAMES or type_ in _WIDER:
+        return _NAMES.get(type_) or _WIDER[type_]
+    if t.is_timestamp(type_):
+        return {"Timestamp": {"unit": _UNIT_NAMES[type_.unit], "timezone": UTC if type_.tz else None}}
+    if t.is_decimal(type_):
+        return {"Decimal": {"precision": type_.precision, "scale": type_.scale}}
+    if t.is_fixed_size_binary(type_):
+        return {"FixedBinary": {"byte_width": type_.byte_width}}
+    if t.is_struct(type_):
+        return {"Struct": {"fields": [_encode_field(child) for child in type_]}}
+    if is_any_list(type_):
+        return {"List": {"elements": _encode_field(type_.value_field)}}
+    if t.is_map(type_):
+        key, value = (_encode_field(child) for child in children(type_))
+        return {"Map": {"key": key, "value": value, "keys_sorted": type_.keys_sorted}}
+    # Nobody reads this: the reader feature keeps protocol 7's readers out.
+    return "Float32" if t.is_float16(type_) else "Int64"
+
+
+def _encode_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, object]:
+    """Metadata as texts where it is UTF-8, else as hexadecimal digits."""
+    texts: dict[str, str] = {}
+    raw: dict[str, str] = {}
+    for key, value in (metadata or {}).items():
+        try:
+            texts[key.decode()] = value.decode()
+        except UnicodeDecodeError:
+            raw[key.hex()] = value.hex()
+    return ({"gapless_metadata": texts} if texts else {}) | ({"gapless_metadata_hex": raw} if raw else {})
+
+
+def decode_schema(obj: Mapping[str, Any], path: str = "") -> pa.Schema:
+    """A table's schema from its `logical_schema`; `path` is the commit's, for messages.
+
+    Raises UnsupportedTable for a type that this release does not know, CorruptTable for anything that is no such object.
+    """
+    try:
+        fields = [_decode_field(column) for column in obj["columns"]]
+        for pending in sorted(obj.get("pending", ()), key=lambda column: int(column["position"])):
+            fields.insert(pending["position"], pa.field(str(pending["name"]), pa.null(), metadata=_decode_metadata(pending)))
+        return pa.schema(fields, metadata=_decode_metadata(obj))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, pa.ArrowException) as error:
+        raise CorruptTable(
+            f"the table's schema cannot be read: {type(error).__name__}: {error}",
+            why=f"{path or 'The commit'} holds no logical_schema as the format describes it",
+            fix="Bring the file back from a backup",
+            path=path,
+        ) from error
+
+
+def _decode_field(body: Mapping[str, Any]) -> pa.Field:
+    type_ = _decode_type(body["data_type"])
+    if "gapless_type" in body:
+        type_ = parse_type(body["gapless_type"], next(iter(children(type_)), None))
+        _check_kept(type_, body["data_type"])
+    nullable = body["nullable"]
+    if not isinstance(nullable, bool):
+        raise TypeError(f"nullable is {nullable!r} for {body['name']!r}")
+    return pa.field(str(body["name"]), type_, nullable, metadata=_decode_metadata(body))
+
+
+def _check_kept(type_: pa.DataType, data_type: object) -> None:
+    """Refuse a `gapless_type` that says something other than the type beside it, as another writer's change would leave it."""
+    said = _encode_type(type_)
+    if not is_any_list(type_) and said != data_type:
+        raise ValueError(f"gapless_type {type_name(type_)} stands beside {data_type!r}")
+
+
+def _decode_type(data_type: Any) -> pa.DataType:
+    if isinstance(data_type, str):
+        if data_type not in _TYPES:
+            raise _unsupported(data_type)
+        return _TYPES[data_type]
+    ((kind, body),) = data_type.items()
+    decode = _DECODERS.get(kind)
+    if decode is None:
+        raise _unsupported(kind)
+    return decode(body)
+
+
+def _decode_timestamp(body: Mapping[str, Any]) -> pa.DataType:
+    return pa.timestamp(_UNITS[body["unit"]], normal_zone(body.get("timezone")))
+
+
+def _decode_decimal(body: Mapping[str, Any]) -> pa.DataType:
+    precision, scale = body["precision"], body["scale"]
+    return pa.decimal256(precision, scale) if precision > 38 else pa.decimal128(precision, scale)
+
+
+def _decode_map(body: Mapping[str, Any]) -> pa.DataType:
+    if body["value"] is None:
+        raise _unsupported("Map without values")
+    key, value = _decode_field(body["key"]), _decode_field(body["value"])
+    return pa.map_(key, value, keys_sorted=bool(body.get("keys_sorted", False)))
+
+
+_DECODERS = {
+    "Timestamp": _decode_timestamp,
+    "Decimal": _decode_decimal,
+    "FixedBinary": lambda body: pa.binary(int(body["byte_width"])),
+    "Struct": lambda body: pa.struct([_decode_field(child) for child in body["fields"]]),
+    "List": lambda body: pa.list_(_decode_field(body["elements"])),
+    "Map": _decode_map,
+}
+
+
+def _decode_metadata(body: Mapping[str, Any]) -> dict[bytes, bytes] | None:
+    """Ours, and what other writers put under protocol 7's own key."""
+    return dict(_metadata_items(body)) or None
+
+
+def _metadata_items(body: Mapping[str, Any]) -> Iterator[tuple[bytes, bytes]]:
+    for key in ("metadata", "gapless_metadata"):
+        yield from ((name.encode(), value.encode()) for name, value in body.get(key, {}).items())
+    yield from ((bytes.fromhex(k), bytes.fromhex(v)) for k, v in body.get("gapless_metadata_hex", {}).items())
+
+
+def _unsupported(name: str) -> UnsupportedTable:
+    return UnsupportedTable(
+        f"a column of the table has the type {name}",
+        why="This release does not know that type, and would read wrong values",
+        fix="Open the table with the release that wrote it, or a newer gapless",
+        needs=name,
+    )

@@ -1,0 +1,163 @@
+"""`AddSegment` as JSON."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Any, cast
+
+from gapless.model.index import EntityType, Identity, IdentityValue
+from gapless.model.instant import format_instant, parse_instant
+from gapless.model.segment import Bounds, CoverageRef, InlineCoverage, Segment, SidecarCoverage
+from gapless.model.stats import Bound, ColumnStats
+
+_TAG_OF: dict[EntityType, str] = {
+    "utf8": "utf8", "int8": "int32", "int16": "int32", "int32": "int32", "uint8": "int32", "uint16": "int32", "date": "int32",
+    "bool": "int32", "int64": "int64", "uint32": "int64", "uint64": "uint64",
+}  # fmt: skip
+_KIND_OF_BOUNDS = {"timestamp": "timestamp", "int64": "int64", "u_int64": "uint64"}
+
+
+def encode_segment(segment: Segment) -> dict[str, object]:
+    """The action's body: protocol 7's keys, then ours."""
+    body: dict[str, object] = {
+        "path": segment.path,
+        "format": "parquet",
+        "entity_layout": _encode_layout(segment),
+        "index_min": _encode_index_value(segment, segment.bounds.first),
+        "index_max": _encode_index_value(segment, segment.bounds.last),
+        "row_count": segment.rows,
+    }
+    if segment.size is not None:
+        body["file_size"] = segment.size
+    match segment.coverage:
+        case SidecarCoverage(path, checksum):
+            body |= {"coverage_path": path} | ({"coverage_checksum": checksum} if checksum else {})
+        case InlineCoverage(data):
+            body["coverage"] = base64.b64encode(data).decode()
+    if segment.identity_types and not set(segment.identity_types) <= {"utf8", "int32", "int64", "uint64"}:
+        body["identity"] = {"types": list(segment.identity_types)}
+    optional = {"checksum": segment.checksum, "footer_checksum": segment.footer_checksum, "sorted_by": list(segment.sorted_by)}
+    body |= {key: value for key, value in optional.items() if value}
+    if segment.stats:
+        body["stats"] = {name: _encode_stats(stats) for name, stats in segment.stats.items()}
+    if not segment.data_change:
+        body["data_change"] = False
+    return body
+
+
+def decode_segment(body: Mapping[str, Any]) -> Segment:
+    """A segment from the action's body. Raises KeyError, ValueError or TypeError where it is malformed."""
+    if body["format"] != "parquet":
+        raise ValueError(f"segment format {body['format']!r}")
+    identity, types = _decode_layout(body["entity_layout"], body.get("identity"))
+    kind, first = _decode_index_value(body["index_min"])
+    return Segment(
+        path=body["path"],
+        rows=int(body["row_count"]),
+        size=None if body.get("file_size") is None else int(body["file_size"]),
+        bounds=Bounds(first=first, last=_decode_index_value(body["index_max"])[1]),
+        index_type=kind,
+        identity=identity,
+        identity_types=types,
+        coverage=_decode_coverage(body),
+        stats={name: _decode_stats(stats) for name, stats in body.get("stats", {}).items()},
+        checksum=body.get("checksum"),
+        footer_checksum=body.get("footer_checksum"),
+        sorted_by=tuple(body.get("sorted_by", ())),
+        data_change=bool(body.get("data_change", True)),
+    )
+
+
+def _encode_index_value(segment: Segment, value: int) -> dict[str, object]:
+    if segment.index_type == "timestamp":
+        return {"type": "timestamp", "value": format_instant(value)}
+    return {"type": {"int64": "int64", "uint64": "u_int64"}[segment.index_type], "value": value}
+
+
+def _decode_index_value(body: Mapping[str, Any]) -> tuple[Any, int]:
+    kind = _KIND_OF_BOUNDS[body["type"]]
+    return kind, parse_instant(body["value"])[0] if kind == "timestamp" else int(body["value"])
+
+
+def _encode_layout(segment: Segment) -> object:
+    if segment.identity is None:
+        return "Mixed"
+    if not segment.identity:
+        return "NotApplicable"
+    pairs = zip(segment.identity_types, segment.identity, strict=True)
+    return {"Single": [{"type": _TAG_OF[kind], "value": _encode_identity_value(value)} for kind, value in pairs]}
+
+
+def _encode_identity_value(value: IdentityValue) -> object:
+    if isinstance(value, date):
+        return (value - date(1970, 1, 1)).days
+    return int(value) if isinstance(value, bool) else value
+
+
+def _decode_layout(layout: Any, ours: Mapping[str, Any] | None) -> tuple[Identity | None, tuple[EntityType, ...]]:
+    if layout == "NotApplicable":
+        return (), ()
+    if layout == "Mixed":
+        return None, ()
+    types = tuple(cast("EntityType", t) for t in (ours["types"] if ours else (part["type"] for part in layout["Single"])))
+    values = zip(types, (part["value"] for part in layout["Single"]), strict=True)
+    return tuple(_decode_identity_value(kind, value) for kind, value in values), types
+
+
+def _decode_identity_value(kind: EntityType, value: Any) -> IdentityValue:
+    match kind:
+        case "utf8":
+            return str(value)
+        case "date":
+            return date.fromordinal(date(1970, 1, 1).toordinal() + int(value))
+        case "bool":
+            return bool(value)
+        case _:
+            return int(value)
+
+
+def _decode_coverage(body: Mapping[str, Any]) -> CoverageRef | None:
+    if (inline := body.get("coverage")) is not None:
+        return InlineCoverage(base64.b64decode(inline, validate=True))
+    path = body.get("coverage_path")
+    return None if path is None else SidecarCoverage(path, body.get("coverage_checksum"))
+
+
+def _encode_stats(stats: ColumnStats) -> dict[str, object]:
+    fields = {"min": _encode_bound(stats.min), "max": _encode_bound(stats.max), "nulls": stats.nulls, "nans": stats.nans}
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _encode_bound(bound: Bound | None) -> object:
+    """JSON has no infinities, bytes or decimals: those go as one-key objects."""
+    match bound:
+        case Decimal():
+            return {"decimal": str(bound)}
+        case bytes():
+            return {"bytes": bound.hex()}
+        case float() if bound in (float("inf"), float("-inf")):
+            return {"float": str(bound)}
+        case _:
+            return bound
+
+
+def _decode_stats(body: Mapping[str, Any]) -> ColumnStats:
+    low, high = _decode_bound(body.get("min")), _decode_bound(body.get("max"))
+    return ColumnStats(min=low, max=high, nulls=body.get("nulls"), nans=body.get("nans"))
+
+
+def _decode_bound(raw: Any) -> Bound | None:
+    """A bound that is not understood is no bound: the segment is then kept."""
+    match raw:
+        case bool() | int() | float() | str():
+            return raw
+        case {"decimal": str(text)}:
+            return Decimal(text)
+        case {"bytes": str(text)}:
+            return bytes.fromhex(text)
+        case {"float": str(text)}:
+            return float(text)
+    return None

@@ -1,0 +1,1 @@
+"""Coverage as a picture: heat maps for the terminal, PNG and HTML."""

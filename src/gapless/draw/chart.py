@@ -1,0 +1,120 @@
+"""What every drawing of coverage shows, before it is drawn: rows, columns, shades and sentences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gapless.coverage.gap import Coverage, Gap
+from gapless.coverage.heatmap import plan_heatmap
+from gapless.draw.axis import Axis, axis_of, whole_number
+from gapless.draw.label import name_of, percent, row_name
+from gapless.draw.shade import SHADES, shade_of
+from gapless.model.index import Identity, format_bucket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of cells."""
+
+    identities: tuple[Identity, ...]
+    covered: int
+    """Buckets, summed over the identities."""
+    expected: int
+    """Buckets, summed over the identities."""
+    values: tuple[float, ...]
+    """Covered fraction of each column; NaN where nothing is expected."""
+    shades: tuple[int, ...]
+    """Place in `SHADES` of each column."""
+
+    @property
+    def ratio(self) -> str:
+        """The covered share of the row."""
+        return percent(self.covered, self.expected)
+
+    def label(self, limit: int) -> str:
+        """Its identities in at most `limit` cells."""
+        return row_name(self.identities, limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A heat map, ready to be drawn."""
+
+    axis: Axis
+    rows: tuple[Row, ...]
+    identities: int
+    cell: str
+    """Size of a whole cell, such as "1d"."""
+    bucket: str
+    """Size of a bucket, such as "1h"."""
+    covered: int
+    expected: int
+    missing_runs: int
+    """How many gaps there are."""
+
+    @property
+    def columns(self) -> int:
+        """How many cells a row has."""
+        return max(0, len(self.axis.edges) - 1)
+
+    @property
+    def shades_shown(self) -> tuple[int, ...]:
+        """Places in `SHADES` that the rows use, in order."""
+        found = {shade for row in self.rows for shade in row.shades}
+        return tuple(at for at in range(len(SHADES)) if at in found)
+
+    @property
+    def verdict(self) -> str:
+        """What is covered and what is missing, in one sentence."""
+        if not self.expected:
+            return "Nothing is expected here"
+        of = f"{self.expected:,} expected bucket{'s' * (self.expected != 1)} of {self.bucket}"
+        if self.covered == self.expected:
+            return f"Complete: all of {of}"
+        missing = f"{self.expected - self.covered:,} missing in {self.missing_runs:,} gap{'s' * (self.missing_runs != 1)}"
+        return f"{percent(self.covered, self.expected)} of {of}; {missing}"
+
+    @property
+    def scale(self) -> str:
+        """What one cell stands for; empty where there is none."""
+        if not self.columns or not self.rows:
+            return ""
+        most = max(len(row.identities) for row in self.rows)
+        shared = f", a row up to {most:,} of {self.identities:,} identities" if most > 1 else ""
+        return f"A cell is {self.cell}{shared}"
+
+
+def plan_chart(coverage: Coverage[Any], gaps: Sequence[Gap[Any]], width: int, height: int) -> Chart:
+    """Fit coverage, and its gaps, into at most `width` columns and `height` rows. Raises as `plan_heatmap` does."""
+    plan = plan_heatmap(coverage, width, height)
+    rows = []
+    for identities, numbers in zip(plan.rows, plan.values.tolist(), strict=True):
+        spans = [coverage.spans[identity] for identity in identities]
+        rows.append(
+            Row(
+                identities=identities,
+                covered=sum(coverage.covered_in(i, span) for i, span in zip(identities, spans, strict=True)),
+                expected=sum(coverage.expected_in(span) for span in spans),
+                values=tuple(numbers),
+                shades=tuple(shade_of(number) for number in numbers),
+            )
+        )
+    return Chart(
+        axis=axis_of(plan.edges),
+        rows=tuple(rows),
+        identities=len(coverage.identities),
+        cell=plan.cell,
+        bucket=format_bucket(coverage.grid.bucket),
+        covered=sum(row.covered for row in rows),
+        expected=sum(row.expected for row in rows),
+        missing_runs=len(gaps),
+    )
+
+
+def gap_texts(axis: Axis, gaps: Sequence[Gap[Any]]) -> list[tuple[str, str, str, str]]:
+    """Identity, start (inclusive), end (exclusive) and buckets of gaps, as texts of one precision."""
+    bounds = axis.texts([whole_number(value) for gap in gaps for value in (gap.start, gap.end)])
+    pairs = zip(bounds[::2], bounds[1::2], strict=True)
+    return [(name_of(gap.identity), start, end, f"{gap.buckets:,}") for gap, (start, end) in zip(gaps, pairs, strict=True)]

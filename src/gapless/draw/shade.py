@@ -1,0 +1,49 @@
+"""How full a cell is, in six steps that every drawing shares: told apart by symbol, by lightness and by hue.
+
+The hues run from blue to yellow, which people with any of the common colour vision deficiencies tell apart, and grow lighter
+with what is missing, so that a print in grey keeps the order. A cell that lacks anything never looks complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isnan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shade:
+    """One step."""
+
+    name: str
+    """What it means, for a legend."""
+    symbol: str
+    """One character of a terminal."""
+    plain: str
+    """The same where only ASCII can be written."""
+    colour: str
+    """`#rrggbb`, for a fill."""
+
+
+SHADES = (
+    Shade(name="complete", symbol="█", plain="#", colour="#1f5a99"),
+    Shade(name="90% or more", symbol="▓", plain="+", colour="#cf6a26"),
+    Shade(name="50% or more", symbol="▒", plain="-", colour="#e8943a"),
+    Shade(name="under 50%", symbol="░", plain=".", colour="#f6bd5c"),
+    Shade(name="missing", symbol="×", plain="x", colour="#ffec80"),
+    Shade(name="nothing expected", symbol=" ", plain=" ", colour="#ececec"),
+)
+"""From complete to missing; the last is where nothing is expected."""
+COMPLETE, MISSING, UNEXPECTED = 0, 4, 5
+
+
+def shade_of(fraction: float) -> int:
+    """The place in `SHADES` of a covered fraction, 0.0 to 1.0, or NaN where nothing is expected.
+
+    >>> SHADES[shade_of(0.999_999)].name
+    '90% or more'
+    """
+    if isnan(fraction):
+        return UNEXPECTED
+    if fraction in (0.0, 1.0):
+        return MISSING if fraction == 0.0 else COMPLETE
+    return 1 if fraction >= 0.9 else 2 if fraction >= 0.5 else 3

@@ -1,0 +1,42 @@
+"""What a table format must bring to the log engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+Entry = TypeVar("Entry")
+State = TypeVar("State")
+
+
+class Dialect(Protocol[Entry, State]):
+    """Names, codec and replay of one log format. `Entry` is one commit's content, `State` what replay makes of them."""
+
+    folder: str
+    """The log's folder, relative to the table root."""
+    hint: str
+    """Path of the object that holds the newest version when it was written."""
+
+    def path_of(self, version: int) -> str:
+        """Where the commit of a version lies."""
+        ...
+
+    def version_of(self, path: str) -> int | None:
+        """The version whose commit a path holds; None for anything else in the folder."""
+        ...
+
+    def encode(self, entry: Entry, version: int, time_ns: int) -> bytes:
+        """A commit's bytes."""
+        ...
+
+    def decode(self, data: bytes, version: int) -> tuple[Entry, int]:
+        """A commit's entry and its commit time in nanoseconds. Raises CorruptTable or UnsupportedTable."""
+        ...
+
+    def id_of(self, entry: Entry) -> str:
+        """What tells this commit from another's; empty where its writer gave none."""
+        ...
+
+    def replay(self, state: State | None, entries: Iterable[tuple[int, Entry]]) -> State:
+        """Fold entries, each with its version and in order, into a state (None: from the beginning)."""
+        ...

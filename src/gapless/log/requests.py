@@ -1,0 +1,82 @@
+"""What a conversation asks of the rim, as values.
+
+The log decides in generators that yield these requests and are sent the answers, so that production, tests and simulation
+run the same code. `runtime.driver` answers them from a store and a clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Request(Generic[T]):
+    """Something to ask the rim; `T` is what it answers."""
+
+    __slots__ = ()
+
+
+Talk = Generator[Request[Any], Any, T]
+"""A conversation that yields requests, is sent their answers and returns a `T`."""
+
+
+def ask(request: Request[T]) -> Talk[T]:
+    """Ask, and give back the answer with its type."""
+    answer: T = yield request
+    return answer
+
+
+class Put(enum.Enum):
+    """What is known of a put-if-absent once it returned."""
+
+    DONE = enum.auto()
+    REFUSED = enum.auto()
+    """Something is there: another's, our own that a client sent twice, or nothing (a 409 for a request in flight)."""
+    NO_ANSWER = enum.auto()
+    """Timeout, reset, 5xx: it may have landed, or may still."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutNew(Request[Put]):
+    """Store an object that must not exist."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PutHint(Request[None]):
+    """Replace a hint; whether it worked does not matter."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Get(Request["bytes | None"]):
+    """An object's bytes; None where nothing is stored."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListNames(Request["tuple[str, ...]"]):
+    """The paths of all objects in a folder, in order."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Request[bool]):
+    """Back off before try `attempt` (from 1); False when the deadline has passed."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Now(Request[int]):
+    """Nanoseconds since 1970 UTC."""

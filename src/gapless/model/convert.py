@@ -1,0 +1,182 @@
+"""Arrays from one type to another, value for value: nothing is rounded, cut, wrapped or filled in, at any depth."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.model.types import children, is_any_list
+from gapless.model.widening import why_not
+
+
+class Misfit(Exception):
+    """A value that the target type does not hold: `row` in the array that was to be converted, `why`, the value (a scalar).
+
+    `row` is None where the types themselves do not fit.
+    """
+
+    def __init__(self, why: str, row: int | None = None, value: object = None) -> None:
+        super().__init__(why)
+        self.why, self.row, self.value = why, row, value
+
+
+def convert(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The same values as type `target`; raises Misfit at the first that it does not hold.
+
+    Encodings are opened, units and widths changed, lists and maps rebuilt under the target's child names. Struct fields that
+    the input lacks become null; fields that the target lacks are left out.
+    """
+    array = _opened(array)
+    if array.type.equals(target, check_metadata=True) and not _is_strict(target):
+        return array
+    if pa.types.is_null(array.type) or pa.types.is_null(target):
+        return _nulls(array, target)
+    if pa.types.is_struct(array.type) and pa.types.is_struct(target):
+        return _struct(array, target)
+    if is_any_list(array.type) and is_any_list(target):
+        return _list(array, target)
+    if pa.types.is_map(array.type) and pa.types.is_map(target):
+        return _map(array, target)
+    return _leaf(array, target)
+
+
+def _is_strict(type_: pa.DataType) -> bool:
+    """Whether a type says, at some depth, that a child is never null."""
+    return any(not child.nullable or _is_strict(child.type) for child in children(type_))
+
+
+def _opened(array: pa.Array) -> pa.Array:
+    while True:
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        elif pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        elif pa.types.is_run_end_encoded(array.type):
+            array = pc.run_end_decode(array)
+        else:
+            return array
+
+
+def _nulls(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if array.null_count < len(array):
+        raise Misfit(f"{array.type} is not the type null")
+    return pa.nulls(len(array), target)
+
+
+def _leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
+    source = array.type
+    if source == target:
+        return array
+    both_integers = pa.types.is_integer(source) and pa.types.is_integer(target)
+    both_decimals = pa.types.is_decimal(source) and pa.types.is_decimal(target)
+    reason = None if both_integers or both_decimals else why_not(source, target)
+    if reason:
+        raise Misfit(reason)
+    found = _cast(array, target)
+    if found is None:
+        row = _first_failing(array, target)
+        raise Misfit(f"{target} does not hold it exactly", row, array[row])
+    return found
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """A checked cast; None where some value does not survive it."""
+    try:
+        found = pc.cast(array, target, safe=True)
+        # Arrow wraps times of day without a word where their number grows.
+        holds = not pa.types.is_time(target) or pc.cast(found, array.type, safe=True).equals(array)
+    except pa.ArrowInvalid:
+        return None
+    return found if holds else None
+
+
+def _first_failing(array: pa.Array, target: pa.DataType) -> int:
+    """The first row that a checked cast refuses, in log2(n) casts."""
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _cast(array.slice(low, middle - low), target) is None:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _struct(array: pa.Array, target: pa.DataType) -> pa.Array:
+    found = dict(zip((child.name for child in array.type), array.flatten(), strict=True))
+    arrays = []
+    for child in target:
+        given = found.get(child.name)
+        try:
+            arrays.append(pa.nulls(len(array), child.type) if given is None else convert(given, child.type))
+        except Misfit as misfit:
+            raise Misfit(f"in field {child.name!r}: {misfit.why}", misfit.row, misfit.value) from None
+        if not child.nullable:
+            _refuse_nulls(arrays[-1], array, f"field {child.name!r} may not be null")
+    return pa.StructArray.from_arrays(arrays, fields=list(target), mask=_mask(array))
+
+
+def _refuse_nulls(child: pa.Array, parent: pa.Array, why: str) -> None:
+    if child.null_count:
+        row = pc.index(pc.and_(child.is_null(), parent.is_valid()), True).as_py()
+        if row >= 0:
+            raise Misfit(why, row)
+
+
+def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
+    counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    items = _items(array.flatten(), target.value_field, counts, "its values")
+    if pa.types.is_fixed_size_list(target):
+        return _fixed_size(array, items, counts, target)
+    kind, width = (pa.LargeListArray, pa.int64()) if pa.types.is_large_list(target) else (pa.ListArray, pa.int32())
+    return kind.from_arrays(_ends(counts).cast(width), items, type=target, mask=_mask(array))
+
+
+def _ends(counts: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int64())
+
+
+def _items(items: pa.Array, field: pa.Field, counts: npt.NDArray[np.int64], where: str) -> pa.Array:
+    """The values of all lists, converted; a Misfit's row is the list's."""
+    try:
+        return _convert_items(items, field)
+    except Misfit as misfit:
+        row = misfit.row if misfit.row is None else int(np.searchsorted(np.cumsum(counts), misfit.row, side="right"))
+        raise Misfit(f"in {where}: {misfit.why}", row, misfit.value) from None
+
+
+def _convert_items(items: pa.Array, field: pa.Field) -> pa.Array:
+    found = convert(items, field.type)
+    if not field.nullable and found.null_count:
+        raise Misfit("they may not be null", pc.index(found.is_null(), True).as_py())
+    return found
+
+
+def _fixed_size(array: pa.Array, items: pa.Array, counts: npt.NDArray[np.int64], target: pa.DataType) -> pa.Array:
+    size = target.list_size
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(valid & (counts != size))
+    if wrong.size:
+        raise Misfit(f"the list has {counts[wrong[0]]} values, not {size}", int(wrong[0]))
+    if not valid.all():
+        starts = np.concatenate([[0], np.cumsum(counts)])[:-1]
+        positions = (starts[:, None] + np.arange(size)).ravel()
+        items = items.take(pa.array(positions, pa.int64(), mask=np.repeat(~valid, size)))
+    return pa.FixedSizeListArray.from_arrays(items, type=target, mask=_mask(array))
+
+
+def _map(array: pa.Array, target: pa.DataType) -> pa.Array:
+    source = array.type
+    key, item = pa.field("key", source.key_type, nullable=False), pa.field("value", source.item_type)
+    lists = array.cast(pa.list_(pa.struct([key, item])))
+    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    keys, items = lists.flatten().flatten()
+    keys = _items(keys, target.key_field, counts, "its keys")
+    items = _items(items, target.item_field, counts, "its values")
+    return pa.MapArray.from_arrays(_ends(counts).cast(pa.int32()), keys, items, type=target, mask=_mask(lists))

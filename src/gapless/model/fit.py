@@ -1,0 +1,152 @@
+"""Rows on their way into Parquet files (`fit`) and out of them (`restore`): exact both ways."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.errors import AmbiguousTime, CorruptTable, DataError, InvalidValue, NullKey, SchemaMismatch
+from gapless.model.convert import Misfit, convert
+from gapless.model.index import IndexSpec
+from gapless.model.instant import NS_PER, format_instant
+from gapless.model.local_time import NoInstant, instants
+from gapless.model.schema import means_local_time, stored_schema
+from gapless.model.types import bare_type, stored_type
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+
+
+def fit(batch: pa.RecordBatch, table_schema: pa.Schema, index: IndexSpec, first_row: int) -> pa.RecordBatch:
+    """An input batch, whose schema `reconcile` accepted, as the table stores it: `stored_schema`, in its column order.
+
+    `first_row` counts the input's rows before this batch; rows in errors are absolute. Missing columns become null. A naive
+    index in a table with a time zone is read as its wall clock.
+
+    Raises NullKey (null in the index or an entity column), InvalidValue (null in another non-null column; a value that the
+    declared type does not hold exactly), AmbiguousTime (a wall time that a clock change skips or repeats), SchemaMismatch
+    (types that `reconcile` would have refused).
+    """
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    known = [field for field in table_schema if not pa.types.is_null(field.type)]
+    missing = pa.nulls(batch.num_rows)
+    arrays = [_fit_column(columns.get(field.name, missing), field, index, first_row) for field in known]
+    return pa.RecordBatch.from_arrays(arrays, schema=stored_schema(table_schema))
+
+
+def _fit_column(array: pa.Array, field: pa.Field, index: IndexSpec, first_row: int) -> pa.Array:
+    try:
+        if means_local_time(field, array.type, index):
+            array = convert(array, pa.timestamp(bare_type(array.type).unit))
+            _check_nulls(array, field, index, first_row)
+            array = _instants(array, field, str(index.timezone), first_row)
+        declared = convert(array, field.type)
+        _check_nulls(declared, field, index, first_row)
+        return convert(declared, stored_type(field.type))
+    except Misfit as misfit:
+        raise _refusal(misfit, array, field, first_row) from None
+
+
+def _check_nulls(array: pa.Array, field: pa.Field, index: IndexSpec, first_row: int) -> None:
+    """Raise where a null stands in the index, an entity column or another column that is never null."""
+    is_key = field.name == index.column or field.name in index.entity
+    if not array.null_count or (field.nullable and not is_key):
+        return
+    row = first_row + pc.index(array.is_null(), True).as_py()
+    if is_key:
+        kind = "index" if field.name == index.column else "entity"
+        raise NullKey(
+            f"the {kind} column {field.name!r} is null in row {row}",
+            why="Every row needs its index value and its identity",
+            fix="Fill the value, or drop the row",
+            column=field.name, row=row,
+        )  # fmt: skip
+    raise InvalidValue(
+        f"column {field.name!r} is null in row {row}",
+        why="The table declares it non-null",
+        fix="Fill the value, or drop the row",
+        column=field.name, row=row, value=None,
+    )  # fmt: skip
+
+
+def _instants(wall: pa.Array, field: pa.Field, timezone: str, first_row: int) -> pa.Array:
+    try:
+        return instants(wall, timezone)
+    except NoInstant as error:
+        row, value = first_row + error.row, _shown(wall[error.row])
+        if error.kind == "range":
+            why = "Local times are known for the years 1 to 9999, and an instant must fit its unit"
+            raise _invalid(field, row, value, why, "Pass instants: a timestamp with its zone") from None
+        raise AmbiguousTime(
+            f"column {field.name!r} is {value} in row {row}, a time that {timezone} {error.kind}",
+            why="A clock change leaves no single instant for it",
+            fix="Pass instants: a timestamp with its zone or offset",
+            column=field.name, row=row, value=value, timezone=timezone,
+        ) from None  # fmt: skip
+
+
+def _refusal(misfit: Misfit, array: pa.Array, field: pa.Field, first_row: int) -> DataError:
+    if misfit.row is None:
+        difference = f"{field.name}: {field.type} in the table, {array.type} in the input: {misfit.why}"
+        return SchemaMismatch("the input does not fit the table's schema", why=difference, differences=(difference,))
+    value = _shown(array[misfit.row] if misfit.value is None else misfit.value)
+    fix = "Change the value, or make a table whose column holds it"
+    return _invalid(field, first_row + misfit.row, value, f"As {field.type}: {misfit.why}", fix)
+
+
+def _invalid(field: pa.Field, row: int, value: object, why: str, fix: str) -> InvalidValue:
+    what = f"column {field.name!r} cannot keep the value {value} of row {row}"
+    return InvalidValue(what, why=why, fix=fix, column=field.name, row=row, value=value)
+
+
+def _shown(scalar: pa.Scalar) -> object:
+    """A value for messages: timestamps as exact text, others as Python has them, else as Arrow prints them."""
+    if pa.types.is_timestamp(scalar.type) and scalar.is_valid:
+        return format_instant(scalar.value * NS_PER[scalar.type.unit], "Z" if scalar.type.tz else "")
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError, pa.ArrowException):
+        return str(scalar)
+
+
+def restore(rows: Rows, table_schema: pa.Schema, *, path: str = "") -> Rows:
+    """Rows as a Parquet file holds them, as the declared columns of `table_schema` (the table's, or a part of it), in its order.
+
+    The file may lack columns and struct fields (they become null) and hold narrower or wider types, other units, encodings
+    or child names: what comes out is exact. `path` is the segment's, for messages. Other columns of the file are left out.
+
+    INT96 must be opened as microseconds (`coerce_int96_timestamp_unit="us"`): as nanoseconds Arrow wraps it silently.
+    Raises CorruptTable where a value or type does not fit, or a column that is never null is missing.
+    """
+    columns = [_restore_column(rows, field, path) for field in table_schema]
+    if not columns:
+        # Without columns only the input still knows how many rows there are.
+        return rows.select([])
+    return type(rows).from_arrays(columns, schema=table_schema)
+
+
+def _restore_column(rows: pa.RecordBatch | pa.Table, field: pa.Field, path: str) -> pa.Array | pa.ChunkedArray:
+    where = rows.schema.get_field_index(field.name)
+    if where < 0:
+        if not field.nullable and rows.num_rows:
+            raise _corrupt(field, "is missing from the file and may not be null", path)
+        return pa.nulls(rows.num_rows, field.type)
+    column = rows.column(where)
+    if column.type.equals(field.type, check_metadata=True):
+        return column
+    try:
+        if isinstance(column, pa.ChunkedArray):
+            return pa.chunked_array([convert(chunk, field.type) for chunk in column.chunks], type=field.type)
+        return convert(column, field.type)
+    except Misfit as misfit:
+        raise _corrupt(field, f"is {field.type} in the log and {column.type} in the file: {misfit.why}", path) from misfit
+
+
+def _corrupt(field: pa.Field, what: str, path: str) -> CorruptTable:
+    return CorruptTable(
+        f"column {field.name!r} of segment {path or '(unnamed)'} {what}",
+        why="The log and the segment do not belong together, or the segment was written by something else",
+        fix="Bring the file back from a backup, or append its rows anew",
+        path=path,
+    )

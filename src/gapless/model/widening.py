@@ -1,0 +1,102 @@
+"""Which input types fit a declared type without loss."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+
+from gapless.errors import nearest
+from gapless.model.types import MANTISSA_BITS, bare_type, is_any_list
+
+Reason = str
+
+
+def why_not(source: pa.DataType, target: pa.DataType) -> Reason | None:
+    """Why values of `source` cannot be kept as the declared type `target`; None where they can.
+
+    Units of time may differ either way: whether every value survives is seen when it is converted. Names of list and map
+    children, nullability and encodings (dictionary, large, view) do not count. A struct may lack nullable fields.
+
+    >>> why_not(pa.int64(), pa.int32())
+    'int32 does not hold every int64'
+    """
+    source = bare_type(source)
+    if pa.types.is_null(source) or source == target:
+        return None
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        return _struct(source, target)
+    if is_any_list(source) and is_any_list(target):
+        return _list(source, target)
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return _child("key", source.key_type, target.key_type) or _child("value", source.item_type, target.item_type)
+    return _leaf(source, target)
+
+
+def _child(name: str, source: pa.DataType, target: pa.DataType) -> Reason | None:
+    reason = why_not(source, target)
+    return f"in {name}: {reason}" if reason else None
+
+
+def _list(source: pa.DataType, target: pa.DataType) -> Reason | None:
+    if pa.types.is_fixed_size_list(target):
+        size = source.list_size if pa.types.is_fixed_size_list(source) else None
+        if size != target.list_size:
+            return f"every list must have {target.list_size} values by its type"
+    return _child("its values", source.value_type, target.value_type)
+
+
+def _struct(source: pa.DataType, target: pa.DataType) -> Reason | None:
+    counts = Counter(child.name for child in source)
+    declared = {child.name: child for child in target}
+    for name, count in counts.items():
+        if count > 1:
+            return f"its field {name!r} comes {count} times"
+        if name not in declared:
+            return f"its field {name!r} is not in the table. {nearest(name, declared)}"
+    for child in target:
+        if child.name not in counts and not child.nullable:
+            return f"its field {child.name!r} is missing and may not be null"
+    reasons = (_child(repr(child.name), child.type, declared[child.name].type) for child in source)
+    return next((reason for reason in reasons if reason), None)
+
+
+def _leaf(source: pa.DataType, target: pa.DataType) -> Reason | None:
+    t = pa.types
+    if t.is_timestamp(source) and t.is_timestamp(target):
+        return _timestamp(source, target)
+    if t.is_timestamp(target) and t.is_integer(source):
+        return "an integer has no unit of time: cast it, as in column.cast(pa.timestamp('ms', 'UTC'))"
+    if t.is_integer(source) and (t.is_integer(target) or t.is_floating(target)):
+        return None if _is_exact(source, target) else f"{target} does not hold every {source}"
+    if t.is_floating(source) and t.is_floating(target):
+        return None if source.bit_width <= target.bit_width else f"{target} does not hold every {source}"
+    if t.is_decimal(source) and t.is_decimal(target):
+        return _decimal(source, target)
+    same_kind = any(kind(source) and kind(target) for kind in (t.is_duration, t.is_time, t.is_date))
+    return None if same_kind else "no lossless conversion"
+
+
+def _is_exact(source: pa.DataType, target: pa.DataType) -> bool:
+    magnitude_bits = source.bit_width - pa.types.is_signed_integer(source)
+    if pa.types.is_floating(target):
+        return bool(magnitude_bits <= MANTISSA_BITS[target])
+    if pa.types.is_signed_integer(source) and not pa.types.is_signed_integer(target):
+        return False
+    return bool(magnitude_bits <= target.bit_width - pa.types.is_signed_integer(target))
+
+
+def _decimal(source: pa.DataType, target: pa.DataType) -> Reason | None:
+    if target.scale < source.scale:
+        return f"{target.scale} decimal places do not hold {source.scale}"
+    if target.precision - target.scale < source.precision - source.scale:
+        return f"{target.precision - target.scale} digits before the point do not hold {source.precision - source.scale}"
+    return None
+
+
+def _timestamp(source: pa.DataType, target: pa.DataType) -> Reason | None:
+    if (source.tz is None) == (target.tz is None):
+        return None
+    if source.tz is None:
+        return "naive times are not instants: say their zone, as in pc.assume_timezone(column, 'UTC') or tz_localize"
+    return "instants are not naive times: pass wall times, as from pc.local_timestamp(column)"

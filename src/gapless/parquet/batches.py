@@ -1,0 +1,97 @@
+"""Rows on their way into a table: record batches of one schema, from one source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from gapless.errors import SchemaMismatch, UnreadableInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """One source of rows. Iterate to get its record batches, one after the other, all of `schema`.
+
+    A file can be read again; an object that can be read only once says so with UnreadableInput when asked twice.
+    """
+
+    source: str
+    """What it is, for messages: a path, or a kind of object."""
+    schema: pa.Schema
+    read: Callable[[], Iterator[pa.RecordBatch]]
+    """Start reading; each call starts anew."""
+    rows_hint: int | None = None
+    """Rows in all, where known beforehand."""
+    bytes_hint: int | None = None
+    """Size of the file, where it is one."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The record batches, read as they are asked for."""
+        return self.read()
+
+
+def read_once(source: str, batches: Iterator[pa.RecordBatch]) -> Callable[[], Iterator[pa.RecordBatch]]:
+    """A `read` for a source that cannot start anew: the second call raises UnreadableInput instead of giving no rows."""
+    left = [batches]
+
+    def read() -> Iterator[pa.RecordBatch]:
+        if not left:
+            raise UnreadableInput(
+                f"{source} was read already",
+                why="A stream gives its rows once",
+                fix="Make a new stream, or collect it into a table first",
+                source=source,
+            )
+        return left.pop()
+
+    return read
+
+
+def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """The narrowest type that holds the values of both without loss; raises TypeError where there is none.
+
+    An int64 and a double make a double: an integer that it cannot hold exactly fails later, when it is cast.
+    """
+    if left.equals(right) or pa.types.is_null(right):
+        return left
+    if pa.types.is_null(left):
+        return right
+    if {left, right} == {pa.int64(), pa.uint64()}:
+        return pa.uint64()
+    for one, other in ((left, right), (right, left)):
+        if (pa.types.is_decimal(one) and pa.types.is_floating(other)) or (_is_text(one) and not _is_text(other)):
+            raise TypeError(f"{left} and {right} have no common type")
+    schemas = [pa.schema([("x", left)]), pa.schema([("x", right)])]
+    return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+
+
+def unified_schema(parts: Sequence[Batches]) -> pa.Schema:
+    """One schema for all parts of an append: columns by name in order of first sight, types widened where nothing is lost.
+
+    For a table without a schema; each part's batches must still be fitted to it. Raises SchemaMismatch that names the part.
+    """
+    fields: dict[str, pa.Field] = {}
+    origin: dict[str, str] = {}
+    for part in parts:
+        for field in part.schema:
+            seen = fields.get(field.name)
+            if seen is None:
+                fields[field.name], origin[field.name] = field, part.source
+                continue
+            try:
+                merged = merge_types(seen.type, field.type)
+            except (TypeError, ValueError) as clash:
+                raise SchemaMismatch(
+                    f"column {field.name!r} is {field.type} in {part.source}, but {seen.type} in {origin[field.name]}",
+                    why="The files of one append make one table, and these types have no common one that loses nothing",
+                    fix="Append them to tables of their own, or state the type (schema= at create, types= for CSV)",
+                    differences=(f"{field.name}: {seen.type} against {field.type}",),
+                ) from clash
+            fields[field.name] = pa.field(field.name, merged, nullable=seen.nullable or field.nullable)
+    return pa.schema(list(fields.values()))

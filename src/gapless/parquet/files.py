@@ -1,0 +1,161 @@
+"""Which files a path means, and their rows as batches."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from gapless.errors import InvalidOption, InvalidPath
+from gapless.model.formats import Csv, Format, Json, Parquet, parse_format
+from gapless.model.index import IndexSpec
+from gapless.parquet.batches import Batches
+from gapless.parquet.csv_file import open_csv, survey_csv
+from gapless.parquet.json_file import JsonSurvey, open_json, survey_json
+from gapless.parquet.parquet_file import open_parquet
+from gapless.parquet.rows import merge_schema
+from gapless.parquet.text_files import reading, text_name
+from gapless.parquet.texts import merge_surveys
+
+_BY_SUFFIX: Mapping[str, Format] = {
+    ".parquet": Parquet(), ".pq": Parquet(), ".csv": Csv(), ".tsv": Csv(delimiter="\t"),
+    ".jsonl": Json(), ".ndjson": Json(), ".json": Json(),
+}  # fmt: skip
+
+
+def format_of(path: Path, given: Format | None) -> Format:
+    """The format of a file: the given one, else by its suffix, else Parquet by its first bytes; raises InvalidOption."""
+    if given is not None:
+        return given
+    found = _BY_SUFFIX.get(Path(text_name(path)).suffix)
+    if found is not None:
+        return found
+    if _begins_as_parquet(path):
+        return Parquet()
+    raise InvalidOption(
+        f"the format of {path} is not known",
+        why=f"Its name ends in none of {', '.join(_BY_SUFFIX)}",
+        fix='Pass format="parquet", "csv" or "jsonl", or a Csv(…) or Json(…)',
+        option="format", value=None,
+    )  # fmt: skip
+
+
+def _begins_as_parquet(path: Path) -> bool:
+    with reading(path), path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+def _is_data(path: Path) -> bool:
+    return not path.name.startswith((".", "_")) and Path(text_name(path)).suffix in _BY_SUFFIX and path.is_file()
+
+
+def expand_paths(path: str | Path) -> list[Path]:
+    """The files that a local path means, in the order of their names. `~` is the home directory.
+
+    - A file (also one literally named `a[1].csv`): itself, whatever its suffix.
+    - A directory: its files `*.parquet`, `.pq`, `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.json`, compressed or not. Other files
+      are left out, and so are those whose names begin with `.` or `_`. Sub-directories are not entered; where one holds data
+      files, the call is refused, since leaving them out in silence would lose rows.
+    - Else a glob (`*`, `?`, `[…]`, `**`): the files it matches; names that begin with `.` only where the pattern says so.
+      A directory among the matches is refused.
+
+    Raises InvalidPath where nothing is there.
+    """
+    text = str(path)
+    literal = Path(text).expanduser() if text else None
+    if literal is None or ("://" in text and not literal.exists()):
+        raise _refuse(text, "Files are read from this machine's disk", "Fetch the file, or append its rows as an Arrow stream")
+    if literal.is_dir():
+        return _in_directory(literal)
+    if literal.exists():
+        return [literal]
+    if not glob.has_magic(text):
+        raise _refuse(text, "Nothing is there", _nearest_file(literal))
+    matches = sorted(map(Path, glob.glob(str(literal), recursive=True)))  # noqa: PTH207 - the pattern may be absolute
+    folders = [found for found in matches if found.is_dir()]
+    if folders:
+        raise _refuse(
+            text,
+            f"It also matches the directory {folders[0]}",
+            f"End the pattern in a name of files: {text.rstrip('/')}/*.parquet",
+        )
+    if not matches:
+        raise _refuse(text, "No file has that name, and as a glob it matches none", "Check the pattern")
+    return matches
+
+
+def _in_directory(folder: Path) -> list[Path]:
+    found = sorted(path for path in folder.iterdir() if _is_data(path))
+    nested = next((path for path in sorted(folder.rglob("*")) if _is_nested_data(path, folder)), None)
+    if nested is not None:
+        why = f"It has sub-directories with data, such as {nested.relative_to(folder)}"
+        raise _refuse(str(folder), why, f'Pass a glob: "{folder}/*{nested.suffix}" or "{folder}/**/*{nested.suffix}"')
+    if not found:
+        raise _refuse(
+            str(folder),
+            "The directory holds no data file",
+            f"It may hold {', '.join(_BY_SUFFIX)}; hidden and _names do not count",
+        )
+    return found
+
+
+def _is_nested_data(path: Path, folder: Path) -> bool:
+    parts = path.relative_to(folder).parts
+    return len(parts) > 1 and not any(part.startswith((".", "_")) for part in parts) and _is_data(path)
+
+
+def _nearest_file(path: Path) -> str:
+    beside = sorted(other.name for other in path.parent.iterdir())[:5] if path.parent.is_dir() else []
+    return (
+        f"Beside it lie: {', '.join(beside)}"
+        if beside
+        else f"Check the path; the directory {path.parent} is not there, or is empty"
+    )
+
+
+def _refuse(path: str, why: str, fix: str) -> InvalidPath:
+    return InvalidPath(f"{path!r} names no file to append", why=why, fix=fix, path=path)
+
+
+def open_file(path: str | Path, file_format: object = None, *, index: IndexSpec, schema: pa.Schema | None = None) -> Batches:
+    """One file as batches: `open_files` of it alone."""
+    return open_files([Path(path)], file_format, index=index, schema=schema)[0]
+
+
+def open_files(
+    paths: Sequence[Path], file_format: object = None, *, index: IndexSpec, schema: pa.Schema | None = None
+) -> list[Batches]:
+    """Files as batches, one value a file, each with its own schema (its columns, in its order).
+
+    `file_format` is a Csv, Json or Parquet, the name of one, or None (each file by its suffix). `schema` is the table's, where it
+    has one: text columns are then read as its types. Where it says nothing, types are settled over **all** values of all
+    these files together, so that a column does not change its type from one file to the next.
+
+    Text files are read here once to settle types (a CSV file without a timestamp or unknown column is not) and once more when
+    the batches are asked for. Raises InvalidOption, UnreadableInput or InvalidValue.
+    """
+    given = parse_format(file_format)
+    formats = [format_of(path, given) for path in paths]
+    pairs = list(zip(paths, formats, strict=True))
+    csvs = {path: survey_csv(path, options, index, schema) for path, options in pairs if isinstance(options, Csv)}
+    jsons = {path: survey_json(path, options, index, schema) for path, options in pairs if isinstance(options, Json)}
+    found, merged = merge_surveys(list(csvs.values())), _merge(jsons)
+    opened = []
+    for path, options in pairs:
+        match options:
+            case Csv():
+                opened.append(open_csv(path, options, index, schema, found))
+            case Json():
+                opened.append(open_json(path, options, index, schema, merged, jsons[path]))
+            case Parquet():
+                opened.append(open_parquet(path))
+    return opened
+
+
+def _merge(surveys: Mapping[Path, JsonSurvey]) -> JsonSurvey:
+    types: dict[str, pa.DataType] = {}
+    for path, one in surveys.items():
+        types = merge_schema(types, one.types, str(path))
+    return JsonSurvey(types=types, texts=merge_surveys([one.texts for one in surveys.values()]))

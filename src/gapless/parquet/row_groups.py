@@ -1,0 +1,92 @@
+"""Statistics of a Parquet row group, as values that pruning understands."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gapless.errors import InvalidOption
+from gapless.model.instant import NS_PER, Unit
+from gapless.model.stats import Bound, ColumnStats
+from gapless.scan.kinds import kind_of
+from gapless.scan.predicate import Kind
+from gapless.scan.settle import decimal_of
+
+_UNITS: dict[str, Unit] = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+
+
+def row_group_stats(metadata: pq.FileMetaData, row_group: int, schema: pa.Schema) -> Callable[[str], ColumnStats | None]:
+    """What the footer says of each flat column of one row group, by column name; None for nested or absent columns.
+
+    Bounds come from the raw values: timestamps and decimals are exact. Of floats it is not known whether NaN hides
+    (`nans` is None), and a bound that cannot be read, or is of another kind than `schema` declares, is left out.
+    Raises InvalidOption for a row group the file lacks.
+    """
+    if not 0 <= row_group < metadata.num_row_groups:
+        raise InvalidOption(
+            f"row group {row_group} of {metadata.num_row_groups} was asked for",
+            fix="Count from 0", option="row_group", value=row_group,
+        )  # fmt: skip
+    leaves = {leaf.name: n for n in range(metadata.num_columns) if _flat(leaf := metadata.schema.column(n))}
+
+    def stats(name: str) -> ColumnStats | None:
+        if name not in leaves or name not in schema.names:
+            return None
+        chunk = metadata.row_group(row_group).column(leaves[name])
+        return _column_stats(metadata.schema.column(leaves[name]), chunk.statistics, kind_of(schema.field(name).type))
+
+    return stats
+
+
+def _flat(leaf: pq.ColumnSchema) -> bool:
+    return bool(leaf.name == leaf.path and leaf.max_repetition_level == 0)
+
+
+def _column_stats(leaf: pq.ColumnSchema, found: pq.Statistics | None, kind: Kind | None) -> ColumnStats | None:
+    if found is None:
+        return None
+    nulls = found.null_count if found.has_null_count else None
+    if not found.has_min_max or kind is None:
+        return ColumnStats(nulls=nulls)
+    return ColumnStats(min=_bound(leaf, found.min_raw, kind), max=_bound(leaf, found.max_raw, kind), nulls=nulls)
+
+
+def _bound(leaf: pq.ColumnSchema, raw: Any, kind: Kind) -> Bound | None:
+    """A raw physical value in the domain of `kind`, or None where it has no place there."""
+    logical = json.loads(leaf.logical_type.to_json())
+    match kind, leaf.logical_type.type, raw:
+        case "bool", "NONE", bool():
+            return raw
+        case "number", "FLOAT16", _:
+            return None
+        case "number", "DECIMAL", int():
+            return decimal_of(raw, leaf.scale)
+        case "number", "DECIMAL", bytes():
+            return decimal_of(int.from_bytes(raw, "big", signed=True), leaf.scale)
+        case "number", "INT" | "NONE", int():
+            return raw % (1 << (64 if leaf.physical_type == "INT64" else 32)) if logical.get("isSigned") is False else raw
+        case "number", "NONE", float():
+            return None if math.isnan(raw) else raw
+        case "text", "STRING" | "NONE", bytes():
+            return _text(raw)
+        case "bytes", "STRING" | "NONE", bytes():
+            return raw
+        case "date", "DATE", int():
+            return raw
+        case "timestamp" | "timestamptz", "TIMESTAMP", int():
+            return raw * NS_PER[_UNITS[logical["timeUnit"]]]
+        case "time", "TIME", int():
+            return raw * NS_PER[_UNITS[logical["timeUnit"]]]
+    return None
+
+
+def _text(raw: bytes) -> str | None:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,97 @@
+"""The driver: answers a conversation's requests from a store and a clock."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gapless.errors import ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
+from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Wait
+from gapless.model.protocols import Clock, IdSource, Store
+from gapless.runtime.clock import RandomIds, SystemClock
+
+T = TypeVar("T")
+
+DEADLINE_S = 60.0
+"""How long a commit tries before it gives up."""
+_FIRST_BACKOFF_S = 0.005
+_LONGEST_BACKOFF_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rim:
+    """The outside world of one table."""
+
+    store: Store
+    clock: Clock = field(default_factory=SystemClock)
+    ids: IdSource = field(default_factory=RandomIds)
+    deadline_s: float = DEADLINE_S
+
+    def drive(self, talk: Talk[T]) -> T:
+        """Run a conversation to its end and return what it returns.
+
+        An error of the store is thrown into the conversation, which may know what it means; else it reaches the caller.
+        """
+        until = self.clock.monotonic() + self.deadline_s
+        try:
+            request = next(talk)
+            while True:
+                try:
+                    reply = self._answer(request, until)
+                except StoreError as error:
+                    request = talk.throw(error)
+                else:
+                    request = talk.send(reply)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _answer(self, request: Request[Any], until: float) -> object:
+        match request:
+            case PutNew(path, data):
+                return self._put_new(path, data)
+            case PutHint(path, data):
+                with contextlib.suppress(StoreError):
+                    self.store.put(path, data, mode="overwrite", durable=False)
+                return None
+            case Get(path):
+                return self._get(path, until)
+            case ListNames(folder):
+                return tuple(info.path for info in self.store.list(folder))
+            case Wait(attempt):
+                return self._wait(attempt, until)
+            case Now():
+                return self.clock.now_ns()
+            case _:
+                raise AssertionError(request)
+
+    def _put_new(self, path: str, data: bytes) -> Put:
+        try:
+            self.store.put(path, data)
+        except ObjectExists:
+            return Put.REFUSED
+        except StoreUnavailable:
+            return Put.NO_ANSWER
+        return Put.DONE
+
+    def _get(self, path: str, until: float) -> bytes | None:
+        attempt = 0
+        while True:
+            try:
+                return self.store.get(path)
+            except ObjectNotFound:
+                return None
+            except StoreUnavailable:
+                attempt += 1
+                if not self._wait(attempt, until):
+                    raise
+
+    def _wait(self, attempt: int, until: float) -> bool:
+        """Exponential back-off with full jitter, within the deadline."""
+        left = until - self.clock.monotonic()
+        if left <= 0:
+            return False
+        ceiling = min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** min(attempt, 16))
+        self.clock.sleep(min(left, ceiling * self.ids.jitter()))
+        return True

@@ -1,0 +1,1 @@
+"""Pure: which segments and row groups answer a read, split into picklable tasks."""

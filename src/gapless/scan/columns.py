@@ -1,0 +1,46 @@
+"""Column names as SQL writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from gapless.errors import InvalidFilter, UnknownColumn, nearest
+from gapless.scan.kinds import column_type
+from gapless.scan.predicate import Column
+
+
+def find_column(parts: Sequence[str], schema: pa.Schema, where: str) -> Column:
+    """The column of `schema` that `parts` name: a top-level column, then fields of structs.
+
+    A name matches exactly, else without regard to case where that is unique. Raises UnknownColumn, and InvalidFilter
+    where several columns match; both show the text `where`.
+    """
+    path: list[str] = []
+    names = tuple(schema.names)
+    for part in parts:
+        path.append(_match(part, names, where))
+        found = column_type(Column(path=tuple(path)), schema)
+        names = tuple(field.name for field in found) if pa.types.is_struct(found) else ()
+    return Column(path=tuple(path))
+
+
+def _match(name: str, names: tuple[str, ...], where: str) -> str:
+    if name in names:
+        return name
+    close = [known for known in names if known.lower() == name.lower()]
+    if len(close) > 1:
+        raise InvalidFilter(
+            f"where={where!r} cannot be answered",
+            why=f"{name!r} could be {' or '.join(map(repr, close))}",
+            fix="Write the name exactly as the column's",
+            where=where,
+        )
+    if not close:
+        raise UnknownColumn(
+            f"where={where!r} names a column {name!r} that the table does not have",
+            fix=f"{nearest(name, names)}. Single quotes make a text, double quotes a column".replace("?.", "?"),
+            column=name, columns=names,
+        )  # fmt: skip
+    return close[0]

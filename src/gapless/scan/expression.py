@@ -1,0 +1,266 @@
+"""A predicate as a pyarrow expression that keeps the rows SQL keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.model.stats import Bound
+from gapless.scan import predicate as p
+from gapless.scan.constants import is_nan
+from gapless.scan.kinds import column_type, kind_of, plain_type, type_of
+from gapless.scan.pattern import tokens
+from gapless.scan.settle import settle, unit_ns
+
+_NULL = pa.scalar(None, pa.bool_())
+_KERNELS: dict[p.Op, Callable[..., Any]] = {
+    "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
+}  # fmt: skip
+_EXACT = pa.decimal256(76, 38)
+"""Holds every integer and decimal of up to 38 digits, so that mixed ones compare without rounding."""
+
+
+def to_expression(predicate: p.Predicate, schema: pa.Schema) -> pc.Expression:
+    """The rows for which `predicate` is true, as a filter for tables, batches and datasets of `schema`.
+
+    The expression is null where the predicate is null, and a filter drops nulls. Integers against floats compare as
+    float64. Raises UnknownColumn where `schema` lacks a column.
+    """
+    match predicate:
+        case p.Constant(value=value):
+            return pc.scalar(pa.scalar(value, pa.bool_()))
+        case p.And(terms=terms):
+            return _fold(pc.and_kleene, [to_expression(term, schema) for term in terms])
+        case p.Or(terms=terms):
+            return _fold(pc.or_kleene, [to_expression(term, schema) for term in terms])
+        case p.Not(term=term):
+            return pc.invert(to_expression(term, schema))
+        case p.IsTruth(term=term, value=None):
+            return to_expression(term, schema).is_null()
+        case p.IsTruth(term=term, value=value):
+            inner = to_expression(term, schema)
+            return pc.coalesce(inner if value else pc.invert(inner), pc.scalar(False))
+        case p.Comparison(op=op, left=left, right=right):
+            return _comparison(op, left, right, schema)
+        case p.Distinct(left=left, right=right):
+            return _distinct(left, right, schema)
+        case p.In():
+            return _membership(predicate, schema)
+        case _:
+            return _single(predicate, schema)
+
+
+def _single(predicate: p.Truth | p.Like | p.StartsWith | p.IsNan | p.IsNull, schema: pa.Schema) -> pc.Expression:
+    """A predicate on one operand."""
+    if isinstance(predicate, p.IsNull) and isinstance(predicate.operand, p.Column):
+        column_type(predicate.operand, schema)
+        return pc.field(*predicate.operand.path).is_null()
+    operand, type_ = _operand(predicate.operand, schema)
+    match predicate:
+        case p.IsNull():
+            return operand.is_null()
+        case _ if pa.types.is_null(type_):
+            return pc.scalar(_NULL)
+        case p.IsNan():
+            return pc.is_nan(operand) if pa.types.is_floating(type_) else _where_valid(operand, answer=False)
+        case p.Like(pattern=pattern, escape=escape, ignore_case=ignore_case):
+            return pc.match_substring_regex(operand, _regex(pattern, escape), ignore_case=ignore_case)
+        case p.StartsWith(prefix=prefix):
+            return pc.starts_with(operand, prefix)
+        case _:
+            return operand
+
+
+def _fold(join: Callable[..., Any], parts: Sequence[pc.Expression]) -> pc.Expression:
+    """Join many expressions as a balanced tree, so that a long list makes no deep one."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return join(_fold(join, parts[:middle]), _fold(join, parts[middle:]))
+
+
+def _where_valid(operand: pc.Expression, *, answer: bool) -> pc.Expression:
+    return pc.if_else(operand.is_valid(), pc.scalar(answer), pc.scalar(_NULL))
+
+
+def _operand(operand: p.Operand, schema: pa.Schema) -> tuple[pc.Expression, pa.DataType]:
+    """An operand and its plain type, in which kernels can work on it."""
+    if isinstance(operand, p.Value):
+        raise TypeError("a literal takes the type of what it is compared with")
+    type_ = type_of(operand, schema)
+    plain = plain_type(type_)
+    if isinstance(operand, p.Column):
+        field = pc.field(*operand.path)
+        return (field if plain == type_ else field.cast(plain)), plain
+    first, inner = _operand(operand.args[0], schema)
+    if pa.types.is_null(inner) and operand.name != "coalesce":
+        return first, inner
+    match operand.name:
+        case "abs":
+            return pc.abs(first if inner == plain else first.cast(plain)), plain
+        case "lower":
+            return pc.utf8_lower(first), plain
+        case "upper":
+            return pc.utf8_upper(first), plain
+        case "length":
+            return pc.utf8_length(first).cast(pa.int64()), plain
+        case "coalesce":
+            return pc.coalesce(first, *(_substitute(other, plain, schema) for other in operand.args[1:])), plain
+
+
+def _substitute(other: p.Operand, type_: pa.DataType, schema: pa.Schema) -> pc.Expression:
+    if not isinstance(other, p.Value):
+        return _operand(other, schema)[0]
+    settled = settle("=", other, type_)
+    return pc.scalar(arrow_scalar(settled[1], type_) if isinstance(settled, tuple) else pa.scalar(None, type_))
+
+
+def arrow_scalar(value: Bound, type_: pa.DataType) -> pa.Scalar:
+    """A settled value as a scalar of `type_`: ns and days go back to the type's own unit."""
+    if not pa.types.is_temporal(type_):
+        return pa.scalar(value, type_)
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no instant")
+    steps = value * 86_400_000 if pa.types.is_date64(type_) else value if pa.types.is_date32(type_) else value // unit_ns(type_)
+    return pa.scalar(steps, pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)
+
+
+def _comparison(op: p.Op, left: p.Operand, right: p.Operand, schema: pa.Schema) -> pc.Expression:
+    operand, type_ = _operand(left, schema)
+    if isinstance(right, p.Value):
+        return _with_literal(op, operand, right, _grid(left, schema), type_)
+    other, other_type = _operand(right, schema)
+    if pa.types.is_null(type_) or pa.types.is_null(other_type):
+        return pc.scalar(_NULL)
+    if type_ != other_type or not pa.types.is_floating(type_):
+        operand, other, floating = _common(operand, type_, other, other_type)
+    else:
+        floating = True
+    compared = _KERNELS[op](operand, other)
+    return _with_nans(op, compared, operand, other) if floating else compared
+
+
+def _grid(operand: p.Operand, schema: pa.Schema) -> pa.DataType:
+    """The type whose values a literal settles on: of a half float column its own, not the float it is read as."""
+    if isinstance(operand, p.Value):
+        raise TypeError("two literals are a constant")
+    found = type_of(operand, schema)
+    return found if pa.types.is_float16(found) else plain_type(found)
+
+
+def _with_literal(op: p.Op, operand: pc.Expression, literal: p.Value, grid: pa.DataType, type_: pa.DataType) -> pc.Expression:
+    settled = settle(op, literal, grid)
+    if settled is None:
+        return pc.scalar(_NULL)
+    if isinstance(settled, bool):
+        return _where_valid(operand, answer=settled)
+    op, value = settled
+    if is_nan(value):
+        return _against_nan(op, operand)
+    compared = _KERNELS[op](operand, pc.scalar(arrow_scalar(value, type_)))
+    above = op in (">", ">=") and pa.types.is_floating(type_)
+    return pc.or_kleene(compared, pc.is_nan(operand)) if above else compared
+
+
+def _against_nan(op: p.Op, operand: pc.Expression) -> pc.Expression:
+    match op:
+        case "=" | ">=":
+            return pc.is_nan(operand)
+        case "!=" | "<":
+            return pc.invert(pc.is_nan(operand))
+        case _:
+            return _where_valid(operand, answer=op == "<=")
+
+
+def _common(
+    left: pc.Expression, left_type: pa.DataType, right: pc.Expression, right_type: pa.DataType
+) -> tuple[pc.Expression, pc.Expression, bool]:
+    """Both sides in one type that rounds neither (but integers and decimals beside floats), and whether it is floating."""
+    kinds = {kind_of(left_type), kind_of(right_type)}
+    if left_type == right_type and not pa.types.is_timestamp(left_type):
+        return left, right, False
+    if kinds == {"number"}:
+        floating = pa.types.is_floating(left_type) or pa.types.is_floating(right_type)
+        target = pa.float64() if floating else _EXACT
+        return left.cast(target, safe=False) if floating else left.cast(target), right.cast(target, safe=False), floating
+    if kinds <= {"text", "bytes"}:
+        target = pa.large_string() if kinds == {"text"} else pa.large_binary()
+        return left.cast(target), right.cast(target), False
+    if left_type.bit_width == right_type.bit_width and unit_ns(left_type) == unit_ns(right_type) and len(kinds) == 1:
+        whole = pa.int64() if left_type.bit_width == 64 else pa.int32()
+        return left.cast(whole), right.cast(whole), False
+    return _nanoseconds(left, left_type), _nanoseconds(right, right_type), False
+
+
+def _nanoseconds(operand: pc.Expression, type_: pa.DataType) -> pc.Expression:
+    """A temporal operand in ns, as decimals: no unit overflows."""
+    step = 1_000_000 if pa.types.is_date64(type_) else unit_ns(type_)
+    whole = operand.cast(pa.int32() if type_.bit_width == 32 else pa.int64())
+    return pc.multiply(whole.cast(pa.decimal128(19, 0)), pc.scalar(pa.scalar(Decimal(step), pa.decimal128(15, 0))))
+
+
+def _with_nans(op: p.Op, compared: pc.Expression, left: pc.Expression, right: pc.Expression) -> pc.Expression:
+    """IEEE's answer mended: NaN equals NaN and is above every number; a null stays null."""
+    nan_left, nan_right = pc.is_nan(left), pc.is_nan(right)
+    neither = pc.and_kleene(pc.invert(nan_left), pc.invert(nan_right))
+    answers: dict[p.Op, pc.Expression] = {
+        "=": pc.and_kleene(nan_left, nan_right),
+        "!=": pc.xor(nan_left, nan_right),
+        "<": pc.and_kleene(pc.invert(nan_left), nan_right),
+        "<=": nan_right,
+        ">": pc.and_kleene(nan_left, pc.invert(nan_right)),
+        ">=": nan_left,
+    }
+    both = pc.and_kleene(left.is_valid(), right.is_valid())
+    return pc.if_else(both, pc.if_else(neither, compared, answers[op]), pc.scalar(_NULL))
+
+
+def _distinct(left: p.Operand, right: p.Operand, schema: pa.Schema) -> pc.Expression:
+    first, _ = _operand(left, schema)
+    if isinstance(right, p.Value) and right.value is None:
+        return first.is_valid()
+    differ = pc.coalesce(_comparison("!=", left, right, schema), pc.scalar(True))
+    if isinstance(right, p.Value):
+        return differ
+    second, _ = _operand(right, schema)
+    return pc.and_kleene(differ, pc.invert(pc.and_kleene(first.is_null(), second.is_null())))
+
+
+def _membership(predicate: p.In, schema: pa.Schema) -> pc.Expression:
+    operand, type_ = _operand(predicate.operand, schema)
+    grid = _grid(predicate.operand, schema)
+    if pa.types.is_null(type_):
+        return pc.scalar(_NULL)
+    settled = [settle("=", value, grid) for value in predicate.values]
+    values = [found[1] for found in settled if isinstance(found, tuple)]
+    found = operand.isin(_value_set([value for value in values if not is_nan(value)], type_))
+    if any(is_nan(value) for value in values):
+        found = pc.or_kleene(found, pc.is_nan(operand))
+    if None in settled:
+        found = pc.or_kleene(found, pc.scalar(_NULL))
+    return pc.if_else(operand.is_valid(), found, pc.scalar(_NULL))
+
+
+def _value_set(values: Sequence[Bound], type_: pa.DataType) -> pa.Array:
+    """Values for `isin`, which tells -0.0 from 0.0: one brings the other."""
+    if pa.types.is_floating(type_) and 0 in values:
+        values = [*values, 0.0, -0.0]
+    if not pa.types.is_temporal(type_):
+        return pa.array(values, type_)
+    steps = [arrow_scalar(value, type_).value for value in values]
+    return pa.array(steps, pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)
+
+
+def _regex(pattern: str, escape: str | None) -> str:
+    """LIKE's pattern as RE2's, anchored."""
+    wild = {"%": ".*", "_": "."}
+    parts = (
+        wild[text] if special else re.sub(r"[^\w]|_", lambda m: f"\\x{{{ord(m[0]):x}}}", text)
+        for text, special in tokens(pattern, escape)
+    )
+    return rf"(?s)\A{''.join(parts)}\z"

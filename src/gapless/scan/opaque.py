@@ -1,0 +1,93 @@
+"""Prune by a pyarrow expression that cannot be looked into: Arrow itself simplifies it against what is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.errors import InvalidFilter
+from gapless.model.stats import Bound, ColumnStats, supports_bounds
+from gapless.scan.constants import is_nan, same_kind
+from gapless.scan.expression import arrow_scalar
+from gapless.scan.kinds import kind_of, plain_type
+from gapless.scan.predicate import Kind, Op, Value
+from gapless.scan.settle import settle
+
+
+def guarantee(stats_by_column: Mapping[str, ColumnStats], rows: int, schema: pa.Schema) -> pc.Expression | None:
+    """An expression that is true, under Arrow's semantics, for every row of a segment of `rows` rows; None: nothing is known.
+
+    Floating columns give none while they may hold NaN, and nulls are allowed for unless there are none. Pure.
+    """
+    known = [_column_truth(field, stats_by_column[field.name], rows) for field in schema if field.name in stats_by_column]
+    truths = [truth for truth in known if truth is not None]
+    return reduce(and_, truths) if truths else None
+
+
+def _column_truth(field: pa.Field, stats: ColumnStats, rows: int) -> pc.Expression | None:
+    column = pc.field(field.name)
+    if rows > 0 and stats.nulls is not None and stats.nulls >= rows:
+        return column.is_null()
+    ends = _ends(column, field.type, stats)
+    if stats.nulls == 0:
+        return reduce(and_, ends) if ends else column.is_valid()
+    return reduce(and_, [end | column.is_null() for end in ends]) if ends else None  # the form Arrow can see through
+
+
+def _ends(column: pc.Expression, type_: pa.DataType, stats: ColumnStats) -> list[pc.Expression]:
+    if not supports_bounds(type_) or type_ != plain_type(type_) or (pa.types.is_floating(type_) and stats.nans != 0):
+        return []
+    low, high = _end(stats.min, ">=", type_), _end(stats.max, "<=", type_)
+    return ([column >= low] if low is not None else []) + ([column <= high] if high is not None else [])
+
+
+def _end(bound: Bound | None, op: Op, type_: pa.DataType) -> pa.Scalar | None:
+    """A bound as a scalar of the column's type, moved outwards where the type cannot hold it; None: no bound."""
+    kind = kind_of(type_)
+    if bound is None or kind is None or is_nan(bound) or not same_kind(bound, _sample(kind)):
+        return None
+    settled = settle(op, Value(kind=kind, value=bound), type_)
+    if not isinstance(settled, tuple):
+        return None
+    value = settled[1]
+    if isinstance(value, float) and value == 0:
+        value = math.copysign(0.0, -1 if op == ">=" else 1)
+    return arrow_scalar(value, type_)
+
+
+def _sample(kind: Kind) -> Bound:
+    samples: dict[Kind, Bound] = {"text": "", "bytes": b"", "bool": False}
+    return samples.get(kind, 0)
+
+
+def prune_by_expression(expression: pc.Expression, guarantees: Sequence[pc.Expression | None], schema: pa.Schema) -> list[bool]:
+    """For each segment's guarantee, whether a row that meets it may pass `expression`; None guarantees nothing.
+
+    Touches no file: Arrow is asked about a dataset of names alone. Raises InvalidFilter where the expression does not
+    fit `schema`.
+    """
+    import pyarrow.dataset as ds
+    from pyarrow.fs import LocalFileSystem
+
+    dataset = ds.FileSystemDataset.from_paths(
+        [str(number) for number in range(len(guarantees))],
+        schema=schema,
+        format=ds.ParquetFileFormat(),
+        filesystem=LocalFileSystem(),
+        partitions=[pc.scalar(True) if truth is None else truth for truth in guarantees],
+    )
+    try:
+        kept = {int(fragment.path) for fragment in dataset.get_fragments(filter=expression)}
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise InvalidFilter(
+            f"the expression {expression} does not fit the table",
+            why=str(error).splitlines()[0],
+            fix=f"Use its columns and types: {', '.join(schema.names[:12])}",
+            where=str(expression),
+        ) from error
+    return [number in kept for number in range(len(guarantees))]

@@ -1,0 +1,104 @@
+"""Which segments a scan reads, and in which order: pure.
+
+Rows of one identity always come in index order. Segments whose ranges do not overlap are read one after another; those that do are
+sorted together, in windows of the index where they would not fit in memory at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from gapless.model.index import Identity, IndexSpec
+from gapless.model.segment import Segment
+from gapless.model.stats import ColumnStats
+from gapless.scan.predicate import Predicate
+from gapless.scan.prune import may_match
+
+SORT_BYTES = 128 << 20
+"""What segments that overlap may take in Arrow's memory to be sorted together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadGroup:
+    """Segments that are read together; groups are read in their order."""
+
+    segments: tuple[Segment, ...]
+    sort: bool
+    """Whether the rows must be sorted: not where one segment holds them in order already."""
+    windows: tuple[tuple[int, int], ...] = ()
+    """Where the group is too large to sort at once: index ranges `[start, end)` to sort one by one."""
+
+
+def known_stats(segment: Segment, index: IndexSpec) -> dict[str, ColumnStats]:
+    """What the log knows of a segment's columns, by name."""
+    # Other writers leave rows without an index value, which no bound speaks of.
+    return {**segment.stats, index.column: ColumnStats(min=segment.bounds.first, max=segment.bounds.last)}
+
+
+def prune(segments: Iterable[Segment], predicate: Predicate, index: IndexSpec, schema: pa.Schema) -> tuple[Segment, ...]:
+    """The segments that may hold a row the predicate keeps."""
+    return tuple(s for s in segments if may_match(predicate, known_stats(s, index).get, schema, rows=s.rows))
+
+
+def plan_groups(segments: Iterable[Segment], index: IndexSpec, schema: pa.Schema, *, by_index: bool) -> tuple[ReadGroup, ...]:
+    """Put segments in reading order.
+
+    Within each identity rows then come in index order; with `by_index` over all identities. `schema` holds the columns that
+    will be read, for an estimate of their memory.
+    """
+    limit = max(1, SORT_BYTES // row_bytes(schema))
+    groups = []
+    for together in _components(tuple(segments), apart=bool(index.entity) and not by_index):
+        sort = len(together) > 1 or not _is_sorted(together[0], index, by_index=by_index)
+        groups.append(ReadGroup(segments=together, sort=sort, windows=_windows(together, limit) if sort else ()))
+    return tuple(groups)
+
+
+def _is_sorted(segment: Segment, index: IndexSpec, *, by_index: bool) -> bool:
+    if segment.sorted_by != (*index.entity, index.column):
+        return False
+    return not by_index or segment.identity is not None
+
+
+def _components(segments: Sequence[Segment], *, apart: bool) -> list[tuple[Segment, ...]]:
+    """Maximal sets of segments linked by overlap, in index order; identities `apart` where each segment holds just one."""
+    by_identity: dict[Identity | None, list[Segment]] = {}
+    apart = apart and all(s.identity is not None for s in segments)
+    for segment in segments:
+        by_identity.setdefault(segment.identity if apart else None, []).append(segment)
+    components: list[list[Segment]] = []
+    for members in by_identity.values():
+        last: int | None = None
+        for segment in sorted(members, key=lambda s: (s.bounds.first, s.bounds.last, s.path)):
+            if last is None or segment.bounds.first >= last:
+                components.append([])
+            components[-1].append(segment)
+            last = segment.bounds.last if last is None else max(last, segment.bounds.last)
+    return [tuple(component) for component in components]
+
+
+def _windows(segments: Sequence[Segment], limit: int) -> tuple[tuple[int, int], ...]:
+    """Cut the segments' common range into equal windows of about `limit` rows each."""
+    rows = sum(s.rows for s in segments)
+    first = min(s.bounds.first for s in segments)
+    end = max(s.bounds.last for s in segments) + 1
+    count = min(-(-rows // limit), end - first)
+    if count <= 1:
+        return ()
+    edges = [first + (end - first) * i // count for i in range(count + 1)]
+    return tuple(zip(edges, edges[1:], strict=False))
+
+
+def row_bytes(schema: pa.Schema) -> int:
+    """A guess of one row's Arrow memory."""
+    return max(1, sum(_type_bytes(field.type) for field in schema))
+
+
+def _type_bytes(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return 32 * max(1, int(kind.num_fields))

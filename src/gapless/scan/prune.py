@@ -1,0 +1,230 @@
+"""Whether a segment can hold a row that a predicate keeps, judged by its statistics alone.
+
+Each predicate is answered with the set of answers that rows may give (true, false, null). The set may be too large,
+never too small, so NOT can swap it and what is unknown keeps the segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from gapless.model.stats import Bound, ColumnStats
+from gapless.scan import predicate as p
+from gapless.scan.constants import holds, is_nan, same_kind
+from gapless.scan.kinds import column_type, kind_of, plain_type
+from gapless.scan.pattern import literal_prefix
+from gapless.scan.settle import settle
+
+StatsOf = Callable[[str], ColumnStats | None]
+"""Statistics of a top-level column by its name; None where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Which answers a predicate may give for the rows of a segment."""
+
+    true: bool
+    false: bool
+    null: bool
+
+    def __or__(self, other: Answers) -> Answers:
+        """Answers of either."""
+        return Answers(self.true or other.true, self.false or other.false, self.null or other.null)
+
+
+UNKNOWN = Answers(True, True, True)
+_NONE = Answers(False, False, False)
+_NULL = Answers(False, False, True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What is known of one column's values in a segment."""
+
+    type: pa.DataType
+    low: Bound | None = None
+    high: Bound | None = None
+    nulls: bool = True
+    """May hold nulls."""
+    nans: bool = False
+    """May hold NaN."""
+    numbers: bool = True
+    """May hold values that are neither null nor NaN."""
+
+
+def may_match(predicate: p.Predicate, stats: StatsOf, schema: pa.Schema, *, rows: int | None = None) -> bool:
+    """False only where no row of the segment can make `predicate` true.
+
+    `rows` is the segment's row count: without it, a segment of nothing but nulls is not seen to be one. Pure; raises
+    UnknownColumn for a column that `schema` lacks.
+    """
+    return rows != 0 and answers(predicate, stats, schema, rows).true
+
+
+def answers(predicate: p.Predicate, stats: StatsOf, schema: pa.Schema, rows: int | None) -> Answers:
+    """The answers that rows of the segment may give."""
+    match predicate:
+        case p.Constant(value=value):
+            return Answers(value is True, value is False, value is None)
+        case p.Not(term=term):
+            return _inverted(answers(term, stats, schema, rows))
+        case p.And(terms=terms):
+            return _all([answers(term, stats, schema, rows) for term in terms])
+        case p.Or(terms=terms):
+            return _inverted(_all([_inverted(answers(term, stats, schema, rows)) for term in terms]))
+        case p.IsTruth(term=term, value=value):
+            inner = answers(term, stats, schema, rows)
+            yes = {True: inner.true, False: inner.false, None: inner.null}
+            return Answers(yes[value], any(may for key, may in yes.items() if key is not value), False)
+        case p.Comparison(left=p.Column() as left, right=p.Column() as right):
+            return _columns(predicate.op, _known(left, stats, schema, rows), _known(right, stats, schema, rows))
+        case p.Comparison(left=p.Column() as left, right=p.Value() as value):
+            return _literal(predicate.op, value, _known(left, stats, schema, rows))
+        case p.Distinct(left=p.Column() as left, right=p.Value() as value):
+            return _distinct(value, _known(left, stats, schema, rows))
+        case p.Comparison() | p.Distinct():
+            return UNKNOWN
+        case _:
+            return _single(predicate, stats, schema, rows)
+
+
+def _single(
+    predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNull, stats: StatsOf, schema: pa.Schema, rows: int | None
+) -> Answers:
+    if not isinstance(predicate.operand, p.Column):
+        return Answers(True, True, False) if isinstance(predicate, p.IsNull) else UNKNOWN
+    known = _known(predicate.operand, stats, schema, rows)
+    match predicate:
+        case p.IsNull():
+            return Answers(known.nulls, known.numbers or known.nans, False)
+        case p.IsNan():
+            return Answers(known.nans, known.numbers, known.nulls)
+        case p.Truth():
+            return _literal("=", p.Value(kind="bool", value=True), known)
+        case p.In(values=values):
+            found = [_inverted(_literal("=", value, known)) for value in values]
+            return _inverted(_all(found))
+        case p.StartsWith(prefix=prefix):
+            return _prefix(prefix, known)
+        case p.Like(ignore_case=True):
+            return _prefix("", known)
+        case p.Like(pattern=pattern, escape=escape):
+            prefix, whole = literal_prefix(pattern, escape)
+            return _literal("=", p.Value(kind="text", value=prefix), known) if whole else _prefix(prefix, known)
+
+
+def _inverted(found: Answers) -> Answers:
+    return Answers(found.false, found.true, found.null)
+
+
+def _all(terms: list[Answers]) -> Answers:
+    """Kleene's AND: true if all are, false if any is, else null."""
+    true = all(term.true for term in terms)
+    null = all(term.true or term.null for term in terms) and any(term.null for term in terms)
+    return Answers(true, any(term.false for term in terms), null)
+
+
+def _known(column: p.Column, stats: StatsOf, schema: pa.Schema, rows: int | None) -> _Known:
+    type_ = column_type(column, schema)
+    floating = pa.types.is_floating(plain_type(type_))
+    found = stats(column.path[0]) if len(column.path) == 1 else None
+    if found is None:
+        return _Known(type=type_, nans=floating)
+    nans = floating and found.nans != 0
+    all_null = rows is not None and found.nulls is not None and found.nulls >= rows
+    counted = (found.nulls or 0) + (found.nans or 0)
+    return _Known(
+        type=type_,
+        low=None if is_nan(found.min) else found.min,
+        high=None if is_nan(found.max) else found.max,
+        nulls=found.nulls != 0,
+        nans=nans and not all_null,
+        numbers=rows is None or counted < rows,
+    )
+
+
+def _within(test: Callable[[Bound | None, Bound | None], tuple[bool, bool]], nan: Answers, known: _Known) -> Answers:
+    """Answers of the values between the bounds (`test` says: may be true, may be false), of NaN and of null."""
+    found = _NONE
+    if known.numbers:
+        true, false = test(known.low, known.high)
+        found = Answers(true, false, False)
+    if known.nans:
+        found = found | nan
+    return found | _NULL if known.nulls else found
+
+
+def _literal(op: p.Op, literal: p.Value, known: _Known) -> Answers:
+    grid = known.type if pa.types.is_float16(known.type) else plain_type(known.type)
+    settled = settle(op, literal, grid)
+    if settled is None:
+        return _NULL
+    if isinstance(settled, bool):
+        constant = Answers(settled, not settled, False)
+        return _within(lambda *_: (settled, not settled), constant, known)
+    op, value = settled
+    nan = holds(op, float("nan"), value) if known.nans else False
+    return _within(lambda low, high: _interval(op, low, high, value), Answers(nan, not nan, False), known)
+
+
+def _interval(op: p.Op, low: Bound | None, high: Bound | None, value: Bound) -> tuple[bool, bool]:
+    """Whether some x in [low, high] (None: no end) may make `x op value` true, and whether some may make it false."""
+    low = low if low is not None and same_kind(low, value) else None
+    high = high if high is not None and same_kind(high, value) else None
+    match op:
+        case "<" | "<=":
+            return low is None or holds(op, low, value), high is None or not holds(op, high, value)
+        case ">" | ">=":
+            return high is None or holds(op, high, value), low is None or not holds(op, low, value)
+        case _:
+            reach = (low is None or holds("<=", low, value)) and (high is None or holds(">=", high, value))
+            only = low is not None and high is not None and holds("=", low, value) and holds("=", high, value)
+            return (reach, not only) if op == "=" else (not only, reach)
+
+
+def _distinct(literal: p.Value, known: _Known) -> Answers:
+    if literal.value is None:
+        return Answers(known.numbers or known.nans, known.nulls, False)
+    found = _literal("!=", literal, known)
+    return Answers(found.true or found.null, found.false, False)
+
+
+def _prefix(prefix: str, known: _Known) -> Answers:
+    def test(low: Bound | None, high: Bound | None) -> tuple[bool, bool]:
+        above = isinstance(low, str) and low[: len(prefix)] > prefix
+        below = isinstance(high, str) and high < prefix
+        return not (above or below), True
+
+    return _within(test, _NONE, known)
+
+
+def _columns(op: p.Op, left: _Known, right: _Known) -> Answers:
+    """`left op right` of two columns: by their bounds where both hold values of one kind, and neither NaN."""
+    null = left.nulls or right.nulls
+    if not (left.numbers or left.nans) or not (right.numbers or right.nans):
+        return _NULL
+    plain = plain_type(left.type), plain_type(right.type)
+    mixed = kind_of(plain[0]) != kind_of(plain[1]) or pa.types.is_floating(plain[0]) != pa.types.is_floating(plain[1])
+    bounds = (left.low, left.high, right.low, right.high)
+    if mixed or left.nans or right.nans or None in bounds:
+        return Answers(True, True, null)
+    true, false = _intervals(op, left, right)
+    return Answers(true, false, null)
+
+
+def _intervals(op: p.Op, left: _Known, right: _Known) -> tuple[bool, bool]:
+    low, high, other_low, other_high = left.low, left.high, right.low, right.high
+    if low is None or high is None or other_low is None or other_high is None or not same_kind(low, other_low):
+        return True, True
+    match op:
+        case "<" | "<=":
+            return holds(op, low, other_high), not holds(op, high, other_low)
+        case ">" | ">=":
+            return holds(op, high, other_low), not holds(op, low, other_high)
+        case _:
+            reach = holds("<=", low, other_high) and holds(">=", high, other_low)
+            only = holds("=", low, high) and holds("=", other_low, other_high) and holds("=", low, other_low)
+            return (reach, not only) if op == "=" else (not only, reach)

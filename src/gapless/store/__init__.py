@@ -1,0 +1,1 @@
+"""Where bytes are kept: the only package that talks to object storage and local disks."""

@@ -1,0 +1,217 @@
+"""Objects as files below one folder of this machine."""
+# pathlib costs as much as the system calls, and has no pread, fsync or exclusive link.
+# ruff: noqa: PTH105, PTH108, PTH112, PTH116, PTH118, PTH120
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+
+from gapless.errors import ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
+from gapless.model.protocols import Capabilities, ObjectInfo, PutMode
+from gapless.store.os_errors import store_error, typed_os_errors
+from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, is_unfinished, resolve_range, truncated
+from gapless.store.publish import discard, fill, make_folder, publish_new, sync_folder
+
+
+class LocalStore:
+    """A Store over the folder `root`, which the first put makes.
+
+    `root` is taken literally and resolved once: later changes of the working directory or of symbolic links above it do
+    not matter. A put writes a hidden temporary file next to its target and gives it its name when it is whole; a crash
+    leaves at most such a file, which no listing shows. Reading writes nothing. Raises as the Store protocol says.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = os.path.realpath(root)
+        self._settled: set[str] = set()
+        """Folders whose own names this handle has synced."""
+
+    @property
+    def url(self) -> str:
+        """The absolute path of the root."""
+        return self._root
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Exclusive, durable, and usable after a fork."""
+        return Capabilities(put_if_absent=True, durable=True, survives_fork=True)
+
+    def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """Bytes `[start, start + length)` of a file; see `Store.get`."""
+        check_range(start, length)
+        with typed_os_errors("reading", path, self._root):
+            handle = self._open(path)
+            try:
+                info = os.fstat(handle)
+                if not stat.S_ISREG(info.st_mode):
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+                begin, end = resolve_range(path, info.st_size, start, length)
+                return _read(handle, path, begin, end)
+            finally:
+                os.close(handle)
+
+    def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
+        """Store a file whole or not at all; see `Store.put`."""
+        target = self._file(check_new_path(path))
+        view = memoryview(data)
+        view = view.cast("B") if view.nbytes else memoryview(b"")
+        try:
+            self._write(target, view, mode, durable=durable)
+        except FileExistsError as error:
+            raise self._exists(path, target) from error
+        except OSError as error:
+            raise self._put_error(error, path) from error
+        if durable:
+            self._settle(path, os.path.dirname(target))
+
+    def head(self, path: str) -> ObjectInfo:
+        """Size and time of a file; see `Store.head`."""
+        with typed_os_errors("looking at", path, self._root):
+            try:
+                info = os.stat(self._file(path))
+            except NotADirectoryError as error:
+                raise _absent() from error
+            if not stat.S_ISREG(info.st_mode):
+                raise _absent()
+        return ObjectInfo(path=path, size=info.st_size, modified_ns=info.st_mtime_ns)
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
+        """Files below the folder `prefix`, in path order; see `Store.list`. Does not follow links to folders below it."""
+        return self._walk(folder_prefix(prefix), after)
+
+    def delete(self, path: str) -> None:
+        """Remove a file; no error where there is none."""
+        target = self._file(path)
+        try:
+            os.unlink(target)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            if not os.path.isdir(target):
+                raise store_error(error, act="deleting", path=path, url=self._root) from error
+
+    def local_path(self, path: str) -> str:
+        """The absolute path of the file that holds, or would hold, this object."""
+        return self._file(path)
+
+    def _file(self, path: str) -> str:
+        return os.path.join(self._root, check_path(path))
+
+    def _open(self, path: str) -> int:
+        try:
+            return os.open(self._file(path), os.O_RDONLY)
+        except NotADirectoryError as error:
+            raise _absent() from error
+
+    def _write(self, target: str, data: memoryview, mode: PutMode, *, durable: bool) -> None:
+        handle, temp = self._open_temp(os.path.dirname(target), durable=durable)
+        try:
+            fill(handle, data, durable=durable)
+            if mode == "create":
+                publish_new(temp, target, data, durable=durable)
+            else:
+                os.replace(temp, target)
+        except BaseException:
+            discard(temp)
+            raise
+        if mode == "create":
+            discard(temp)
+
+    def _open_temp(self, folder: str, *, durable: bool) -> tuple[int, str]:
+        temp = os.path.join(folder, f".{os.urandom(8).hex()}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            return os.open(temp, flags, 0o666), temp
+        except FileNotFoundError:
+            make_folder(folder, durable=durable)
+            return os.open(temp, flags, 0o666), temp
+
+    def _settle(self, path: str, folder: str) -> None:
+        """Sync the folder of a new name; the first time also those above it, which another process may have just made."""
+        try:
+            sync_folder(folder)
+            while folder not in self._settled and folder != self._root:
+                above = os.path.dirname(folder)
+                sync_folder(above)
+                self._settled.add(folder)
+                folder = above
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{path!r} is in {self._root}, but its folder could not be synced: {os.strerror(error.errno or errno.EIO)}",
+                why="It is stored, but a power cut now could lose it",
+                fix="Check the disk, then look whether it is there",
+                path=path,
+            ) from error
+
+    def _exists(self, path: str, target: str) -> StoreError:
+        if os.path.isdir(target):
+            return store_error(IsADirectoryError(errno.EISDIR, ""), act="writing", path=path, url=self._root)
+        return ObjectExists(
+            f"{path!r} exists already in {self._root}",
+            why="It was to be created, and a create replaces nothing",
+            fix="Read what is there; another writer came first",
+            path=path,
+        )
+
+    def _put_error(self, error: OSError, path: str) -> StoreError:
+        found = store_error(error, act="writing", path=path, url=self._root)
+        if not isinstance(found, ObjectNotFound):
+            return found
+        return StoreError(
+            f"writing {path!r} in {self._root} failed: its folder vanished",
+            why="Another process removed or moved the folder while we wrote",
+            fix="Let nothing remove folders of a table that is written to, then try again",
+            path=path,
+        )
+
+    def _walk(self, folder: str, after: str) -> Iterator[ObjectInfo]:
+        """Files below `folder` ("" or with a slash at its end). Sorting folders as "name/" gives the order of whole paths."""
+        for path, entry in _entries(self._root, folder):
+            if path.endswith("/"):
+                if path > after or after.startswith(path):
+                    yield from self._walk(path, after)
+            elif path > after:
+                try:
+                    info = entry.stat()
+                except FileNotFoundError:  # removed since the folder was read
+                    continue
+                yield ObjectInfo(path=path, size=info.st_size, modified_ns=info.st_mtime_ns)
+
+
+def _entries(root: str, folder: str) -> list[tuple[str, os.DirEntry[str]]]:
+    """What lies in a folder, folders as "name/", in order of path; nothing where there is no folder."""
+    found: list[tuple[str, os.DirEntry[str]]] = []
+    with typed_os_errors("listing", folder, root):
+        try:
+            scan = os.scandir(os.path.join(root, folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        with scan:
+            for entry in scan:
+                if entry.is_dir(follow_symlinks=False):
+                    found.append((f"{folder}{entry.name}/", entry))
+                elif not is_unfinished(entry.name) and entry.is_file():
+                    found.append((folder + entry.name, entry))
+    found.sort(key=lambda item: item[0])
+    return found
+
+
+def _absent() -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def _read(handle: int, path: str, begin: int, end: int) -> bytes:
+    """Bytes `[begin, end)` of an open file; raises CorruptTable if it got shorter meanwhile."""
+    data = os.pread(handle, end - begin, begin)
+    if len(data) == end - begin:
+        return data
+    parts = [data]  # one read gives at most 2 GiB
+    while begin + len(parts[-1]) < end and parts[-1]:
+        begin += len(parts[-1])
+        parts.append(os.pread(handle, end - begin, begin))
+    if not parts[-1]:
+        raise truncated(path, f"it ends at byte {begin} of {end}")
+    return b"".join(parts)

@@ -1,0 +1,139 @@
+"""Where a user says a table is, read into one value."""
+# A path is taken literally: pathlib would fold '//' and drop slashes.
+# ruff: noqa: PTH110, PTH111, PTH112
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote_to_bytes
+
+from gapless.errors import InvalidPath, nearest
+
+Kind = Literal["local", "memory", "s3", "gs", "az"]
+
+_SCHEMES: dict[str, Kind] = {
+    "file": "local", "memory": "memory", "s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs",
+    "az": "az", "azure": "az", "abfs": "az", "abfss": "az",
+}  # fmt: skip
+
+# Two letters at least, so that the drive of a Windows path is no scheme.
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+_LOST_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/([^/].*)", re.DOTALL)
+_AZURE_HOST = re.compile(r"([a-z0-9-]+)\.(?:dfs|blob)\.(core\.windows\.net|fabric\.microsoft\.com)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """The place of a table."""
+
+    kind: Kind
+    url: str
+    """As messages show it: an absolute path, or a URL without slashes at its end."""
+    container: str = ""
+    """Bucket or container; empty for a local path or memory."""
+    path: str
+    """An absolute local path, the name of a memory store, or what every key starts with ("" for a whole bucket)."""
+    options: tuple[tuple[str, str], ...] = ()
+    """What the URL itself says in the way of storage options: an Azure account."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path: what the table is called."""
+        return self.path.rpartition("/")[2] or self.container or "table"
+
+
+def parse_location(location: str | os.PathLike[str]) -> Location:
+    """Read a path or URL. Raises InvalidPath.
+
+    A plain path is taken literally, whatever characters it has, apart from a leading `~`; it is made absolute now, its
+    symbolic links resolved. `file:` URLs are percent-decoded. In s3, gs and az URLs all after the bucket is the key,
+    literally (no percent-decoding, no query, no fragment), as these services' own tools read them.
+    """
+    text = os.fspath(location)
+    if isinstance(text, bytes):
+        text = os.fsdecode(text)
+    if not text or "\0" in text:
+        raise _invalid(text, "A table needs a place, by a path that is not empty and has no NUL", "Pass a path or a URL")
+    if match := _URL.fullmatch(text):
+        return _parse_url(text, match[1].lower(), match[2])
+    if match := _LOST_SLASH.fullmatch(text):
+        scheme = match[1].lower()
+        if scheme == "file":
+            return _local(_decoded(f"/{match[2]}"), text)
+        if scheme in _SCHEMES:
+            why = "A URL has two slashes after its scheme; pathlib.Path takes one away"
+            raise _invalid(text, why, f"Pass the text {f'{match[1]}://{match[2]}'!r}, or './{text}' for a folder of that name")
+    return _local(text, text)
+
+
+def _parse_url(text: str, scheme: str, rest: str) -> Location:
+    kind = _SCHEMES.get(scheme)
+    if kind is None:
+        hint = "Pass an s3://, gs:// or az:// URL" if scheme in ("http", "https") else nearest(scheme, _SCHEMES)
+        raise _invalid(
+            text, f"{scheme!r} is no scheme that a table can lie under", f"{hint} ('./{text}' is a folder of that name)"
+        )
+    if kind == "local":
+        host, slash, path = rest.partition("/")
+        if host not in ("", "localhost") or not slash:
+            raise _invalid(
+                text, "A file URL names an absolute path of this machine", "Write file:///absolute/path, or a plain path"
+            )
+        return _local(_decoded(slash + path), text)
+    stripped = rest.rstrip("/")
+    url = f"{text[: len(text) - len(rest)]}{stripped}"
+    if kind == "memory":
+        if not stripped:
+            raise _invalid(text, "Tables in memory are told apart by their names", "Write memory://some-name")
+        return Location(kind=kind, url=url, path=stripped)
+    container, _, path = stripped.partition("/")
+    if not container or any(part in ("", ".", "..") for part in path.split("/") if path):
+        raise _invalid(
+            text, "It needs a bucket, and its key may have no empty, '.' or '..' part", f"Write {scheme}://bucket/folder"
+        )
+    options: tuple[tuple[str, str], ...] = ()
+    if kind == "az" and "@" in container:
+        container, options = _azure_account(text, container)
+    return Location(kind=kind, url=url, container=container, path=path, options=options)
+
+
+def _azure_account(text: str, container: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Split `container@account.dfs.core.windows.net`."""
+    name, _, host = container.partition("@")
+    match = _AZURE_HOST.fullmatch(host.lower())
+    if match is None or not name:
+        why = "Before the path stands container@account.dfs.core.windows.net"
+        raise _invalid(text, why, "Write that, or az://container/folder with account_name and endpoint in storage_options")
+    fabric = (("use_fabric_endpoint", "true"),) if match[2].startswith("fabric") else ()
+    return name, (("account_name", match[1]), *fabric)
+
+
+def _local(path: str, given: str) -> Location:
+    if path.startswith("~"):
+        expanded = os.path.expanduser(path)
+        if expanded == path:
+            raise _invalid(given, "No home directory is known for it", f"Write './{path}' for a folder of that name")
+        path = expanded
+    try:
+        root = os.path.realpath(os.fsdecode(os.fsencode(path)))
+    except UnicodeEncodeError as error:
+        raise _invalid(given, "It holds a character that no file name can hold", "Pass valid text") from error
+    except FileNotFoundError as error:
+        raise _invalid(given, "It is relative, and the working directory no longer exists", "Pass an absolute path") from error
+    if os.path.exists(root) and not os.path.isdir(root):
+        raise _invalid(given, f"{root!r} is a file, and a table is a folder", "Pass the folder of a table, or a new path")
+    return Location(kind="local", url=root, path=root)
+
+
+def _decoded(path: str) -> str:
+    decoded = os.fsdecode(unquote_to_bytes(path))
+    if "\0" in decoded:
+        raise _invalid(path, "It holds a NUL, which no path can", "Leave %00 out")
+    return decoded
+
+
+def _invalid(path: str, why: str, fix: str) -> InvalidPath:
+    return InvalidPath(f"{path!r} is no place for a table", why=why, fix=fix, path=path)

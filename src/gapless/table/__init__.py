@@ -1,0 +1,1 @@
+"""What users hold: a table, its reports and its lazy reads."""

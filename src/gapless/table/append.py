@@ -1,0 +1,130 @@
+"""The life of an append, from staged segments to a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from gapless.coverage.bucket import Grid
+from gapless.dialects.timeseries.actions import TableState
+from gapless.dialects.timeseries.conflict import OVERLAP, overlap_of
+from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
+from gapless.errors import AccessDenied, StorageFull, UnsupportedTable, UpgradeNeeded
+from gapless.log.commit import Committed, Conflict, Unknown, commit
+from gapless.log.snapshot import Snapshot, advance, refresh
+from gapless.model.properties import OnOverlap
+from gapless.model.report import AppendReport
+from gapless.model.schema import stored_schema
+from gapless.parquet.batches import Batches
+from gapless.parquet.source import open_segment
+from gapless.runtime.driver import Rim
+from gapless.table.coverage import CoverageCache
+from gapless.table.refusals import outcome_unknown, refuse_conflict, refuse_overlap
+from gapless.table.stage import Attempt, Staged, Stager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appender:
+    """Appends to one table; `publish` is given each newer snapshot as it becomes known."""
+
+    rim: Rim
+    cache: CoverageCache
+    grid: Grid
+    publish: Callable[[Snapshot[TableState]], None]
+
+    def append(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], on_overlap: OnOverlap) -> AppendReport:
+        """Write all parts as one commit, or nothing.
+
+        Under "skip" an append that lost to a commit covering some of its buckets filters its rows again and writes them anew.
+        """
+        attempt = Attempt.begin(self.rim)
+        try:
+            while True:
+                staged = self._stage(snapshot, parts, attempt, on_overlap)
+                outcome = self._commit(snapshot, staged)
+                if isinstance(outcome, AppendReport):
+                    return outcome
+                snapshot = self.rim.drive(refresh(TIME_SERIES, snapshot))
+                self.publish(snapshot)
+                if on_overlap != "skip" or outcome.clash.reason != OVERLAP:
+                    attempt.discard()
+                    raise self._refusal(snapshot, outcome)
+                parts, attempt = self._again(attempt, staged)
+        except (StorageFull, AccessDenied):
+            # Local puts and conditional puts fail whole: what was refused so is not there.
+            attempt.discard()
+            raise
+
+    def _stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt, on_overlap: OnOverlap) -> Staged:
+        stager = Stager(rim=self.rim, state=snapshot.state, cache=self.cache, grid=self.grid, on_overlap=on_overlap)
+        try:
+            return stager.stage(parts, attempt)
+        except BaseException:
+            # No commit was tried yet, so nothing can need these files.
+            attempt.discard()
+            raise
+
+    def _commit(self, snapshot: Snapshot[TableState], staged: Staged) -> AppendReport | Conflict:
+        if staged.commit is None:
+            return self._report(snapshot.version, staged.attempt)
+        outcome = self.rim.drive(commit(TIME_SERIES, snapshot.version, snapshot.time_ns, staged.commit, staged.terms.judge))
+        match outcome:
+            case Committed(version, entries):
+                for segment, coverage in zip(staged.attempt.segments, staged.attempt.coverage, strict=True):
+                    self.cache.remember(segment, coverage)
+                self.publish(advance(TIME_SERIES, snapshot, entries))
+                return self._report(version, staged.attempt)
+            case Conflict():
+                return outcome
+            case Unknown(version):
+                raise outcome_unknown(version, staged.commit.id)
+
+    def _report(self, version: int, attempt: Attempt) -> AppendReport:
+        return AppendReport(
+            version=version,
+            rows=sum(segment.rows for segment in attempt.segments),
+            segments=len(attempt.segments),
+            buckets=attempt.covered.cardinality(),
+            skipped_rows=attempt.skipped_rows,
+            skipped_buckets=attempt.skipped.cardinality(),
+        )
+
+    def _again(self, lost: Attempt, staged: Staged) -> tuple[Sequence[Batches], Attempt]:
+        """The rows of a lost attempt as input for a new one, which takes its counts over and removes its files."""
+        schema = stored_schema(staged.terms.schema)
+        tables = [open_segment(self.rim.store, segment).read() for segment in lost.segments]
+        parts = [
+            Batches(source="rows staged before", schema=schema, read=lambda t=table: iter(t.to_batches()))  # type: ignore[misc]  # mypy cannot type a lambda's default
+            for table in tables
+        ]
+        lost.discard()
+        fresh = Attempt.begin(self.rim)
+        fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
+        return parts, fresh
+
+    def _refusal(self, snapshot: Snapshot[TableState], conflict: Conflict) -> Exception:
+        found = overlap_of(conflict.clash)
+        if found is not None:
+            return refuse_overlap(snapshot.state, found, self.grid, conflict.version)
+        return refuse_conflict(conflict)
+
+
+def check_writable(state: TableState, path: str, *, upgrade: bool) -> None:
+    """Raise UpgradeNeeded or UnsupportedTable where this release may not write to the table."""
+    unknown = sorted(state.meta.writer_features - WRITER_FEATURES)
+    if unknown:
+        raise UnsupportedTable(
+            f"writing to {path} needs the feature {unknown[0]!r}",
+            why=f"This release knows {', '.join(sorted(WRITER_FEATURES))}; without it a write could break the table",
+            fix="Write with the release that made the table; reading works",
+            needs=unknown[0],
+        )
+    if not state.meta.is_ours and not upgrade:
+        raise UpgradeNeeded(
+            f"{path} was written by timeseries-table-format and not yet by gapless",
+            why="The first write of gapless shuts the writers of timeseries-table-format out for good; its readers go on",
+            fix="Open it with gl.open(path, upgrade=True), or pass --upgrade, if you want that",
+            path=path,
+        )
+

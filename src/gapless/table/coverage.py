@@ -1,0 +1,67 @@
+"""Coverage of segments, loaded when a question needs it and kept for the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.codec import decode
+from gapless.errors import CorruptTable, ObjectNotFound
+from gapless.model.index import EntityType, Identity
+from gapless.model.protocols import Store
+from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
+from gapless.parquet.checksum import check
+
+
+class CoverageCache:
+    """Decoded coverage of one table's segments, by path; a segment never changes, so nothing here grows stale."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, CoverageMap] = {}
+
+    def of(self, segment: Segment, types: tuple[EntityType, ...]) -> CoverageMap:
+        """A segment's coverage; raises CorruptTable where it is missing or damaged."""
+        if (known := self._known.get(segment.path)) is not None:
+            return known
+        coverage = self._known[segment.path] = decode(self._bytes_of(segment), types, path=_place(segment))
+        return coverage
+
+    def union(self, segments: Iterable[Segment], types: tuple[EntityType, ...]) -> CoverageMap:
+        """The coverage of several segments together."""
+        return CoverageMap.union_of([self.of(segment, types) for segment in segments])
+
+    def remember(self, segment: Segment, coverage: CoverageMap) -> None:
+        """Keep the coverage of a segment that was just written."""
+        self._known[segment.path] = coverage
+
+    def _bytes_of(self, segment: Segment) -> bytes:
+        match segment.coverage:
+            case InlineCoverage(data):
+                return data
+            case SidecarCoverage(path, expected):
+                try:
+                    data = self._store.get(path)
+                except ObjectNotFound as error:
+                    raise _lost(path, f"The log names it for segment {segment.path}, but nothing is stored there") from error
+                check(data, expected, path)
+                return data
+            case None:
+                raise _lost(segment.path, "The log names no coverage for this segment")
+
+
+def meeting(segments: Iterable[Segment], start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
+    """The segments that may cover a bucket of `[start, end)` for one of the identities."""
+    return [
+        s
+        for s in segments
+        if s.bounds.first < end and s.bounds.last >= start and (s.identity is None or s.identity in identities)
+    ]
+
+
+def _place(segment: Segment) -> str:
+    return segment.coverage.path if isinstance(segment.coverage, SidecarCoverage) else segment.path
+
+
+def _lost(path: str, why: str) -> CorruptTable:
+    return CorruptTable(f"the coverage in {path} is lost", why=why, fix="Bring the file back from a backup; scans still work", path=path)

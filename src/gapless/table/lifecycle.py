@@ -1,0 +1,106 @@
+"""Making and opening tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.coverage.bucket import grid_of
+from gapless.dialects.timeseries.actions import Commit, TableMeta, TableState, UpdateTableMeta
+from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.errors import InvalidOption, TableExists, TableNotFound, nearest
+from gapless.log.commit import Clash, Committed, Unknown, commit
+from gapless.log.requests import Talk
+from gapless.log.snapshot import Snapshot, advance, load
+from gapless.model.index import INDEX_TYPES, IndexSpec, IndexType, parse_bucket
+from gapless.model.properties import Properties
+from gapless.model.schema import adopt_schema
+from gapless.runtime.driver import Rim
+from gapless.store.open import open_store
+from gapless.store.probe import probe_put_if_absent
+from gapless.table.refusals import outcome_unknown
+from gapless.table.stage import ENGINE, claim
+
+Location = str | os.PathLike[str]
+
+
+def parse_index(index: str, index_type: str, bucket: str | int, entity: Sequence[str] | str, timezone: str | None) -> IndexSpec:
+    """The index of a new table from what the caller typed; raises InvalidOption."""
+    kind: IndexType | None = next((known for known in INDEX_TYPES if known == index_type), None)
+    if kind is None:
+        raise InvalidOption(
+            f"index_type={index_type!r} is not known", fix=nearest(index_type, INDEX_TYPES), option="index_type", value=index_type
+        )
+    if timezone is not None and kind != "timestamp":
+        raise InvalidOption(
+            f"timezone={timezone!r} with index_type={kind!r}",
+            why="Only a timestamp index has a time zone",
+            fix="Leave it out",
+            option="timezone",
+            value=timezone,
+        )
+    columns = (entity,) if isinstance(entity, str) else tuple(entity)
+    spec = IndexSpec(column=index, type=kind, bucket=parse_bucket(bucket, kind, timezone), entity=columns, timezone=timezone)
+    grid_of(spec.bucket, signed=kind != "uint64")  # an unknown zone is refused here, not at the first append
+    return spec
+
+
+def create_table(
+    rim: Rim, path: str, index: IndexSpec, schema: pa.Schema | None, properties: Mapping[str, Any]
+) -> Snapshot[TableState]:
+    """Commit version 1. Raises TableExists, or what a wrong schema or property deserves."""
+    if rim.drive(load(TIME_SERIES)) is not None:
+        raise _exists(path)
+    probe_put_if_absent(rim.store)
+    meta = TableMeta(
+        index=index,
+        schema=None if schema is None else adopt_schema(schema, index),
+        created_ns=rim.clock.now_ns(),
+        properties=Properties.parse(properties),
+    )
+    entry = Commit(id=rim.ids.uuid(), operation="create", engine=ENGINE, actions=(UpdateTableMeta(claim(meta)),))
+    outcome = rim.drive(commit(TIME_SERIES, 0, 0, entry, _give_way))
+    match outcome:
+        case Committed(version, entries):
+            first = Snapshot(version, entries[0][2], TIME_SERIES.replay(None, [(version, entries[0][1])]))
+            return advance(TIME_SERIES, first, entries[1:])
+        case Unknown(version):
+            raise outcome_unknown(version, entry.id)
+        case _:
+            raise _exists(path)
+
+
+def open_table(rim: Rim, path: str) -> Snapshot[TableState]:
+    """The newest snapshot; raises TableNotFound where there is no table."""
+    snapshot = rim.drive(load(TIME_SERIES))
+    if snapshot is None:
+        raise TableNotFound(
+            f"there is no table at {path}",
+            why=f"It has no {TIME_SERIES.folder}/ with commits",
+            fix='Make one with gl.create(path, index="ts", bucket="1h"), or check the path',
+            path=path,
+        )
+    return snapshot
+
+
+def open_rim(location: Location, storage_options: Mapping[str, str] | None) -> Rim:
+    """The world of the table at a location; raises InvalidPath or InvalidOption."""
+    return Rim(store=open_store(location, storage_options))
+
+
+def _give_way(_mine: Commit, _version: int, _theirs: Commit) -> Talk[Clash]:
+    """Creating never follows another commit."""
+    yield from ()
+    return Clash("exists")
+
+
+def _exists(path: str) -> TableExists:
+    return TableExists(
+        f"there is a table at {path} already",
+        why="Its log has commits",
+        fix="Use gl.open(path), or another path",
+        path=path,
+    )

@@ -1,0 +1,78 @@
+"""The errors a write ends with, from the values that say why."""
+
+from __future__ import annotations
+
+from gapless.coverage.bitmap import CoverageMap, bias, clip
+from gapless.coverage.bucket import Grid
+from gapless.coverage.overlap import Overlap
+from gapless.dialects.timeseries.actions import TableState
+from gapless.errors import CommitConflict, CommitOutcomeUnknown, CoverageOverlap
+from gapless.log.commit import Conflict
+from gapless.model.index import EntityType, Identity, IndexSpec
+from gapless.table.coverage import CoverageCache, meeting
+from gapless.table.values import format_index_value, presenter
+
+
+def overlap_error(
+    state: TableState, cache: CoverageCache, found: Overlap, types: tuple[EntityType, ...], grid: Grid
+) -> CoverageOverlap:
+    """The refusal of an append, naming the commit that covers its first overlapping bucket."""
+    start, end = grid.start(found.first), grid.end(found.first)
+    version = None
+    stored = found.first + bias(signed=grid.signed)
+    for segment in meeting(state.segments, start, end, frozenset({found.identity})):
+        bitmap = cache.of(segment, types).get(found.identity)
+        if bitmap is not None and clip(bitmap, stored, stored + 1):
+            version = state.live[segment.path].version
+            break
+    return refuse_overlap(state, found, grid, version)
+
+
+def refuse_overlap(state: TableState, found: Overlap, grid: Grid, version: int | None) -> CoverageOverlap:
+    """The refusal of an append whose buckets version `version` covers."""
+    index = state.meta.index
+    start, end = grid.start(found.first), grid.end(found.last)
+    who = f" for {format_identity(index, found.identity)}" if index.entity else ""
+    others = found.identities - 1
+    more = f" and overlaps {others} more identit{'y' if others == 1 else 'ies'}" if others else ""
+    span = f"[{format_index_value(start, index)}, {format_index_value(end, index)})"
+    present = presenter(index, state.meta.schema)
+    return CoverageOverlap(
+        f"the table already covers {span}{who}{more}: {found.buckets:,} bucket{'s' * (found.buckets != 1)}",
+        why=f"{'An earlier commit' if version is None else f'Version {version}'} holds rows there; nothing was written",
+        fix='Pass on_overlap="skip" to keep what is there and append the rest, or on_overlap="allow" to hold both',
+        identity=found.identity,
+        start=present(start),
+        end=present(end),
+        buckets=found.buckets,
+        identities=found.identities,
+        version=version,
+    )
+
+
+def refuse_conflict(conflict: Conflict) -> CommitConflict:
+    """The error for a commit that lost to one it cannot follow."""
+    detail = f": {conflict.clash.detail}" if conflict.clash.detail is not None else ""
+    return CommitConflict(
+        f"version {conflict.version} came first and clashes ({conflict.clash.reason}{detail})",
+        why="Another writer committed it while this change was under way; nothing of this change was written",
+        fix="Refresh the table, look at that version, and send the change again if it is still wanted",
+        version=conflict.version,
+        reason=conflict.clash.reason,
+    )
+
+
+def outcome_unknown(version: int, commit_id: str) -> CommitOutcomeUnknown:
+    """The error for a commit of which no one can say yet whether it landed."""
+    return CommitOutcomeUnknown(
+        f"whether the commit landed as version {version} is not known",
+        why="The store gave no usable answer until the deadline; nothing was deleted",
+        fix=f"When the store answers again, look for commit_id {commit_id} in table.history(); if it is absent, append again",
+        version=version,
+        commit_id=commit_id,
+    )
+
+
+def format_identity(index: IndexSpec, identity: Identity) -> str:
+    """`symbol='AAPL', venue=7`."""
+    return ", ".join(f"{name}={value!r}" for name, value in zip(index.entity, identity, strict=True))

@@ -1,0 +1,100 @@
+"""What a caller wants to read, and the plan for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.dialects.timeseries.actions import TableState
+from gapless.errors import InvalidFilter, InvalidOption, InvalidTime, UnknownColumn, nearest
+from gapless.model.protocols import Store
+from gapless.model.segment import Segment
+from gapless.parquet.scan import ReadPlan, read
+from gapless.scan.opaque import guarantee, prune_by_expression
+from gapless.scan.plan import known_stats, plan_groups, prune
+from gapless.scan.predicate import Predicate
+from gapless.scan.range import conjunction, entity_filter, index_range
+from gapless.scan.where import parse_where
+from gapless.table.rows import Rows
+from gapless.table.values import parse_index_value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """The arguments of `TimeSeriesTable.scan`."""
+
+    start: object
+    end: object
+    where: str | pc.Expression | None
+    entity: Mapping[str, object]
+    columns: Sequence[str] | None
+    order: str | None
+
+    def rows(self, store: Store, state: TableState) -> Rows:
+        """The rows, not read yet; raises what a wrong argument deserves."""
+        schema = state.meta.schema
+        if schema is None:
+            return Rows(pa.schema([]), lambda: iter(()))
+        plan = self._plan(state, schema)
+        return Rows(plan.result_schema, lambda: read(store, plan))
+
+    def _plan(self, state: TableState, schema: pa.Schema) -> ReadPlan:
+        index, by_index = state.meta.index, self._by_index()
+        predicate = self._predicate(state, schema)
+        segments = prune(state.segments, predicate, index, schema)
+        expression = self.where if isinstance(self.where, pc.Expression) else None
+        if expression is not None:
+            segments = _prune_opaque(segments, expression, state, schema)
+        plan = ReadPlan(
+            groups=(),
+            index=index,
+            schema=schema,
+            columns=self._columns(schema),
+            predicate=predicate,
+            expression=expression,
+            expression_columns=() if expression is None else tuple(schema.names),
+            by_index=by_index,
+        )
+        return plan.over(plan_groups(segments, index, plan.fetched(sort=True), by_index=by_index))
+
+    def _by_index(self) -> bool:
+        if self.order not in (None, "index"):
+            raise InvalidOption(f"order={self.order!r} is not known", fix='Pass order="index", or leave it out', option="order", value=self.order)
+        return self.order == "index"
+
+    def _columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        columns = tuple(schema.names) if self.columns is None else tuple(self.columns)
+        for name in columns:
+            if name not in schema.names:
+                raise UnknownColumn(f"there is no column {name!r}", fix=nearest(name, schema.names), column=name, columns=tuple(schema.names))
+        if len(set(columns)) < len(columns) or isinstance(self.columns, str):
+            raise InvalidOption(f"columns={self.columns!r} is no list of different names", fix="Name each column once, in a list", option="columns", value=self.columns)
+        return columns
+
+    def _predicate(self, state: TableState, schema: pa.Schema) -> Predicate:
+        index = state.meta.index
+        start, end = (
+            None if value is None else parse_index_value(value, index, schema, name=name)
+            for name, value in (("start", self.start), ("end", self.end))
+        )
+        if start is not None and end is not None and start > end:
+            raise InvalidTime(f"start={self.start!r} lies after end={self.end!r}", fix="Swap them", value=self.start)
+        terms = [index_range(index, schema, start, end), entity_filter(index, schema, self.entity)]
+        if isinstance(self.where, str):
+            terms.append(parse_where(self.where, schema))
+        elif self.where is not None and not isinstance(self.where, pc.Expression):
+            raise InvalidFilter(
+                f"where={self.where!r} is neither SQL text nor a pyarrow expression",
+                fix="Pass a text such as \"price > 10\", or pyarrow.compute.field('price') > 10",
+                where=str(self.where),
+            )
+        return conjunction(terms)
+
+
+def _prune_opaque(segments: Sequence[Segment], expression: pc.Expression, state: TableState, schema: pa.Schema) -> tuple[Segment, ...]:
+    truths = [guarantee(known_stats(s, state.meta.index), s.rows, schema) for s in segments]
+    kept = prune_by_expression(expression, truths, schema)
+    return tuple(segment for segment, keep in zip(segments, kept, strict=True) if keep)

@@ -1,0 +1,65 @@
+"""SQL over a pinned version of a table, answered by DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from gapless.errors import InvalidQuery
+from gapless.table.rows import Rows
+
+BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A query over a pinned version."""
+
+    sql: str
+    names: Sequence[str]
+    """What the table is called in the SQL."""
+    source: object
+    """What DuckDB scans under these names."""
+    parameters: object = None
+    """Values for `?`, `$1` (a list) or `$name` (a mapping)."""
+
+    def rows(self) -> Rows:
+        """The answer, planned but not read; raises InvalidQuery where DuckDB cannot plan it."""
+        started = [self._start()]
+        schema = started[0].schema
+
+        def read() -> Iterator[pa.RecordBatch]:
+            reader = started.pop() if started else self._start()
+            try:
+                yield from reader
+            except (OSError, pa.ArrowException) as error:
+                raise self._refusal(error) from error
+
+        return Rows(schema, read)
+
+    def _start(self) -> pa.RecordBatchReader:
+        import duckdb
+
+        connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
+        try:
+            # Times come back in UTC wherever this runs.
+            connection.execute("SET TimeZone = 'UTC'")
+            for name in dict.fromkeys(self.names):
+                connection.register(name, self.source)
+            # The reader holds on to the connection, and so to the pinned version.
+            answer = connection.sql(self.sql, params=self.parameters)
+            reader = pa.table({}).to_reader() if answer is None else answer.to_arrow_reader(BATCH_ROWS)
+        except duckdb.Error as error:
+            connection.close()
+            raise self._refusal(error) from error
+        return reader
+
+    def _refusal(self, error: Exception) -> InvalidQuery:
+        return InvalidQuery(
+            f"DuckDB cannot answer the query: {error}",
+            why=f"The table is known as {' and '.join(repr(name) for name in dict.fromkeys(self.names))}",
+            fix="Mend the SQL; table.schema shows the columns",
+            sql=self.sql,
+        )

@@ -1,0 +1,243 @@
+"""Staging an append: rows to segments, written but not yet committed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from gapless._version import __version__
+from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.bucket import Grid
+from gapless.coverage.codec import encode
+from gapless.coverage.overlap import overlap
+from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, TableMeta, TableState, UpdateTableMeta, WRITER_FEATURE
+from gapless.dialects.timeseries.conflict import AppendTerms
+from gapless.dialects.timeseries.meta_codec import bucket_features
+from gapless.dialects.timeseries.schema_codec import schema_features
+from gapless.errors import DataError, StoreError
+from gapless.model.fit import fit
+from gapless.model.index import EntityType
+from gapless.model.instant import NS_PER, format_instant
+from gapless.model.properties import OnOverlap
+from gapless.model.schema import adopt_schema, entity_types, reconcile, stored_schema
+from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
+from gapless.parquet.batches import Batches, unified_schema
+from gapless.parquet.checksum import checksum
+from gapless.parquet.run import Run, sort_run
+from gapless.parquet.segment_writer import EncodedSegment, encode_segment
+from gapless.runtime.driver import Rim
+from gapless.table.coverage import CoverageCache, meeting
+from gapless.table.refusals import overlap_error
+
+RUN_BYTES = 128 << 20
+"""Arrow memory of the rows that are sorted and written as one segment."""
+INLINE_COVERAGE_BYTES = 4_096
+"""Encoded coverage up to this size lies in the commit; larger in a sidecar."""
+ENGINE = f"gapless/{__version__}"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One staged change: the segments written for it, all named with its one instant."""
+
+    rim: Rim
+    instant: str
+    segments: list[Segment] = field(default_factory=list)
+    coverage: list[CoverageMap] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    skipped_rows: int = 0
+    skipped: CoverageMap = field(default_factory=CoverageMap)
+
+    @property
+    def covered(self) -> CoverageMap:
+        """What its segments cover."""
+        return CoverageMap.union_of(self.coverage)
+
+    @classmethod
+    def begin(cls, rim: Rim) -> Attempt:
+        """An attempt with nothing in it; its instant is now, 17 digits, UTC."""
+        text = format_instant(rim.clock.now_ns() // NS_PER["ms"] * NS_PER["ms"])
+        digits = "".join(c for c in text if c.isdigit())
+        return cls(rim, digits.ljust(17, "0"))
+
+    def write(self, encoded: EncodedSegment, state: TableState, types: tuple[EntityType, ...]) -> None:
+        """Store a segment and its coverage."""
+        file_id = self.rim.ids.uuid()
+        path = f"data/{file_id}-0_0-0-{len(self.segments)}_{self.instant}.parquet"
+        self._put(path, encoded.data)
+        sidecar = encode(encoded.coverage, types)
+        ref: InlineCoverage | SidecarCoverage = InlineCoverage(sidecar)
+        if len(sidecar) > INLINE_COVERAGE_BYTES:
+            ref = SidecarCoverage(f"_coverage/segments/{file_id}.roar", checksum(sidecar))
+            self._put(ref.path, sidecar)
+        index = state.meta.index
+        identities = encoded.coverage.identities()
+        alone = len(identities) == 1
+        self.coverage.append(encoded.coverage)
+        self.segments.append(
+            Segment(
+                path=path,
+                rows=encoded.rows,
+                size=len(encoded.data),
+                bounds=encoded.bounds,
+                index_type=index.type,
+                identity=identities[0] if alone else None,
+                identity_types=types if alone else (),
+                coverage=ref,
+                stats=encoded.stats,
+                checksum=encoded.checksum,
+                footer_checksum=encoded.footer_checksum,
+                sorted_by=(*index.entity, index.column),
+            )
+        )
+
+    def _put(self, path: str, data: bytes | memoryview) -> None:
+        # Named before it is stored: a put without an answer may have landed.
+        self.written.append(path)
+        self.rim.store.put(path, data)
+
+    def discard(self) -> None:
+        """Remove what was written; only for a change that certainly was not and will not be committed."""
+        for path in self.written:
+            with contextlib.suppress(StoreError):
+                self.rim.store.delete(path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """Segments that await their commit, and what must hold for it."""
+
+    attempt: Attempt
+    commit: Commit | None
+    """None where there is nothing to commit."""
+    terms: AppendTerms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stager:
+    """Turns input into staged segments for one version of the table."""
+
+    rim: Rim
+    state: TableState
+    cache: CoverageCache
+    grid: Grid
+    on_overlap: OnOverlap
+
+    def stage(self, parts: Iterable[Batches], attempt: Attempt) -> Staged:
+        """Write the rows of all parts as segments of `attempt`; raises what a wrong input deserves, leaving `attempt` to discard."""
+        parts = tuple(parts)
+        schema = self._schema_for(parts)
+        types = entity_types(schema, self.state.meta.index)
+        for run in self._runs(parts, schema):
+            self._stage_run(run, attempt, types)
+        bounds = [segment.bounds for segment in attempt.segments]
+        terms = AppendTerms(
+            on_overlap=self.on_overlap,
+            coverage=attempt.covered,
+            first=min((b.first for b in bounds), default=0),
+            last=max((b.last for b in bounds), default=0),
+            schema=schema,
+            entity_types=types,
+            grid=self.grid,
+        )
+        return Staged(attempt=attempt, commit=self._commit(attempt, schema), terms=terms)
+
+    def _schema_for(self, parts: tuple[Batches, ...]) -> pa.Schema:
+        """The table's schema once it has taken the parts."""
+        index, schema = self.state.meta.index, self.state.meta.schema
+        if schema is None:
+            schema = adopt_schema(parts[0].schema if len(parts) == 1 else unified_schema(parts), index)
+        for part in parts:
+            with _naming(part):
+                schema = reconcile(schema, part.schema, index).schema
+        return schema
+
+    def _runs(self, parts: tuple[Batches, ...], schema: pa.Schema) -> Iterator[Run]:
+        """The fitted rows, cut into sorted runs of bounded memory."""
+        index, stored = self.state.meta.index, stored_schema(schema)
+        held: list[pa.RecordBatch] = []
+        held_bytes = 0
+        for part in parts:
+            row = 0
+            for piece in (piece for batch in part for piece in _pieces(batch)):
+                with _naming(part):
+                    held.append(fit(piece, schema, index, row))
+                row += piece.num_rows
+                held_bytes += held[-1].nbytes
+                if held_bytes >= RUN_BYTES:
+                    yield sort_run(pa.Table.from_batches(held, stored), index, self.grid)
+                    held, held_bytes = [], 0
+        if any(batch.num_rows for batch in held):
+            yield sort_run(pa.Table.from_batches(held, stored), index, self.grid)
+
+    def _stage_run(self, run: Run, attempt: Attempt, types: tuple[EntityType, ...]) -> None:
+        if self.on_overlap != "allow":
+            run = self._less_covered(run, attempt, types)
+        if run.table.num_rows:
+            meta = self.state.meta
+            attempt.write(encode_segment(run, meta.index.column, meta.properties.codec), self.state, types)
+
+    def _less_covered(self, run: Run, attempt: Attempt, types: tuple[EntityType, ...]) -> Run:
+        """The run, where nothing of it is covered; under "skip" its uncovered rows, else CoverageOverlap."""
+        mine = run.coverage
+        present = self._present(run, mine, types)
+        found = overlap(mine, present, signed=self.grid.signed)
+        if found is None:
+            return run
+        if self.on_overlap == "reject":
+            raise overlap_error(self.state, self.cache, found, types, self.grid)
+        covered = mine.intersection(present)
+        kept = run.without(covered)
+        attempt.skipped_rows += run.table.num_rows - kept.table.num_rows
+        attempt.skipped = attempt.skipped.union(covered)
+        return kept
+
+    def _present(self, run: Run, mine: CoverageMap, types: tuple[EntityType, ...]) -> CoverageMap:
+        """What live segments cover where the run could meet them."""
+        first, last = run.bucket_span(signed=self.grid.signed)
+        near = meeting(self.state.segments, self.grid.start(first), self.grid.end(last), frozenset(mine.identities()))
+        return self.cache.union(near, types)
+
+    def _commit(self, attempt: Attempt, schema: pa.Schema) -> Commit | None:
+        """The log entry for the attempt; None where the table would stay as it is."""
+        old = self.state.meta
+        actions: list[Action] = []
+        if schema != old.schema or not old.is_ours:
+            actions.append(UpdateTableMeta(claim(replace(old, schema=schema))))
+        actions += [AddSegment(segment) for segment in attempt.segments]
+        if not attempt.segments and schema == old.schema:
+            return None
+        return Commit(
+            id=self.rim.ids.uuid(),
+            operation="append",
+            engine=ENGINE,
+            parameters={"on_overlap": self.on_overlap},
+            actions=tuple(actions),
+        )
+
+
+@contextlib.contextmanager
+def _naming(part: Batches) -> Iterator[None]:
+    """Name the source in an error about its rows or columns; rows count within it."""
+    try:
+        yield
+    except DataError as error:
+        raise type(error)(f"{part.source}: {error.what}", why=error.why, fix=error.fix, **error.facts) from error
+
+
+def claim(meta: TableMeta) -> TableMeta:
+    """Metadata with the features that its content and a gapless writer need."""
+    features = frozenset() if meta.schema is None else schema_features(meta.schema)
+    both = features & {"schema_metadata"}
+    readers = meta.reader_features | features | bucket_features(meta.index.bucket)
+    return replace(meta, reader_features=readers, writer_features=meta.writer_features | both | {WRITER_FEATURE})
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in slices of at most about half a run, so that one huge batch costs no huge copies."""
+    rows = max(1, batch.num_rows * (RUN_BYTES // 2) // max(1, batch.nbytes)) if batch.num_rows else 1
+    for start in range(0, max(1, batch.num_rows), rows):
+        yield batch.slice(start, rows)

@@ -1,0 +1,1 @@
+"""For those who extend gapless: contracts to subclass, strategies and faulty stores."""

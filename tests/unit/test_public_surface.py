@@ -1,0 +1,89 @@
+"""The public names are a list, and importing them costs little."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gapless
+from gapless import errors
+
+HEAVY = ("pyspark", "pandas", "polars", "duckdb", "matplotlib", "sqlglot", "typer", "rich", "obstore", "pyarrow.dataset")
+
+
+def test_all_names_exist_and_are_documented() -> None:
+    for name in gapless.__all__:
+        thing = getattr(gapless, name)
+        if callable(thing):
+            assert inspect.getdoc(thing), f"{name} has no docstring"
+
+
+def test_nothing_public_is_left_off_the_list() -> None:
+    modules = {name for name, thing in vars(gapless).items() if inspect.ismodule(thing)}
+    public = {name for name in vars(gapless) if not name.startswith("_")} - modules
+    assert public | {"errors", "__version__"} == set(gapless.__all__)
+
+
+def test_methods_of_the_table_say_what_goes_in_and_out() -> None:
+    for name, member in inspect.getmembers(gapless.TimeSeriesTable):
+        if not name.startswith("_"):
+            assert inspect.getdoc(member), f"TimeSeriesTable.{name} has no docstring"
+
+
+def run_python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_import_loads_nothing_heavy() -> None:
+    loaded = run_python("import sys, gapless; print(*sorted(sys.modules))").split()
+    found = [name for name in HEAVY if name in loaded]
+    assert not found, f"import gapless loads {found}"
+
+
+def test_import_costs_little_more_than_pyarrow_parquet() -> None:
+    """At most 1.5 times, as the median of interleaved runs of CPU time, which other processes disturb least."""
+    clock = "import time; t = time.process_time(); import {}; print(time.process_time() - t)"
+    ours, floor = [], []
+    for _ in range(5):
+        floor.append(float(run_python(clock.format("pyarrow.parquet"))))
+        ours.append(float(run_python(clock.format("gapless"))))
+    assert statistics.median(ours) <= 1.5 * statistics.median(floor)
+
+
+def error_classes() -> list[type[errors.GaplessError]]:
+    return [c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, errors.GaplessError)]
+
+
+def test_codes_are_distinct_and_in_the_tree() -> None:
+    classes = error_classes()
+    assert len({c.code for c in classes}) == len(classes)
+    drawn = set(re.findall(r"\b[A-Z]\w+", (errors.__doc__ or "").split("```")[1]))
+    assert {c.__name__ for c in classes} - {"GaplessError"} <= drawn
+
+
+def test_every_name_that_a_docstring_raises_can_be_imported() -> None:
+    known = {c.__name__ for c in error_classes()}
+    suffixes = ("Error", "Exists", "NotFound", "Mismatch", "Unknown", "Conflict", "Overlap", "Needed", "Table", "Option", "Time", "Filter")
+    for path in Path(gapless.__file__).parent.rglob("*.py"):
+        for sentence in re.findall(r"[Rr]aises?:?\s+((?:[A-Z]\w+(?:,| and| or)?\s*)+)", path.read_text()):
+            for name in re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b", sentence):
+                if name.endswith(suffixes):
+                    assert name in known, f"{path.name} says it raises {name}, which is no error of ours"
+
+
+@pytest.mark.parametrize("kind", error_classes(), ids=lambda kind: kind.__name__)
+def test_errors_survive_pickling(kind: type[errors.GaplessError]) -> None:
+    import pickle
+
+    error = kind("what", why="why", fix="fix", path="p", version=3)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert str(again) == "what. why. fix."
+    assert again.facts == error.facts
+    assert again.path == "p"
