@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["s3_server"]
+
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 ROOT = Path(__file__).resolve().parent.parent
 

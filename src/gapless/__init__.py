@@ -7,29 +7,32 @@ stretches of time they are missing.
 >>> table = gl.create("memory://readme", index="ts", entity=["symbol"], bucket="1m")
 >>> table.version
 1
+
+Importing this loads nothing: each name below brings its module in when it is first used.
 """
 
-from gapless import errors
-from gapless._version import __version__
-from gapless.coverage.gap import Coverage, CoveredBucket, Gap, Window
-from gapless.errors import (
-    CallError,
-    CommitConflict,
-    CommitOutcomeUnknown,
-    ConflictError,
-    CoverageOverlap,
-    DataError,
-    GaplessError,
-    StoreError,
-    TableError,
-)
-from gapless.model.formats import Csv, Json, Parquet
-from gapless.model.report import AppendReport
-from gapless.table.rows import Rows
-from gapless.table.table import HistoryEntry, TimeSeriesTable
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-create = TimeSeriesTable.create
-open = TimeSeriesTable.open  # noqa: A001  # gl.open, as gzip.open
+if TYPE_CHECKING:
+    from gapless import errors
+    from gapless._version import __version__
+    from gapless.coverage.gap import Coverage, CoveredBucket, Gap, Window
+    from gapless.errors import (
+        CallError,
+        CommitConflict,
+        CommitOutcomeUnknown,
+        ConflictError,
+        CoverageOverlap,
+        DataError,
+        GaplessError,
+        StoreError,
+        TableError,
+    )
+    from gapless.model.formats import Csv, Json, Parquet
+    from gapless.model.report import AppendReport
+    from gapless.table.rows import Rows
+    from gapless.table.table import HistoryEntry, TimeSeriesTable, create, open  # noqa: A004  # gl.open, as gzip.open
 
 __all__ = [
     "AppendReport",
@@ -57,3 +60,39 @@ __all__ = [
     "errors",
     "open",
 ]
+
+_NAMES_OF = {
+    "gapless._version": ("__version__",),
+    "gapless.coverage.gap": ("Coverage", "CoveredBucket", "Gap", "Window"),
+    "gapless.errors": (
+        "CallError",
+        "CommitConflict",
+        "CommitOutcomeUnknown",
+        "ConflictError",
+        "CoverageOverlap",
+        "DataError",
+        "GaplessError",
+        "StoreError",
+        "TableError",
+    ),
+    "gapless.model.formats": ("Csv", "Json", "Parquet"),
+    "gapless.model.report": ("AppendReport",),
+    "gapless.table.rows": ("Rows",),
+    "gapless.table.table": ("HistoryEntry", "TimeSeriesTable", "create", "open"),
+}
+_HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Bring a public name in (PEP 562)."""
+    if name == "errors":
+        return import_module("gapless.errors")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'gapless' has no attribute {name!r}")
+    thing = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return thing
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -1,7 +1,7 @@
 """Coverage sidecars as bytes, exactly as protocol 7 of the time-series log writes them.
 
 Without entity columns: one 64-bit Roaring "treemap". With: `TSTECOV2`, identities in canonical order, a treemap each.
-Bitmaps are run-optimised, so that equal coverage has equal bytes.
+Equal coverage has equal bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.treemap import Damage, decode_treemap, encode_treemap
 from gapless.errors import CorruptTable
 from gapless.model.index import EntityType, Identity, IdentityValue
 
@@ -39,17 +40,12 @@ _FROM_NUMBER: Final[dict[EntityType, Callable[[int], IdentityValue]]] = {
 def encode(coverage: CoverageMap, entity_types: Sequence[EntityType]) -> bytes:
     """A sidecar's bytes; `entity_types` are those of the entity columns, in order. Equal coverage has equal bytes."""
     if not entity_types:
-        return _encode_bitmap(coverage[()]) if coverage else bytes(8)
+        return encode_treemap(coverage[()]) if coverage else bytes(8)
     parts = [_MAGIC, _U32.pack(len(coverage))]
     for identity, bitmap in coverage.items():
-        nested = _encode_bitmap(bitmap)
+        nested = encode_treemap(bitmap)
         parts += [_encode_identity(identity, entity_types), _U64.pack(len(nested)), nested]
     return b"".join(parts)
-
-
-def _encode_bitmap(bitmap: BitMap64) -> bytes:
-    bitmap.run_optimize()  # changes how it is held, not what it holds
-    return bitmap.serialize()
 
 
 def _encode_identity(identity: Identity, entity_types: Sequence[EntityType]) -> bytes:
@@ -71,32 +67,15 @@ def decode(data: bytes | memoryview, entity_types: Sequence[EntityType], *, path
     """
     try:
         if not entity_types:
-            return CoverageMap({(): _decode_bitmap(bytes(data))})
+            return CoverageMap({(): decode_treemap(bytes(data))})
         return CoverageMap(_Cursor(bytes(data)).identities(entity_types))
-    except (_Damage, UnicodeDecodeError) as error:
+    except (Damage, UnicodeDecodeError) as error:
         raise CorruptTable(
             f"coverage {path!r} cannot be read",
             why=f"Its {len(data)} bytes are damaged or of another table: {error}",
             fix="Restore the object from a copy",
             path=path,
         ) from error
-
-
-class _Damage(Exception):
-    pass
-
-
-def _decode_bitmap(data: bytes) -> BitMap64:
-    if len(data) < 8:
-        raise _Damage(f"a bitmap of {len(data)} bytes is cut off")
-    try:
-        bitmap = BitMap64.deserialize(data)
-    except ValueError as error:
-        raise _Damage(str(error)) from error
-    # The decoder ignores trailing bytes and container offsets; what it took must be all there is.
-    if bitmap.serialize() != data:
-        raise _Damage("a bitmap holds bytes that mean nothing")
-    return bitmap
 
 
 class _Cursor:
@@ -107,34 +86,34 @@ class _Cursor:
 
     def identities(self, entity_types: Sequence[EntityType]) -> dict[Identity, BitMap64]:
         if self.take(len(_MAGIC)) != _MAGIC:
-            raise _Damage(f"it does not start with {_MAGIC!r}")
+            raise Damage(f"it does not start with {_MAGIC!r}")
         found: dict[Identity, BitMap64] = {}
         for _ in range(self.number(_U32)):  # a wrong count ends at the first read past the end
             identity = self.identity(entity_types)
             if identity in found:
-                raise _Damage(f"identity {identity!r} occurs twice")
-            found[identity] = _decode_bitmap(self.take(self.number(_U64)))
+                raise Damage(f"identity {identity!r} occurs twice")
+            found[identity] = decode_treemap(self.take(self.number(_U64)))
         if self.at != len(self.data):
-            raise _Damage(f"{len(self.data) - self.at} bytes follow its end")
+            raise Damage(f"{len(self.data) - self.at} bytes follow its end")
         return found
 
     def identity(self, entity_types: Sequence[EntityType]) -> Identity:
         count = self.number(_U32)
         if count != len(entity_types):
-            raise _Damage(f"an identity has {count} values for {len(entity_types)} entity columns")
+            raise Damage(f"an identity has {count} values for {len(entity_types)} entity columns")
         return tuple([self.value(entity_type) for entity_type in entity_types])
 
     def value(self, entity_type: EntityType) -> IdentityValue:
         tag = self.take(1)[0]
         wanted, packing = (_UTF8_TAG, _U64) if entity_type == "utf8" else _TAGS[entity_type]
         if tag != wanted:
-            raise _Damage(f"a value of tag {tag} stands where {entity_type} has tag {wanted}")
+            raise Damage(f"a value of tag {tag} stands where {entity_type} has tag {wanted}")
         number = self.number(packing)
         if entity_type == "utf8":
             return self.take(number).decode()
         low, high = _BOUNDS.get(entity_type, (number, number + 1))
         if not low <= number < high:
-            raise _Damage(f"{number} is no {entity_type}")
+            raise Damage(f"{number} is no {entity_type}")
         return _FROM_NUMBER.get(entity_type, int)(number)
 
     def number(self, packing: Struct) -> int:
@@ -143,6 +122,6 @@ class _Cursor:
 
     def take(self, length: int) -> bytes:
         if length > len(self.data) - self.at:
-            raise _Damage(f"it ends {length - (len(self.data) - self.at)} bytes too early")
+            raise Damage(f"it ends {length - (len(self.data) - self.at)} bytes too early")
         self.at += length
         return self.data[self.at - length : self.at]

@@ -57,9 +57,10 @@ def plan_ranges(
     high = None if end is None else grid.id_of(end - 1) + 1
     if start is not None and start == end:
         high = low
-    everything = hull(_own(bitmap, grid) for bitmap in coverage.values())
     possible = Span(-bias(signed=grid.signed), STORED_END - bias(signed=grid.signed))
     wanted = coverage.identities() if identities is None else sorted(set(identities), key=canonical_key)
+    absent = any(identity not in coverage for identity in wanted)
+    everything = hull(_own(bitmap, grid) for bitmap in coverage.values()) if absent else Span(0, 0)
     ranges = {}
     for identity in wanted:
         own = _own(coverage[identity], grid) if identity in coverage else everything

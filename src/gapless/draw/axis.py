@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import count, takewhile
@@ -105,14 +105,18 @@ class Axis:
         drawn = self.drawn
         return (value - drawn[0]) / (drawn[-1] - drawn[0])
 
-    def ticks(self, most: int) -> list[Tick]:
-        """At most `most` ticks at round values; times are round on the wall clock of the zone."""
+    def ticks(self, room: int) -> list[Tick]:
+        """Ticks at round values, as many as can be labelled in `room` characters side by side (none where none can); times are
+        round on the wall clock of the zone.
+        """
         if len(self.edges) < 2:
             return []
         low, high = self._wall(self.edges[0]), self._wall(self.edges[-1])
         for step in _time_steps() if self.is_time else _integer_steps():
-            if (high - low) // step.least <= 3 * most and len(walls := list(step.marks(low, high))) <= most:
-                return self._labelled(step, walls)
+            if (high - low) // step.least <= room:
+                ticks = self._labelled(step, step.marks(low, high))
+                if sum(max(6, len(tick.text), len(tick.below)) + 2 for tick in ticks) <= room:
+                    return ticks
         raise AssertionError("steps grow without end")
 
     def texts(self, values: Sequence[int]) -> list[str]:
@@ -125,7 +129,7 @@ class Axis:
                 return [text.removesuffix(tail) for text in texts]
         return texts
 
-    def _labelled(self, step: _Step, walls: list[int]) -> list[Tick]:
+    def _labelled(self, step: _Step, walls: Iterable[int]) -> list[Tick]:
         ticks: list[Tick] = []
         above = ""
         for wall in walls:
@@ -178,6 +182,10 @@ def _label(step: _Step, wall: int) -> tuple[str, str]:
         return (str(year), "") if step.size % 12 == 0 else (_MONTHS[month - 1], str(year))
     if step.size >= NS_PER_DAY:
         return f"{_MONTHS[month - 1]} {day}", str(year)
-    clock = format_instant(wall % NS_PER_DAY, "").partition("T")[2]
-    whole_minutes = step.size % (60 * NS_PER["s"]) == 0
-    return clock[:5] if whole_minutes else clock, f"{year}-{month:02d}-{day:02d}"
+    date_text = f"{year}-{month:02d}-{day:02d}"
+    seconds, fraction = divmod(wall % NS_PER_DAY, NS_PER["s"])
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+    if step.size % (60 * NS_PER["s"]) == 0:
+        return clock, date_text
+    digits = next(digits for digits in (0, 3, 6, 9) if step.size % 10 ** (9 - digits) == 0)
+    return f"{clock}:{seconds % 60:02d}" + (f".{fraction:09d}"[: digits + 1] if digits else ""), date_text

@@ -70,20 +70,22 @@ class Chart:
         """What is covered and what is missing, in one sentence."""
         if not self.expected:
             return "Nothing is expected here"
-        of = f"{self.expected:,} expected bucket{'s' * (self.expected != 1)} of {self.bucket}"
-        if self.covered == self.expected:
-            return f"Complete: all of {of}"
-        missing = f"{self.expected - self.covered:,} missing in {self.missing_runs:,} gap{'s' * (self.missing_runs != 1)}"
-        return f"{percent(self.covered, self.expected)} of {of}; {missing}"
+        missing = self.expected - self.covered
+        of = f"of {self.expected:,} expected bucket{'s' * (self.expected != 1)} ({self.bucket})"
+        if not missing:
+            return f"100% covered: none {of} is missing"
+        runs = f"in {self.missing_runs:,} gap{'s' * (self.missing_runs != 1)}"
+        return f"{percent(self.covered, self.expected)} covered: {missing:,} {of} {'is' if missing == 1 else 'are'} missing, {runs}"
 
     @property
     def scale(self) -> str:
-        """What one cell stands for; empty where there is none."""
+        """What one cell stands for, and the zone of the times; empty where there is no cell."""
         if not self.columns or not self.rows:
             return ""
         most = max(len(row.identities) for row in self.rows)
         shared = f", a row up to {most:,} of {self.identities:,} identities" if most > 1 else ""
-        return f"A cell is {self.cell}{shared}"
+        zone = f"; times in {self.axis.zone}" if self.axis.zone else ""
+        return f"A cell is {self.cell}{shared}{zone}"
 
 
 def plan_chart(coverage: Coverage[Any], gaps: Sequence[Gap[Any]], width: int, height: int) -> Chart:

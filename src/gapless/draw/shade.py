@@ -26,9 +26,9 @@ class Shade:
 
 SHADES = (
     Shade(name="complete", symbol="█", plain="#", colour="#1f5a99"),
-    Shade(name="90% or more", symbol="▓", plain="+", colour="#cf6a26"),
-    Shade(name="50% or more", symbol="▒", plain="-", colour="#e8943a"),
-    Shade(name="under 50%", symbol="░", plain=".", colour="#f6bd5c"),
+    Shade(name="99% or more", symbol="▓", plain="+", colour="#cf6a26"),
+    Shade(name="75% or more", symbol="▒", plain="-", colour="#e8943a"),
+    Shade(name="under 75%", symbol="░", plain=".", colour="#f6bd5c"),
     Shade(name="missing", symbol="×", plain="x", colour="#ffec80"),
     Shade(name="nothing expected", symbol=" ", plain=" ", colour="#ececec"),
 )
@@ -40,10 +40,10 @@ def shade_of(fraction: float) -> int:
     """The place in `SHADES` of a covered fraction, 0.0 to 1.0, or NaN where nothing is expected.
 
     >>> SHADES[shade_of(0.999_999)].name
-    '90% or more'
+    '99% or more'
     """
     if isnan(fraction):
         return UNEXPECTED
     if fraction in (0.0, 1.0):
         return MISSING if fraction == 0.0 else COMPLETE
-    return 1 if fraction >= 0.9 else 2 if fraction >= 0.5 else 3
+    return 1 if fraction >= 0.99 else 2 if fraction >= 0.75 else 3

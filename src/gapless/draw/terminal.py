@@ -13,9 +13,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from gapless.coverage.gap import Coverage
-from gapless.draw.chart import Chart, Row, plan_chart
+from gapless.draw.axis import Axis
+from gapless.draw.chart import Chart, plan_chart
 from gapless.draw.label import printable, shorten
-from gapless.draw.shade import COMPLETE, MISSING, SHADES, UNEXPECTED
+from gapless.draw.shade import MISSING, SHADES, UNEXPECTED
+from gapless.errors import InvalidOption
 
 _RATIO_CELLS = 7
 _STYLES = {
@@ -49,17 +51,100 @@ class TerminalMap:
 
 
 def draw_terminal(coverage: Coverage[Any], width: int, height: int = 40, title: str = "") -> TerminalMap:
-    """Coverage as lines for rich to print, at most `width` cells wide and (for 16 or more) `height` lines high.
+    """Coverage as lines for rich to print: at most `width` (20 or more) cells wide, and `height` lines high where a row of
+    cells and what stands around it fit.
 
-    Identities down, each with its ratio at the right (neighbours share a line where there are too many), time across in
-    the zone of the index. Raises InvalidOption unless both are above zero.
+    Identities down, each with its ratio at the right (neighbours share a row where there are too many), time across, in the
+    zone of the index. Raises InvalidOption for a lesser width, or a height below 1.
     """
+    if width < 20:
+        raise InvalidOption(f"width={width} is too narrow for a heat map", fix="Pass 20 or more", option="width", value=width)
     gaps = coverage.gaps()
-    taken = min(max(10, width // 4), _longest(coverage))
-    room = max(1, width - taken - 2 - _RATIO_CELLS)
-    around = len(_around(plan_chart(coverage, gaps, room, max(1, height)), width, room, title))
-    chart = plan_chart(coverage, gaps, room, max(1, height - around) if height > 0 else height)
-    label = max((cell_len(row.label(taken)) for row in chart.rows), default=0)
-    room = max(1, width - label - 2 - _RATIO_CELLS)
-    lines = [*_head(title, width), *_body(chart, label, taken, room), *_foot(chart, width)]
-    return TerminalMap(lines=tuple(lines))
+    rows = height
+    while True:
+        label = _label_cells(plan_chart(coverage, gaps, 1, rows), width)
+        room = width - label - 2 - _RATIO_CELLS
+        chart = plan_chart(coverage, gaps, room, rows)
+        lines = [*_head(title, width), *_body(chart, label, room), *_foot(chart, width)]
+        if len(lines) <= height or rows == 1:
+            return TerminalMap(lines=tuple(lines))
+        rows = max(1, min(rows - 1, len(chart.rows) + height - len(lines)))
+
+
+def _label_limit(width: int) -> int:
+    return max(8, width // 4)
+
+
+def _label_cells(chart: Chart, width: int) -> int:
+    return max((cell_len(row.label(_label_limit(width))) for row in chart.rows), default=0)
+
+
+def _head(title: str, width: int) -> Iterator[Text]:
+    if title:
+        yield Text(shorten(printable(title), width), style="bold")
+
+
+def _body(chart: Chart, label: int, room: int) -> Iterator[Text]:
+    columns = _columns(chart.columns, room)
+    for row in chart.rows:
+        name = row.label(max(label, 8))
+        line = Text(name + " " * (label - cell_len(name) + 1))
+        for shade, run in groupby(row.shades[at] for at in columns):
+            line.append(SHADES[shade].symbol * len(list(run)), style=_STYLES[shade])
+        line.append(f" {row.ratio:>{_RATIO_CELLS}}")
+        yield line
+    for below in _axis(chart.axis, columns):
+        yield Text(" " * (label + 1) + below, style="dim")
+
+
+def _columns(columns: int, room: int) -> list[int]:
+    """The column that each character shows: all equally wide, unless that would leave a quarter of the room empty."""
+    if not columns:
+        return []
+    even = room // columns * columns
+    characters = even if even >= room * 3 // 4 else room
+    return [at * columns // characters for at in range(characters)]
+
+
+def _axis(axis: Axis, columns: Sequence[int]) -> Iterator[str]:
+    """A rule with marks, and the index values at them: as many as fit, the two ends at least."""
+    if not columns:
+        return
+    for parts in (4, 2, 1):
+        marks = [len(columns) * part // parts for part in range(parts)]
+        texts = axis.texts([*(axis.edges[columns[mark]] for mark in marks), axis.edges[-1]])
+        if parts == 1 or (marks[1] > 2 * len(texts[0]) and len(set(marks)) == parts):
+            break
+    rule = ["─"] * len(columns)
+    for mark in marks[1:]:
+        rule[mark] = "┴"
+    rule[0], rule[-1] = "└", "┘"
+    yield "".join(rule)
+    yield from _beneath([*marks, len(columns)], texts)
+
+
+def _beneath(marks: Sequence[int], texts: Sequence[str]) -> Iterator[str]:
+    """Texts under marks: the first flush left, the last flush right (in a line of its own where it must), others centred."""
+    line = texts[0]
+    for mark, text in zip(marks[1:-1], texts[1:-1], strict=True):
+        line = line.ljust(mark - len(text) // 2) + text
+    start = marks[-1] - len(texts[-1])
+    if start <= len(line):
+        yield line
+        line = ""
+    yield line.ljust(start) + texts[-1]
+
+
+def _foot(chart: Chart, width: int) -> Iterator[Text]:
+    for sentence in (chart.verdict, chart.scale):
+        yield from (Text(line) for line in textwrap.wrap(sentence, width))
+    line = Text()
+    for at in chart.shades_shown:
+        symbol = "(blank)" if at == UNEXPECTED else SHADES[at].symbol
+        entry = Text(symbol, style=_STYLES[at]).append(f" {SHADES[at].name}", style="default on default")
+        if line and line.cell_len + 3 + entry.cell_len > width:
+            yield line
+            line = Text()
+        line.append_text(Text("   ") + entry if line else entry)
+    if line:
+        yield line

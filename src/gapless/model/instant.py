@@ -79,7 +79,9 @@ def parse_instant(text: str) -> tuple[int, bool]:
     if match is None:
         raise ValueError(f"{text!r} is not an ISO 8601 date or date-time")
     year, month, day, hour, minute, second = (int(g or 0) for g in match.groups()[:6])
-    length = days_from_civil(year + (month == 12), month % 12 + 1, 1) - days_from_civil(year, month, 1) if 1 <= month <= 12 else 0
+    length = (
+        days_from_civil(year + (month == 12), month % 12 + 1, 1) - days_from_civil(year, month, 1) if 1 <= month <= 12 else 0
+    )
     if not (1 <= day <= length and hour < 24 and minute < 60 and second < 60):
         raise ValueError(f"{text!r} names a date or time that does not exist")
     seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second

@@ -27,7 +27,10 @@ def parse_on_overlap(value: object) -> OnOverlap:
         if value == policy:
             return policy
     raise InvalidOption(
-        f"on_overlap={value!r} is no overlap policy", fix=nearest(str(value), OVERLAP_POLICIES), option="on_overlap", value=value
+        f"on_overlap={value!r} is no overlap policy",
+        fix=nearest(str(value), OVERLAP_POLICIES),
+        option="on_overlap",
+        value=value,
     )
 
 

@@ -35,7 +35,8 @@ class Capabilities:
 
 class Store(Protocol):
     """Flat objects under one root. Paths are relative, `/`-separated, any characters but NUL, and
-    never contain an empty, `.` or `..` part. All methods may raise `gapless.errors.StoreError`."""
+    never contain an empty, `.` or `..` part. All methods may raise `gapless.errors.StoreError`.
+    """
 
     @property
     def url(self) -> str:
@@ -49,12 +50,14 @@ class Store(Protocol):
 
     def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Bytes `[start, start + length)` of an object (to its end without `length`); a negative `start`
-        counts from the end. Raises ObjectNotFound; a range that is not all there raises CorruptTable."""
+        counts from the end. Raises ObjectNotFound; a range that is not all there raises CorruptTable.
+        """
         ...
 
     def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
         """Store an object whole or not at all. `create` raises ObjectExists where something is stored;
-        StoreUnavailable means the effect is not known. `durable=False` is for hints: no sync."""
+        StoreUnavailable means the effect is not known. `durable=False` is for hints: no sync.
+        """
         ...
 
     def head(self, path: str) -> ObjectInfo:
@@ -63,7 +66,8 @@ class Store(Protocol):
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
         """Objects whose path starts with the folder `prefix` ("data", not "da"), in path order, those past the path `after`
-        only. Unfinished writes are not objects."""
+        only. Unfinished writes are not objects.
+        """
         ...
 
     def delete(self, path: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -47,6 +48,26 @@ def read_once(source: str, batches: Iterator[pa.RecordBatch]) -> Callable[[], It
         return left.pop()
 
     return read
+
+
+Progress = Callable[[int, int | None], None]
+"""Told the rows read so far, and all rows there are where that is known."""
+
+
+def watched(parts: Sequence[Batches], progress: Progress) -> list[Batches]:
+    """The same sources; as they are read, `progress` is told after each batch, counting over all of them."""
+    hints = [part.rows_hint for part in parts]
+    known = [hint for hint in hints if hint is not None]
+    total, done = sum(known) if len(known) == len(hints) else None, 0
+
+    def watch(part: Batches) -> Iterator[pa.RecordBatch]:
+        nonlocal done
+        for batch in part:
+            yield batch
+            done += batch.num_rows
+            progress(done, total)
+
+    return [replace(part, read=partial(watch, part)) for part in parts]
 
 
 def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType:

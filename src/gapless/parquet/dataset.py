@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.fs as fs
+from pyarrow import fs
 
 from gapless.errors import ObjectNotFound
 from gapless.model.index import IndexSpec
@@ -78,6 +78,8 @@ def segment_dataset(store: Store, segments: Sequence[Segment], index: IndexSpec,
         local = store.local_path(segment.path)
         known = guarantee(known_stats(segment, index), segment.rows, schema)
         fragments.append(
-            file_format.make_fragment(local or segment.path, fs.LocalFileSystem() if local else remote, partition_expression=known)
+            file_format.make_fragment(
+                local or segment.path, fs.LocalFileSystem() if local else remote, partition_expression=known
+            )
         )
     return ds.FileSystemDataset(fragments, schema, file_format, filesystem=None)

@@ -51,7 +51,26 @@ def _is_data(path: Path) -> bool:
     return not path.name.startswith((".", "_")) and Path(text_name(path)).suffix in _BY_SUFFIX and path.is_file()
 
 
-def expand_paths(path: str | Path) -> list[Path]:
+def expand_paths(path: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The files that a local path, or each of several, means. Raises InvalidPath as `expand_path` does, and where several
+    paths name one file: its rows would be in the commit twice.
+    """
+    if isinstance(path, str | Path):
+        return expand_path(path)
+    found = [file for one in path for file in expand_path(one)]
+    seen: set[Path] = set()
+    for file in found:
+        if file.resolve() in seen:
+            raise _refuse(
+                str(file), "Other paths of this call name the same file, so its rows would come twice", "Name each file once"
+            )
+        seen.add(file.resolve())
+    if not found:
+        raise _refuse("", "The list of paths is empty", "Name at least one file")
+    return found
+
+
+def expand_path(path: str | Path) -> list[Path]:
     """The files that a local path means, in the order of their names. `~` is the home directory.
 
     - A file (also one literally named `a[1].csv`): itself, whatever its suffix.

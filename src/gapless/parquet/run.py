@@ -19,7 +19,6 @@ from gapless.coverage.bucket import Grid
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.instant import NS_PER
 
-
 Array = npt.NDArray[Any]
 
 
@@ -91,6 +90,9 @@ def _identity_codes(table: pa.Table, entity: tuple[str, ...]) -> tuple[Array, li
     identities: list[Identity] = [()]
     for name in entity:
         ranks, values = _column_codes(table.column(name))
+        if name == entity[0]:
+            codes, identities = ranks, [(value,) for value in values]
+            continue
         present, codes = np.unique(codes * max(len(values), 1) + ranks, return_inverse=True)
         pairs = (divmod(int(code), max(len(values), 1)) for code in present)
         identities = [(*identities[left], values[right]) for left, right in pairs]

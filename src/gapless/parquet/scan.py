@@ -99,7 +99,9 @@ def _read_segment(store: Store, segment: Segment, plan: ReadPlan, *, sort: bool)
         names = [name for name in schema.names if name in present]
         for number in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(number)
-            if not may_match(plan.predicate, row_group_stats(file.metadata, number, plan.schema), plan.schema, rows=group.num_rows):
+            if not may_match(
+                plan.predicate, row_group_stats(file.metadata, number, plan.schema), plan.schema, rows=group.num_rows
+            ):
                 continue
             try:
                 # No columns to read still means rows to give.

@@ -23,6 +23,7 @@ ROW_GROUP_BYTES = 64 << 20
 _MAX_BOUND_CHARACTERS = 128
 _MAX_STATS_COLUMNS = 100
 
+_ORDERED_AS = {pa.float16().id: pa.float32(), pa.duration("ns").id: pa.int64()}
 _LEVELS: dict[Codec, int | None] = {"zstd": 1, "snappy": None, "lz4": None, "gzip": None, "none": None}
 
 
@@ -85,6 +86,14 @@ def _as_int(scalar: Any) -> int:
     return int(scalar.value if pa.types.is_timestamp(scalar.type) else scalar.as_py())
 
 
+def _ends(column: pa.ChunkedArray) -> tuple[Any, Any]:
+    """The smallest and the largest value that is neither null nor NaN, as scalars of the column's type."""
+    # Arrow orders neither half floats nor durations; what it casts them to holds each value exactly, in the same order.
+    ordered = _ORDERED_AS.get(column.type.id, column.type)
+    ends = pc.min_max(column.cast(ordered))
+    return tuple(ends[end].cast(column.type) for end in ("min", "max"))
+
+
 def _stats_of(column: pa.ChunkedArray) -> ColumnStats:
     nulls = column.null_count
     nans = None
@@ -92,9 +101,7 @@ def _stats_of(column: pa.ChunkedArray) -> ColumnStats:
         nans = pc.sum(pc.is_nan(column)).as_py() or 0
     if not supports_bounds(column.type) or nulls + (nans or 0) == len(column):
         return ColumnStats(nulls=nulls, nans=nans)
-    # Arrow's min_max passes over NaN as it does over null.
-    ends = pc.min_max(column)
-    low, high = stats_value(ends["min"], column.type), stats_value(ends["max"], column.type)
+    low, high = (stats_value(end, column.type) for end in _ends(column))
     if any(isinstance(bound, str | bytes) and len(bound) > _MAX_BOUND_CHARACTERS for bound in (low, high)):
         return ColumnStats(nulls=nulls, nans=nans)
     return ColumnStats(min=low, max=high, nulls=nulls, nans=nans)

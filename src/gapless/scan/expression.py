@@ -17,7 +17,12 @@ from gapless.scan.kinds import column_type, kind_of, plain_type, type_of
 from gapless.scan.pattern import tokens
 from gapless.scan.settle import settle, unit_ns
 
-_NULL = pa.scalar(None, pa.bool_())
+
+def _null() -> pc.Expression:
+    """A null of three-valued logic. Not a constant: `pa.scalar` imports pandas where that is installed."""
+    return pc.scalar(pa.scalar(None, pa.bool_()))
+
+
 _KERNELS: dict[p.Op, Callable[..., Any]] = {
     "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
@@ -26,7 +31,10 @@ _EXACT = pa.decimal256(76, 38)
 
 
 def to_expression(predicate: p.Predicate, schema: pa.Schema) -> pc.Expression:
-    """The rows for which `predicate` is true, as a filter for tables, batches and datasets of `schema`.
+    """The rows for which `predicate` is true, as a filter for tables and batches of `schema`.
+
+    Not for a scan of Parquet files by Arrow, which takes the bounds of a row group for all its floats and so drops
+    groups whose NaN the predicate keeps: prune row groups with `may_match`, then filter the rows.
 
     The expression is null where the predicate is null, and a filter drops nulls. Integers against floats compare as
     float64. Raises UnknownColumn where `schema` lacks a column.
@@ -65,7 +73,7 @@ def _single(predicate: p.Truth | p.Like | p.StartsWith | p.IsNan | p.IsNull, sch
         case p.IsNull():
             return operand.is_null()
         case _ if pa.types.is_null(type_):
-            return pc.scalar(_NULL)
+            return _null()
         case p.IsNan():
             return pc.is_nan(operand) if pa.types.is_floating(type_) else _where_valid(operand, answer=False)
         case p.Like(pattern=pattern, escape=escape, ignore_case=ignore_case):
@@ -85,7 +93,7 @@ def _fold(join: Callable[..., Any], parts: Sequence[pc.Expression]) -> pc.Expres
 
 
 def _where_valid(operand: pc.Expression, *, answer: bool) -> pc.Expression:
-    return pc.if_else(operand.is_valid(), pc.scalar(answer), pc.scalar(_NULL))
+    return pc.if_else(operand.is_valid(), pc.scalar(answer), _null())
 
 
 def _operand(operand: p.Operand, schema: pa.Schema) -> tuple[pc.Expression, pa.DataType]:
@@ -136,7 +144,7 @@ def _comparison(op: p.Op, left: p.Operand, right: p.Operand, schema: pa.Schema) 
         return _with_literal(op, operand, right, _grid(left, schema), type_)
     other, other_type = _operand(right, schema)
     if pa.types.is_null(type_) or pa.types.is_null(other_type):
-        return pc.scalar(_NULL)
+        return _null()
     if type_ != other_type or not pa.types.is_floating(type_):
         operand, other, floating = _common(operand, type_, other, other_type)
     else:
@@ -156,7 +164,7 @@ def _grid(operand: p.Operand, schema: pa.Schema) -> pa.DataType:
 def _with_literal(op: p.Op, operand: pc.Expression, literal: p.Value, grid: pa.DataType, type_: pa.DataType) -> pc.Expression:
     settled = settle(op, literal, grid)
     if settled is None:
-        return pc.scalar(_NULL)
+        return _null()
     if isinstance(settled, bool):
         return _where_valid(operand, answer=settled)
     op, value = settled
@@ -217,7 +225,7 @@ def _with_nans(op: p.Op, compared: pc.Expression, left: pc.Expression, right: pc
         ">=": nan_left,
     }
     both = pc.and_kleene(left.is_valid(), right.is_valid())
-    return pc.if_else(both, pc.if_else(neither, compared, answers[op]), pc.scalar(_NULL))
+    return pc.if_else(both, pc.if_else(neither, compared, answers[op]), _null())
 
 
 def _distinct(left: p.Operand, right: p.Operand, schema: pa.Schema) -> pc.Expression:
@@ -235,15 +243,15 @@ def _membership(predicate: p.In, schema: pa.Schema) -> pc.Expression:
     operand, type_ = _operand(predicate.operand, schema)
     grid = _grid(predicate.operand, schema)
     if pa.types.is_null(type_):
-        return pc.scalar(_NULL)
+        return _null()
     settled = [settle("=", value, grid) for value in predicate.values]
     values = [found[1] for found in settled if isinstance(found, tuple)]
     found = operand.isin(_value_set([value for value in values if not is_nan(value)], type_))
     if any(is_nan(value) for value in values):
         found = pc.or_kleene(found, pc.is_nan(operand))
     if None in settled:
-        found = pc.or_kleene(found, pc.scalar(_NULL))
-    return pc.if_else(operand.is_valid(), found, pc.scalar(_NULL))
+        found = pc.or_kleene(found, _null())
+    return pc.if_else(operand.is_valid(), found, _null())
 
 
 def _value_set(values: Sequence[Bound], type_: pa.DataType) -> pa.Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -89,7 +90,7 @@ def _windows(segments: Sequence[Segment], limit: int) -> tuple[tuple[int, int], 
     if count <= 1:
         return ()
     edges = [first + (end - first) * i // count for i in range(count + 1)]
-    return tuple(zip(edges, edges[1:], strict=False))
+    return tuple(pairwise(edges))
 
 
 def row_bytes(schema: pa.Schema) -> int:

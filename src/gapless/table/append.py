@@ -56,7 +56,9 @@ class Appender:
             attempt.discard()
             raise
 
-    def _stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt, on_overlap: OnOverlap) -> Staged:
+    def _stage(
+        self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt, on_overlap: OnOverlap
+    ) -> Staged:
         stager = Stager(rim=self.rim, state=snapshot.state, cache=self.cache, grid=self.grid, on_overlap=on_overlap)
         try:
             return stager.stage(parts, attempt)
@@ -127,4 +129,3 @@ def check_writable(state: TableState, path: str, *, upgrade: bool) -> None:
             fix="Open it with gl.open(path, upgrade=True), or pass --upgrade, if you want that",
             path=path,
         )
-

@@ -64,4 +64,6 @@ def _place(segment: Segment) -> str:
 
 
 def _lost(path: str, why: str) -> CorruptTable:
-    return CorruptTable(f"the coverage in {path} is lost", why=why, fix="Bring the file back from a backup; scans still work", path=path)
+    return CorruptTable(
+        f"the coverage in {path} is lost", why=why, fix="Bring the file back from a backup; scans still work", path=path
+    )

@@ -32,7 +32,10 @@ def parse_index(index: str, index_type: str, bucket: str | int, entity: Sequence
     kind: IndexType | None = next((known for known in INDEX_TYPES if known == index_type), None)
     if kind is None:
         raise InvalidOption(
-            f"index_type={index_type!r} is not known", fix=nearest(index_type, INDEX_TYPES), option="index_type", value=index_type
+            f"index_type={index_type!r} is not known",
+            fix=nearest(index_type, INDEX_TYPES),
+            option="index_type",
+            value=index_type,
         )
     if timezone is not None and kind != "timestamp":
         raise InvalidOption(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gapless.coverage.bitmap import CoverageMap, bias, clip
+from gapless.coverage.bitmap import bias, clip
 from gapless.coverage.bucket import Grid
 from gapless.coverage.overlap import Overlap
 from gapless.dialects.timeseries.actions import TableState

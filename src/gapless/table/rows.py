@@ -28,7 +28,8 @@ class Rows:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as `pyarrow.RecordBatch`es, in bounded memory: for a scan about one row group (64 MiB of Arrow data) and, where
-        segments overlap, one sort of about 128 MiB."""
+        segments overlap, one sort of about 128 MiB.
+        """
         return (batch for batch in self.read() if batch.num_rows)
 
     def to_reader(self) -> pa.RecordBatchReader:

@@ -62,16 +62,28 @@ class ScanRequest:
 
     def _by_index(self) -> bool:
         if self.order not in (None, "index"):
-            raise InvalidOption(f"order={self.order!r} is not known", fix='Pass order="index", or leave it out', option="order", value=self.order)
+            raise InvalidOption(
+                f"order={self.order!r} is not known",
+                fix='Pass order="index", or leave it out',
+                option="order",
+                value=self.order,
+            )
         return self.order == "index"
 
     def _columns(self, schema: pa.Schema) -> tuple[str, ...]:
         columns = tuple(schema.names) if self.columns is None else tuple(self.columns)
         for name in columns:
             if name not in schema.names:
-                raise UnknownColumn(f"there is no column {name!r}", fix=nearest(name, schema.names), column=name, columns=tuple(schema.names))
+                raise UnknownColumn(
+                    f"there is no column {name!r}", fix=nearest(name, schema.names), column=name, columns=tuple(schema.names)
+                )
         if len(set(columns)) < len(columns) or isinstance(self.columns, str):
-            raise InvalidOption(f"columns={self.columns!r} is no list of different names", fix="Name each column once, in a list", option="columns", value=self.columns)
+            raise InvalidOption(
+                f"columns={self.columns!r} is no list of different names",
+                fix="Name each column once, in a list",
+                option="columns",
+                value=self.columns,
+            )
         return columns
 
     def _predicate(self, state: TableState, schema: pa.Schema) -> Predicate:
@@ -94,7 +106,9 @@ class ScanRequest:
         return conjunction(terms)
 
 
-def _prune_opaque(segments: Sequence[Segment], expression: pc.Expression, state: TableState, schema: pa.Schema) -> tuple[Segment, ...]:
+def _prune_opaque(
+    segments: Sequence[Segment], expression: pc.Expression, state: TableState, schema: pa.Schema
+) -> tuple[Segment, ...]:
     truths = [guarantee(known_stats(s, state.meta.index), s.rows, schema) for s in segments]
     kept = prune_by_expression(expression, truths, schema)
     return tuple(segment for segment, keep in zip(segments, kept, strict=True) if keep)

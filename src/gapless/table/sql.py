@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from gapless.errors import InvalidQuery
 from gapless.table.rows import Rows
+
+if TYPE_CHECKING:
+    import duckdb
 
 BATCH_ROWS = 65_536
 
@@ -49,12 +53,16 @@ class Query:
             for name in dict.fromkeys(self.names):
                 connection.register(name, self.source)
             # The reader holds on to the connection, and so to the pinned version.
-            answer = connection.sql(self.sql, params=self.parameters)
+            answer = self._answer(connection)
             reader = pa.table({}).to_reader() if answer is None else answer.to_arrow_reader(BATCH_ROWS)
         except duckdb.Error as error:
             connection.close()
             raise self._refusal(error) from error
         return reader
+
+    def _answer(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation | None:
+        """None for a statement without rows, such as SET."""
+        return connection.sql(self.sql, params=self.parameters)
 
     def _refusal(self, error: Exception) -> InvalidQuery:
         return InvalidQuery(

@@ -13,7 +13,15 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import encode
 from gapless.coverage.overlap import overlap
-from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, TableMeta, TableState, UpdateTableMeta, WRITER_FEATURE
+from gapless.dialects.timeseries.actions import (
+    WRITER_FEATURE,
+    Action,
+    AddSegment,
+    Commit,
+    TableMeta,
+    TableState,
+    UpdateTableMeta,
+)
 from gapless.dialects.timeseries.conflict import AppendTerms
 from gapless.dialects.timeseries.meta_codec import bucket_features
 from gapless.dialects.timeseries.schema_codec import schema_features
@@ -97,7 +105,8 @@ class Attempt:
     def _put(self, path: str, data: bytes | memoryview) -> None:
         # Named before it is stored: a put without an answer may have landed.
         self.written.append(path)
-        self.rim.store.put(path, data)
+        # The name is unique, and a bucket may answer "exists" to our own write that its client sent twice.
+        self.rim.store.put(path, data, mode="overwrite")
 
     def discard(self) -> None:
         """Remove what was written; only for a change that certainly was not and will not be committed."""

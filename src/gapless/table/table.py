@@ -24,7 +24,7 @@ from gapless.model.properties import OnOverlap, Properties, parse_on_overlap
 from gapless.model.report import AppendReport
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
-from gapless.parquet.batches import Batches
+from gapless.parquet.batches import Batches, Progress, watched
 from gapless.parquet.dataset import segment_dataset
 from gapless.parquet.files import expand_paths, open_files
 from gapless.runtime.driver import Rim
@@ -73,7 +73,7 @@ class TimeSeriesTable:
     # -- making and opening ------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(
+    def create(  # noqa: PLR0913  # nine choices that are all made once, at a table's birth
         cls,
         path: Location,
         *,
@@ -109,7 +109,9 @@ class TimeSeriesTable:
         return cls(rim, path, create_table(rim, str(path), spec, schema, properties or {}))
 
     @classmethod
-    def open(cls, path: Location, *, storage_options: Mapping[str, str] | None = None, upgrade: bool = False) -> TimeSeriesTable:
+    def open(
+        cls, path: Location, *, storage_options: Mapping[str, str] | None = None, upgrade: bool = False
+    ) -> TimeSeriesTable:
         """Open a table at its newest version.
 
         `upgrade` allows the first write to a table of timeseries-table-format, which shuts that package's writers out for good.
@@ -191,15 +193,21 @@ class TimeSeriesTable:
         return self._append((as_batches(data),), on_overlap)
 
     def append_file(
-        self, path: str | Path, *, format: object = None, on_overlap: OnOverlap | None = None  # noqa: A002  # what users of DuckDB and Polars call it
+        self,
+        path: str | Path | Sequence[str | Path],
+        *,
+        format: object = None,  # noqa: A002  # what users of DuckDB and Polars call it
+        on_overlap: OnOverlap | None = None,
+        progress: Progress | None = None,
     ) -> AppendReport:
-        """Append a file, all data files of a directory, or all that a glob matches, as one commit.
+        """Append a file, all data files of a directory, all that a glob matches, or a list of these, as one commit.
 
-        `format` is a `gl.Csv(…)`, `gl.Json(…)`, "parquet", "csv" or "json"; without it the suffix decides. See `append` for the rest;
-        raises UnreadableInput where a file cannot be read, naming it.
+        `format` is a `gl.Csv(…)`, `gl.Json(…)`, "parquet", "csv" or "json"; without it the suffix decides. `progress` is called after
+        each batch with the rows read so far, and with all rows there are where that is known (else None). See `append` for the rest;
+        raises InvalidPath for a path that names nothing, or a file named twice, and UnreadableInput where a file cannot be read.
         """
         parts = open_files(expand_paths(path), format, index=self.index, schema=self.schema)
-        return self._append(parts, on_overlap)
+        return self._append(parts if progress is None else watched(parts, progress), on_overlap)
 
     def _append(self, parts: Iterable[Batches], on_overlap: OnOverlap | None) -> AppendReport:
         policy = self.properties.on_overlap if on_overlap is None else parse_on_overlap(on_overlap)
@@ -292,7 +300,11 @@ class TimeSeriesTable:
         if isinstance(end, str) and end == "now":
             if self.index.type != "timestamp":
                 raise InvalidOption(
-                    'end="now" with an integer index', why="Only a timestamp index knows the time", fix="Pass a number", option="end", value=end
+                    'end="now" with an integer index',
+                    why="Only a timestamp index knows the time",
+                    fix="Pass a number",
+                    option="end",
+                    value=end,
                 )
             return self._grid.start(self._grid.id_of(self._rim.clock.now_ns()))
         return parse_index_value(end, self.index, self.schema, name="end")
@@ -314,6 +326,10 @@ class TimeSeriesTable:
         entity = f", entity={list(self.entity)}" if self.entity else ""
         bucket = format_bucket(self.index.bucket)
         return f"TimeSeriesTable({self.url!r}, version={self.version}, index={self.index.column!r}, bucket={bucket!r}{entity}, rows={rows})"
+
+
+create = TimeSeriesTable.create
+open = TimeSeriesTable.open  # noqa: A001  # gl.open, as gzip.open
 
 
 def _history_entry(version: int, commit: Commit, time_ns: int) -> HistoryEntry:

@@ -102,7 +102,9 @@ def _parse_integer(value: object, index: IndexSpec, name: str) -> int:
     number = value.__index__()
     # The end of a half-open range may lie one past the largest value.
     if not low <= number <= end:
-        raise InvalidTime(f"{name}={number} is out of range", why=f"{index.type} reaches from {low} up to {end - 1}", value=value)
+        raise InvalidTime(
+            f"{name}={number} is out of range", why=f"{index.type} reaches from {low} up to {end - 1}", value=value
+        )
     return int(number)
 
 
@@ -118,7 +120,12 @@ def _read_time(value: object, name: str) -> tuple[int, bool | None]:
         unit, count = np.datetime_data(value.dtype)
         if unit in NS_PER:
             return int(value.astype(np.int64)) * count * NS_PER[unit], False
-        return int(value.astype("datetime64[s]").astype(np.int64)) * NS_PER["s"], None if unit in ("Y", "M", "W", "D") else False
+        return int(value.astype("datetime64[s]").astype(np.int64)) * NS_PER["s"], None if unit in (
+            "Y",
+            "M",
+            "W",
+            "D",
+        ) else False
     if isinstance(value, str):
         try:
             ns, aware = parse_instant(value)
@@ -145,7 +152,9 @@ def _localise(ns: int, index: IndexSpec, value: object, name: str) -> int:
         offsets = first.utcoffset(), second.utcoffset()
         exists = first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == wall
     except OverflowError as error:
-        raise InvalidTime(f"{name}={value!r} is out of range", why="Local times reach from year 1 to 9999", value=value) from error
+        raise InvalidTime(
+            f"{name}={value!r} is out of range", why="Local times reach from year 1 to 9999", value=value
+        ) from error
     if type(value) is not date and (offsets[0] != offsets[1] or not exists):
         raise InvalidTime(
             f"{name}={value!r} is {'skipped' if not exists else 'ambiguous'} in {index.timezone}",

@@ -45,8 +45,7 @@ def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
     """
     try:
         envelope = json.loads(data, parse_constant=_refuse_constant)
-        if envelope["version"] != version:
-            raise ValueError(f"it says it is version {envelope['version']}")
+        _check_version(envelope["version"], version)
         actions = tuple(a for raw in envelope["actions"] if (a := _decode_action(raw)) is not None)
         time_ns, _ = parse_instant(envelope["timestamp"])
         commit = Commit(
@@ -61,7 +60,9 @@ def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise CorruptTable(
             f"commit {path} cannot be read: {type(error).__name__}: {error}",
-            why="It is torn, altered, or no commit of a time-series table" if data else "It is empty: its writer did not finish",
+            why="It is torn, altered, or no commit of a time-series table"
+            if data
+            else "It is empty: its writer did not finish",
             fix="Bring the file back from a backup; versions before it can still be opened",
             path=path,
         ) from error
@@ -88,6 +89,11 @@ def _guess_operation(actions: tuple[Action, ...], version: int) -> str:
     if RemoveSegment in kinds:
         return "rewrite"
     return "append" if AddSegment in kinds else "alter"
+
+
+def _check_version(said: object, version: int) -> None:
+    if said != version:
+        raise ValueError(f"it says it is version {said}")
 
 
 def _refuse_constant(name: str) -> None:

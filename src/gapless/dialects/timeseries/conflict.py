@@ -38,7 +38,7 @@ class AppendTerms:
     entity_types: tuple[EntityType, ...]
     grid: Grid
 
-    def judge(self, mine: Commit, version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
+    def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
         """See `gapless.log.commit.Judge`."""
         if theirs.meta is not None:
             rebased = self._rebase_meta(mine, theirs.meta)
@@ -65,7 +65,11 @@ class AppendTerms:
         """Their segments that may cover a bucket of ours."""
         start, end = (self.grid.start(self.grid.id_of(self.first)), self.grid.end(self.grid.id_of(self.last)))
         mine: frozenset[Identity] = frozenset(self.coverage.identities())
-        return [s for s in theirs.added if s.bounds.first < end and s.bounds.last >= start and (s.identity is None or s.identity in mine)]
+        return [
+            s
+            for s in theirs.added
+            if s.bounds.first < end and s.bounds.last >= start and (s.identity is None or s.identity in mine)
+        ]
 
     def _coverage_of(self, segment: Segment) -> Talk[CoverageMap]:
         match segment.coverage:

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterable
 
 from gapless.dialects.timeseries import codec
-from gapless.dialects.timeseries.actions import AddSegment, Commit, LiveSegment, RemoveSegment, TableMeta, TableState, UpdateTableMeta
+from gapless.dialects.timeseries.actions import (
+    AddSegment,
+    Commit,
+    LiveSegment,
+    RemoveSegment,
+    TableMeta,
+    TableState,
+    UpdateTableMeta,
+)
 from gapless.errors import CorruptTable
 
 LOG_FOLDER = "_timeseries_log"

@@ -18,7 +18,12 @@ BUCKETS_FEATURE = "gapless_buckets"
 READER_FEATURES = frozenset({"schema_add_columns", "schema_metadata", TYPES_FEATURE, BUCKETS_FEATURE})
 WRITER_FEATURES = frozenset({"schema_metadata", "gapless"})
 
-_GRANULARITY_NS = {"Days": 86_400 * NS_PER["s"], "Hours": 3600 * NS_PER["s"], "Minutes": 60 * NS_PER["s"], "Seconds": NS_PER["s"]}
+_GRANULARITY_NS = {
+    "Days": 86_400 * NS_PER["s"],
+    "Hours": 3600 * NS_PER["s"],
+    "Minutes": 60 * NS_PER["s"],
+    "Seconds": NS_PER["s"],
+}
 _OLD_RELEASES = {1: "0.1 or 0.2", 2: "0.3", 3: "0.4", 4: "0.4", 5: "0.4", 6: "0.4"}
 
 
@@ -40,7 +45,9 @@ def encode_meta(meta: TableMeta) -> dict[str, object]:
         "properties": meta.properties.changed(),
     }
     if isinstance(meta.index.bucket, LocalDays | Months) or bucket_features(meta.index.bucket):
-        local = isinstance(meta.index.bucket, LocalDays) or (isinstance(meta.index.bucket, Months) and meta.index.bucket.timezone is not None)
+        local = isinstance(meta.index.bucket, LocalDays) or (
+            isinstance(meta.index.bucket, Months) and meta.index.bucket.timezone is not None
+        )
         body["bucket"] = {"width": format_bucket(meta.index.bucket), "local": local}
     return body
 
@@ -120,7 +127,11 @@ def _decode_index(body: Mapping[str, Any], ours: Mapping[str, Any] | None) -> In
     kind = body["kind"]
     index_type, timezone = kind["type"], kind.get("timezone")
     if index_type not in ("timestamp", "int64", "uint64"):
-        raise UnsupportedTable(f"the table's index is of type {index_type!r}", why="This release knows timestamp, int64 and uint64", needs=index_type)
+        raise UnsupportedTable(
+            f"the table's index is of type {index_type!r}",
+            why="This release knows timestamp, int64 and uint64",
+            needs=index_type,
+        )
     if ours is not None:
         bucket = parse_bucket(ours["width"], index_type, timezone if ours["local"] else None)
     elif index_type == "timestamp":
@@ -128,4 +139,6 @@ def _decode_index(body: Mapping[str, Any], ours: Mapping[str, Any] | None) -> In
         bucket = FixedWidth(_GRANULARITY_NS[unit] * int(count))
     else:
         bucket = IntWidth(int(kind["index_granularity"]))
-    return IndexSpec(column=body["column"], type=index_type, bucket=bucket, entity=tuple(body.get("entity_columns") or ()), timezone=timezone)
+    return IndexSpec(
+        column=body["column"], type=index_type, bucket=bucket, entity=tuple(body.get("entity_columns") or ()), timezone=timezone
+    )

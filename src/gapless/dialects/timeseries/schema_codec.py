@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from gapless.dialects.timeseries.type_names import parse_type, type_name
 from gapless.errors import CorruptTable, UnsupportedTable
-from gapless.model.types import UTC, children, is_any_list, normal_zone, stored_type
+from gapless.model.types import UTC, children, is_any_list, normal_zone
 
 TYPES_FEATURE = "gapless_types"
 
@@ -97,7 +97,7 @@ def _encode_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, object
             texts[key.decode()] = value.decode()
         except UnicodeDecodeError:
             raw[key.hex()] = value.hex()
-    return ({"gapless_metadata": texts} if texts else {}) | ({"gapless_metadata_hex": raw} if raw else {})
+    return {key: found for key, found in (("gapless_metadata", texts), ("gapless_metadata_hex", raw)) if found}
 
 
 def decode_schema(obj: Mapping[str, Any], path: str = "") -> pa.Schema:
@@ -109,7 +109,7 @@ def decode_schema(obj: Mapping[str, Any], path: str = "") -> pa.Schema:
         fields = [_decode_field(column) for column in obj["columns"]]
         for pending in sorted(obj.get("pending", ()), key=lambda column: int(column["position"])):
             fields.insert(pending["position"], pa.field(str(pending["name"]), pa.null(), metadata=_decode_metadata(pending)))
-        return pa.schema(fields, metadata=_decode_metadata(obj))
+        return _whole(fields, _decode_metadata(obj))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, pa.ArrowException) as error:
         raise CorruptTable(
             f"the table's schema cannot be read: {type(error).__name__}: {error}",
@@ -117,6 +117,13 @@ def decode_schema(obj: Mapping[str, Any], path: str = "") -> pa.Schema:
             fix="Bring the file back from a backup",
             path=path,
         ) from error
+
+
+def _whole(fields: list[pa.Field], metadata: dict[bytes, bytes] | None) -> pa.Schema:
+    names = [field.name for field in fields]
+    if len(set(names)) < len(names):
+        raise ValueError("two columns have one name")
+    return pa.schema(fields, metadata=metadata)
 
 
 def _decode_field(body: Mapping[str, Any]) -> pa.Field:

@@ -1,0 +1,97 @@
+"""`info`, `history` and `schema`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from gapless.cli.console import print_facts, print_table, say, write_json
+from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table
+from gapless.cli.values import Plain, moment_text, plain_index_value, zone_of
+from gapless.model.index import format_bucket
+from gapless.table.table import TimeSeriesTable
+
+
+def info(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:  # noqa: FBT002  # typer
+    """Say what the table is: its index, its size, its first and last row.
+
+    Example: gapless info prices
+    """
+    facts = facts_of(open_table(path, storage_option))
+    if json:
+        write_json(facts)
+        return
+    print_facts([(name.replace("_", " "), _fact_text(value)) for name, value in facts.items() if value is not None])
+
+
+def facts_of(table: TimeSeriesTable) -> dict[str, Plain]:
+    """All that `info` tells. `first` and `last` are the smallest and largest index value, null in an empty table."""
+    segments, index = table.segments(), table.index
+    sizes = [segment.size for segment in segments]
+    return {
+        "table": table.url,
+        "version": table.version,
+        "index": index.column,
+        "index_type": index.type,
+        "bucket": format_bucket(index.bucket),
+        "entity": list(table.entity),
+        "timezone": index.timezone,
+        "columns": None if table.schema is None else len(table.schema),
+        "rows": sum(segment.rows for segment in segments),
+        "segments": len(segments),
+        "bytes": None if None in sizes else sum(size or 0 for size in sizes),
+        "identities": len(table.identities()),
+        "first": _bound(table, min((s.bounds.first for s in segments), default=None)),
+        "last": _bound(table, max((s.bounds.last for s in segments), default=None)),
+        "properties": asdict(table.properties),
+    }
+
+
+def _bound(table: TimeSeriesTable, value: int | None) -> Plain:
+    if value is None or table.schema is None or table.index.type != "timestamp":
+        return value
+    return moment_text(value, zone_of(table.index.timezone or table.schema.field(table.index.column).type.tz))
+
+
+def _fact_text(value: Plain) -> str:
+    match value:
+        case dict():
+            return ", ".join(f"{name}={one}" for name, one in value.items())
+        case list():
+            return ", ".join(value) or "none"
+        case int():
+            return f"{value:,}"
+    return str(value)
+
+
+def history(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:  # noqa: FBT002  # typer
+    """List the table's commits, oldest first.
+
+    Example: gapless history prices
+    """
+    entries = [
+        {**asdict(entry), "time": plain_index_value(entry.time, aware=True), "parameters": dict(entry.parameters)}
+        for entry in open_table(path, storage_option).history()
+    ]
+    if json:
+        write_json(entries)
+        return
+    names = ("version", "time", "operation", "rows", "segments", "engine", "commit_id")
+    print_table(names, [[entry[name] for name in names] for entry in entries])
+
+
+def schema(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:  # noqa: FBT002  # typer
+    """List the table's columns, their types and their roles.
+
+    Example: gapless schema prices
+    """
+    table = open_table(path, storage_option)
+    roles = {table.index.column: "index"} | dict.fromkeys(table.entity, "entity")
+    columns = [
+        {"name": field.name, "type": str(field.type), "nullable": field.nullable, "role": roles.get(field.name)} for field in table.schema or ()
+    ]
+    if json:
+        write_json(columns)
+    elif columns:
+        print_table(("column", "type", "nulls", "role"), [[c["name"], c["type"], "yes" if c["nullable"] else "no", c["role"] or ""] for c in columns])
+    else:
+        say("The table has no columns yet: its first append brings them.")

@@ -1,0 +1,97 @@
+"""`coverage` and `gaps`."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Annotated, Any
+
+import typer
+
+from gapless.cli.answers import Answer, coverage_document, gaps_document, gaps_verdict, identity_totals, nothing_expected
+from gapless.cli.console import print_facts, print_table, say, stdout_console, write_json
+from gapless.cli.expected import read_expected
+from gapless.cli.options import EntityFilter, ExpectFile, JsonFlag, Start, StorageOptions, TablePath, Until, open_table, parse_entity
+from gapless.draw.figure import save_figure
+from gapless.draw.terminal import draw_terminal
+
+FOUND_GAPS = 3
+"""Exit code of `gaps --fail-if-any`."""
+_PIPE_COLUMNS = 80
+_MAP_LINES = 40
+
+
+def coverage(  # noqa: PLR0913  # one parameter an option
+    path: TablePath,
+    start: Start = None,
+    end: Until = None,
+    entity: EntityFilter = None,
+    expect: ExpectFile = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw the heat map into a .png, .svg or .html file too.", show_default=False)
+    ] = None,
+    storage_option: StorageOptions = None,
+    json: JsonFlag = False,  # noqa: FBT002  # typer gives it by name
+) -> None:
+    """Draw what the table covers as a heat map, and say how much that is.
+
+    Without --start and --until each identity is looked at from its first to its last covered bucket.
+
+    Example: gapless coverage prices --until now --plot coverage.png
+    """
+    answer = _ask(path, storage_option, (start, end), entity, expect)
+    title = f"{answer.table.name}: coverage"
+    if plot is not None:
+        save_figure(answer.coverage, plot, title)
+    if json:
+        write_json(coverage_document(answer))
+        return
+    if nothing_expected(answer):
+        say(gaps_verdict(answer, 1))
+    else:
+        console = stdout_console()
+        width = console.width if console.is_terminal else shutil.get_terminal_size((_PIPE_COLUMNS, 24)).columns
+        console.print(draw_terminal(answer.coverage, max(20, width), _MAP_LINES, title))
+        print_facts(answer.facts())
+    if plot is not None:
+        say(f"The heat map is in {plot}")
+
+
+def gaps(  # noqa: PLR0913  # one parameter an option
+    path: TablePath,
+    start: Start = None,
+    until: Until = None,
+    entity: EntityFilter = None,
+    expect: ExpectFile = None,
+    fail_if_any: Annotated[bool, typer.Option("--fail-if-any", help="Exit with 3 where something is missing, for a cron job.")] = False,  # noqa: FBT002  # typer
+    min_buckets: Annotated[int, typer.Option(metavar="N", min=1, help="Only gaps of at least so many buckets.")] = 1,
+    storage_option: StorageOptions = None,
+    json: JsonFlag = False,  # noqa: FBT002  # typer gives it by name
+) -> None:
+    """List the stretches of time that are missing, identity by identity.
+
+    With --fail-if-any the exit code is 3 where there is a gap, where an expected identity never arrived, and where the table holds
+    no rows to judge by.
+
+    Example: gapless gaps prices --until now --expect symbols.txt --fail-if-any
+    """
+    answer = _ask(path, storage_option, (start, until), entity, expect)
+    listed = answer.gaps(min_buckets)
+    if json:
+        write_json(gaps_document(answer, min_buckets))
+    else:
+        if listed:
+            print_table((*answer.table.entity, "start", "end", "buckets"), [answer.gap_row(gap) for gap in listed])
+        totals = identity_totals(answer)
+        if listed and len(totals) > 1:
+            say()
+            print_table((*answer.table.entity, "missing", "gaps", "longest"), totals)
+        say(gaps_verdict(answer, min_buckets))
+    if fail_if_any and (listed or answer.never_arrived or not answer.coverage.identities):
+        raise typer.Exit(FOUND_GAPS)
+
+
+def _ask(path: str, storage: list[str] | None, bounds: tuple[Any, Any], entity: list[str] | None, expect: str | None) -> Answer:
+    table = open_table(path, storage)
+    identities = read_expected(table, expect)
+    covered = table.coverage(*bounds, entity=parse_entity(table, entity), identities=identities)
+    return Answer(table=table, coverage=covered)

@@ -1,0 +1,94 @@
+"""Arguments and options that several commands share, and what their texts mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from gapless.errors import InvalidOption, UnknownColumn, nearest
+from gapless.model.index import IdentityValue
+from gapless.table.table import TimeSeriesTable
+
+TablePath = Annotated[str, typer.Argument(metavar="PATH", help="The table: a local path, or s3://, gs://, az://.", show_default=False)]
+StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", metavar="NAME=VALUE", help="Option of the bucket, in obstore's names; may be repeated.", show_default=False),
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Start = Annotated[
+    str | None, typer.Option("--start", metavar="TIME", help="First index value (inclusive), such as 2013-01-31T06:00Z.", show_default=False)
+]
+End = Annotated[str | None, typer.Option("--end", metavar="TIME", help="Index value just past the range.", show_default=False)]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", "--end", metavar="TIME", help="Index value just past the range; `now` shows a dead feed.", show_default=False),
+]
+EntityFilter = Annotated[
+    list[str] | None,
+    typer.Option("--entity", metavar="NAME=VALUE", help="Only these entity values; may be repeated.", show_default=False),
+]
+ExpectFile = Annotated[
+    str | None,
+    typer.Option("--expect", metavar="FILE", help="The expected identities: a CSV file headed by the entity columns, or one value a line.", show_default=False),
+]
+
+
+def parse_pairs(option: str, texts: Sequence[str] | None) -> list[tuple[str, str]]:
+    """`NAME=VALUE` texts as pairs; raises InvalidOption for one without `=` or without a name."""
+    pairs = []
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise InvalidOption(f"--{option} {text!r} is no NAME=VALUE", fix=f"Write it as --{option} name=value", option=option, value=text)
+        pairs.append((name, value))
+    return pairs
+
+
+def parse_mapping(option: str, texts: Sequence[str] | None) -> dict[str, str]:
+    """`NAME=VALUE` texts as a mapping; raises InvalidOption as `parse_pairs`, and for a name given twice."""
+    found: dict[str, str] = {}
+    for name, value in parse_pairs(option, texts):
+        if name in found:
+            raise InvalidOption(f"--{option} {name} is given twice", fix="Give it once", option=option, value=name)
+        found[name] = value
+    return found
+
+
+def open_table(path: str, storage_options: Sequence[str] | None, *, upgrade: bool = False) -> TimeSeriesTable:
+    """The table at its newest version; raises as `TimeSeriesTable.open`, and InvalidOption."""
+    return TimeSeriesTable.open(path, storage_options=parse_mapping("storage-option", storage_options) or None, upgrade=upgrade)
+
+
+def parse_entity(table: TimeSeriesTable, texts: Sequence[str] | None) -> dict[str, list[IdentityValue]]:
+    """`--entity NAME=VALUE` as the filter that scans and coverage take; several values of one column are alternatives."""
+    wanted: dict[str, list[IdentityValue]] = {}
+    for name, text in parse_pairs("entity", texts):
+        if name not in table.entity:
+            why = "It takes the table's entity columns; scan --where filters by any other"
+            raise UnknownColumn(f"--entity {name} names no entity column", why=why, fix=nearest(name, table.entity), column=name, columns=table.entity)
+        wanted.setdefault(name, []).append(parse_entity_value(table, name, text))
+    return wanted
+
+
+def parse_entity_value(table: TimeSeriesTable, column: str, text: str) -> IdentityValue:
+    """A text as its entity column's type has it; raises InvalidOption. A table without columns yet takes it as a text."""
+    kind = pa.string() if table.schema is None else table.schema.field(column).type
+    try:
+        if pa.types.is_integer(kind):
+            return int(text)
+        if pa.types.is_date(kind):
+            return date.fromisoformat(text)
+        return {"true": True, "false": False}[text.lower()] if pa.types.is_boolean(kind) else text
+    except (ValueError, KeyError) as error:
+        raise InvalidOption(
+            f"{text!r} is no value of the entity column {column!r}", why=f"The column holds {kind}", fix=_example(kind), option=column, value=text
+        ) from error
+
+
+def _example(kind: pa.DataType) -> str:
+    shown = "2013-01-31" if pa.types.is_date(kind) else "true or false" if pa.types.is_boolean(kind) else "a whole number"
+    return f"Write {shown}"

@@ -1,0 +1,154 @@
+"""A heat map of coverage as a picture (PNG, SVG), and any drawing saved to a file."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gapless.coverage.gap import Coverage
+from gapless.draw.chart import Chart, plan_chart
+from gapless.draw.fonts import Fonts
+from gapless.draw.label import printable, shorten
+from gapless.draw.page import draw_page
+from gapless.draw.shade import SHADES, UNEXPECTED
+from gapless.errors import InvalidOption, NotSupported, nearest
+from gapless.store.os_errors import typed_os_errors
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".png", ".svg", ".html")
+"""What a drawing can be saved as."""
+
+_COLUMNS, _ROWS = 400, 60
+_WIDTH_IN, _DPI = 12.0, 150
+_LABEL_CELLS = 36
+_TICK_CELLS = 105
+"""Characters that fit along the axis."""
+_INK, _QUIET, _HATCH = "#222222", "#555555", "#bdbdbd"
+
+
+def save_figure(coverage: Coverage[Any], path: str | PathLike[str], title: str = "") -> None:
+    """Draw coverage into a file: `.png` or `.svg` (which need matplotlib), or `.html`, one page that needs nothing else.
+
+    Replaces a file that is there. Raises InvalidOption for another suffix (before anything is drawn), NotSupported without
+    matplotlib, a StoreError where the file cannot be written.
+    """
+    file = Path(path).expanduser()
+    suffix = file.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InvalidOption(
+            f"a drawing cannot be saved as {file.name!r}",
+            why=f"The suffix says the format, and {suffix!r} is none of {', '.join(SUFFIXES)}",
+            fix=nearest(suffix, SUFFIXES),
+            option="plot",
+            value=str(path),
+        )
+    data = draw_page(coverage, title).encode() if suffix == ".html" else _bytes_of(draw_figure(coverage, title), suffix[1:])
+    with typed_os_errors("writing", file.name, str(file.parent)):
+        file.write_bytes(data)
+
+
+def draw_figure(coverage: Coverage[Any], title: str = "") -> Figure:
+    """Coverage as a matplotlib figure on a canvas of its own: identities down, time across in the zone of the index.
+
+    At most 60 rows (neighbours share one where there are more identities) and 400 columns; a cell that lacks a single
+    bucket differs from a complete one. Raises NotSupported without matplotlib.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise NotSupported(
+            "a picture cannot be drawn here",
+            why="matplotlib is not installed",
+            fix="pip install 'gapless[plot]'; or save as .html, which needs nothing more",
+            feature="plot",
+        ) from error
+    gaps = coverage.gaps()
+    chart = plan_chart(coverage, gaps, _COLUMNS, _ROWS)
+    figure = Figure(figsize=(_WIDTH_IN, _height_in(chart)), dpi=_DPI, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    heading = "\n".join(textwrap.wrap(printable(title), 100)) or "Coverage"
+    names = [row.label(_LABEL_CELLS) for row in chart.rows]
+    fonts = Fonts([heading, *names])
+    style = {"family": fonts.families, "parse_math": False}
+    axes = figure.add_subplot()
+    figure.suptitle(fonts.shown(heading), x=0.008, ha="left", size=13, weight="bold", color=_INK, **style)
+    caption = "\n".join(sentence for sentence in (chart.verdict, chart.scale) if sentence)
+    axes.set_title(caption, loc="left", size=9, color=_QUIET, **style)
+    if chart.columns and chart.rows:
+        _cells(axes, chart)
+        _across(axes, chart)
+        _down(axes, chart, [shorten(fonts.shown(name), _LABEL_CELLS) for name in names], style)
+        _legend(figure, chart)
+    else:
+        axes.set_axis_off()
+    return figure
+
+
+def _bytes_of(figure: Figure, format_: str) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=format_, metadata={"Date": None} if format_ == "svg" else None)
+    return buffer.getvalue()
+
+
+def _height_in(chart: Chart) -> float:
+    if not (chart.columns and chart.rows):
+        return 1.0
+    return 2.05 + len(chart.rows) * min(0.5, max(0.17, 5 / len(chart.rows)))
+
+
+def _cells(axes: Axes, chart: Chart) -> None:
+    """The cells; what is not drawn over shows the hatched ground."""
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+
+    axes.patch.set(facecolor=SHADES[UNEXPECTED].colour, hatch="////", edgecolor=_HATCH, linewidth=0)
+    shades = np.array([row.shades for row in chart.rows])
+    axes.pcolormesh(
+        [chart.axis.place(edge) for edge in chart.axis.drawn],
+        range(len(chart.rows) + 1),
+        np.ma.masked_equal(shades, UNEXPECTED),
+        cmap=ListedColormap([shade.colour for shade in SHADES]),
+        norm=BoundaryNorm(np.arange(len(SHADES) + 1) - 0.5, len(SHADES)),
+        rasterized=True,
+    )
+    axes.hlines(range(1, len(chart.rows)), 0, 1, color="white", linewidth=1)
+    axes.set(xlim=(0, 1), ylim=(len(chart.rows), 0))
+    axes.spines[:].set_color(_HATCH)
+
+
+def _across(axes: Axes, chart: Chart) -> None:
+    ticks = chart.axis.ticks(_TICK_CELLS)
+    # The second line is never empty, or matplotlib would set the first line of some ticks lower than that of others.
+    axes.set_xticks([chart.axis.place(tick.value) for tick in ticks], [f"{tick.text}\n{tick.below or ' '}" for tick in ticks])
+    axes.set_xlabel(chart.axis.name, color=_QUIET)
+    axes.tick_params(axis="x", labelsize=9, color=_HATCH, labelcolor=_INK)
+
+
+def _down(axes: Axes, chart: Chart, labels: list[str], style: dict[str, Any]) -> None:
+    """Names at the left, ratios at the right."""
+    middles = [at + 0.5 for at in range(len(labels))]
+    axes.set_yticks(middles, labels, **style)
+    axes.set_ylabel("identity", color=_QUIET)
+    ratios = axes.secondary_yaxis("right")
+    ratios.set_yticks(middles, [row.ratio for row in chart.rows])
+    ratios.set_ylabel("covered", color=_QUIET)
+    ratios.spines[:].set_visible(False)
+    for side in (axes, ratios):
+        side.tick_params(axis="y", labelsize=9 if len(labels) <= 30 else 8, length=0, labelcolor=_INK)
+
+
+def _legend(figure: Figure, chart: Chart) -> None:
+    from matplotlib.patches import Patch
+
+    shown = [SHADES[at] for at in chart.shades_shown]
+    hatch = {SHADES[UNEXPECTED].name: {"hatch": "////", "edgecolor": _HATCH}}
+    patches = [Patch(facecolor=s.colour, label=s.name, linewidth=0, **hatch.get(s.name, {})) for s in shown]
+    figure.legend(handles=patches, loc="outside lower left", ncols=len(patches), frameon=False, fontsize=9, labelcolor=_INK)
