@@ -11,7 +11,7 @@ from gapless.model.index import format_bucket
 from gapless.table.table import TimeSeriesTable
 
 
-def info(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:  # noqa: FBT002  # typer
+def info(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:
     """Say what the table is: its index, its size, its first and last row.
 
     Example: gapless info prices
@@ -63,7 +63,7 @@ def _fact_text(value: Plain) -> str:
     return str(value)
 
 
-def history(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:  # noqa: FBT002  # typer
+def history(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:
     """List the table's commits, oldest first.
 
     Example: gapless history prices
@@ -79,7 +79,7 @@ def history(path: TablePath, storage_option: StorageOptions = None, json: JsonFl
     print_table(names, [[entry[name] for name in names] for entry in entries])
 
 
-def schema(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:  # noqa: FBT002  # typer
+def schema(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:
     """List the table's columns, their types and their roles.
 
     Example: gapless schema prices
@@ -87,11 +87,15 @@ def schema(path: TablePath, storage_option: StorageOptions = None, json: JsonFla
     table = open_table(path, storage_option)
     roles = {table.index.column: "index"} | dict.fromkeys(table.entity, "entity")
     columns = [
-        {"name": field.name, "type": str(field.type), "nullable": field.nullable, "role": roles.get(field.name)} for field in table.schema or ()
+        {"name": field.name, "type": str(field.type), "nullable": field.nullable, "role": roles.get(field.name)}
+        for field in table.schema or ()
     ]
     if json:
         write_json(columns)
     elif columns:
-        print_table(("column", "type", "nulls", "role"), [[c["name"], c["type"], "yes" if c["nullable"] else "no", c["role"] or ""] for c in columns])
+        print_table(
+            ("column", "type", "nulls", "role"),
+            [[c["name"], c["type"], "yes" if c["nullable"] else "no", c["role"] or ""] for c in columns],
+        )
     else:
         say("The table has no columns yet: its first append brings them.")

@@ -56,7 +56,9 @@ class Answer:
         longest, window, facts = self.coverage.longest_gap(), self.coverage.last_full_window(), []
         if longest is not None:
             whose = f" of {name_of(longest.identity)}" if self.table.entity else ""
-            facts.append(("longest gap", f"{_buckets(longest.buckets)}{whose}, {self.time(longest.start)} – {self.time(longest.end)}"))
+            facts.append(
+                ("longest gap", f"{_buckets(longest.buckets)}{whose}, {self.time(longest.start)} – {self.time(longest.end)}")
+            )
         if window is not None:
             facts.append(("last full bucket", f"{self.time(window.start)} – {self.time(window.end)}"))
         if self.never_arrived:
@@ -66,7 +68,9 @@ class Answer:
     @property
     def _aware(self) -> bool:
         schema, index = self.table.schema, self.table.index
-        return index.timezone is not None or (schema is not None and getattr(schema.field(index.column).type, "tz", None) is not None)
+        return index.timezone is not None or (
+            schema is not None and getattr(schema.field(index.column).type, "tz", None) is not None
+        )
 
 
 def coverage_document(answer: Answer) -> dict[str, Plain]:

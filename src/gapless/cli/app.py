@@ -31,7 +31,7 @@ for command in (create, append, scan, sql, coverage, gaps, info, history, schema
 @app.callback(invoke_without_command=True)
 def gapless(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,  # noqa: FBT002  # typer gives it by name
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     """Print the version, or the help where no command is given."""
     if version:
@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _let_go_of_stdout()
         return CLOSED_PIPE
-    except (Exception, KeyboardInterrupt) as error:  # the last stop: each becomes a block on stderr
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the last stop: each becomes a block on stderr
         return report(error)
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code
         print_failure(interrupted())

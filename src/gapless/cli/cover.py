@@ -10,7 +10,18 @@ import typer
 from gapless.cli.answers import Answer, coverage_document, gaps_document, gaps_verdict, identity_totals, nothing_expected
 from gapless.cli.console import print_facts, print_table, say, stdout_console, write_json
 from gapless.cli.expected import read_expected
-from gapless.cli.options import EntityFilter, ExpectFile, JsonFlag, Start, StorageOptions, TablePath, Until, open_table, parse_entity
+from gapless.cli.options import (
+    EntityFilter,
+    ExpectFile,
+    JsonFlag,
+    Start,
+    StorageOptions,
+    TablePath,
+    Until,
+    open_table,
+    option,
+    parse_entity,
+)
 from gapless.draw.figure import save_figure
 from gapless.draw.terminal import draw_terminal
 
@@ -20,17 +31,18 @@ _PIPE_COLUMNS = 80
 _MAP_LINES = 40
 
 
-def coverage(  # noqa: PLR0913  # one parameter an option
+def coverage(
     path: TablePath,
     start: Start = None,
     end: Until = None,
     entity: EntityFilter = None,
     expect: ExpectFile = None,
     plot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw the heat map into a .png, .svg or .html file too.", show_default=False)
+        str | None,
+        option("FILE", "Draw the heat map into a .png, .svg or .html file too."),
     ] = None,
     storage_option: StorageOptions = None,
-    json: JsonFlag = False,  # noqa: FBT002  # typer gives it by name
+    json: JsonFlag = False,
 ) -> None:
     """Draw what the table covers as a heat map, and say how much that is.
 
@@ -56,16 +68,18 @@ def coverage(  # noqa: PLR0913  # one parameter an option
         say(f"The heat map is in {plot}")
 
 
-def gaps(  # noqa: PLR0913  # one parameter an option
+def gaps(
     path: TablePath,
     start: Start = None,
     until: Until = None,
     entity: EntityFilter = None,
     expect: ExpectFile = None,
-    fail_if_any: Annotated[bool, typer.Option("--fail-if-any", help="Exit with 3 where something is missing, for a cron job.")] = False,  # noqa: FBT002  # typer
-    min_buckets: Annotated[int, typer.Option(metavar="N", min=1, help="Only gaps of at least so many buckets.")] = 1,
+    fail_if_any: Annotated[
+        bool, typer.Option("--fail-if-any", help="Exit with 3 where something is missing, for a cron job.")
+    ] = False,
+    min_buckets: Annotated[int, option("N", "Only gaps of at least so many buckets.", least=1)] = 1,
     storage_option: StorageOptions = None,
-    json: JsonFlag = False,  # noqa: FBT002  # typer gives it by name
+    json: JsonFlag = False,
 ) -> None:
     """List the stretches of time that are missing, identity by identity.
 

@@ -56,7 +56,9 @@ class Shell:
 
 def demo(
     context: typer.Context,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to work; what an earlier demo made there is made anew.")] = Path("build/demo"),
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where to work; what an earlier demo made there is made anew.")
+    ] = Path("build/demo"),
 ) -> None:
     """Run the main job on real data: a year of hourly weather at three New York airports.
 
@@ -105,14 +107,13 @@ def _candidates() -> Iterator[Path]:
 def _start_afresh(out: Path) -> None:
     """An empty folder, but for what we did not make; raises InvalidPath for one that is not ours to clear."""
     marker = out / _MARKER
-    if out.exists() and not marker.is_file():
-        if not out.is_dir() or any(out.iterdir()):
-            raise InvalidPath(
-                f"--out {str(out)!r} is not empty and was not made by an earlier demo",
-                why="The demo makes its folder anew each time, and would not touch what is yours",
-                fix="Name a folder that is not there yet, such as --out build/demo",
-                path=str(out),
-            )
+    if out.exists() and not marker.is_file() and (not out.is_dir() or any(out.iterdir())):
+        raise InvalidPath(
+            f"--out {str(out)!r} is not empty and was not made by an earlier demo",
+            why="The demo makes its folder anew each time, and would not touch what is yours",
+            fix="Name a folder that is not there yet, such as --out build/demo",
+            path=str(out),
+        )
     try:
         out.mkdir(parents=True, exist_ok=True)
         marker.touch()
@@ -143,7 +144,9 @@ def _split_by_month(source: Path, folder: Path) -> list[Path]:
 
 def _append_all(shell: Shell, table: Path, files: list[Path]) -> None:
     options = ("--index", "time_hour", "--entity", "origin", "--bucket", "1h")
-    shell.run("create", table, *options, python=f'table = gl.create("{table}", index="time_hour", entity=["origin"], bucket="1h")')
+    shell.run(
+        "create", table, *options, python=f'table = gl.create("{table}", index="time_hour", entity=["origin"], bucket="1h")'
+    )
     for at, file in enumerate(files):
         python = f'table.append_file("{file}", format=gl.Csv(nulls=["NA"]))' if at == 0 else ""
         shell.run("append", table, file, "--null", "NA", python=python)

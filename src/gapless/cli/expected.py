@@ -21,7 +21,9 @@ def read_expected(table: TimeSeriesTable, path: str | None) -> list[Identity] | 
     if path is None:
         return None
     if not table.entity:
-        raise _refuse(path, "the table has no entity columns", "It holds one series, which is always expected", "Leave --expect out")
+        raise _refuse(
+            path, "the table has no entity columns", "It holds one series, which is always expected", "Leave --expect out"
+        )
     lines = list(_lines(path))
     if not lines:
         raise _refuse(path, "it names no identity", "Expecting nothing would never find a gap", "Write one identity a line")
@@ -49,7 +51,9 @@ def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
                 if any(cell.strip() for cell in cells):
                     yield reader.line_num, cells
     except OSError as error:
-        raise InvalidPath(f"--expect {path!r} cannot be read", why=error.strerror or str(error), fix="Check the path", path=path) from error
+        raise InvalidPath(
+            f"--expect {path!r} cannot be read", why=error.strerror or str(error), fix="Check the path", path=path
+        ) from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise _refuse(path, "it is no CSV in UTF-8", str(error), "Write it as plain CSV") from error
 
@@ -69,7 +73,9 @@ def _identity(table: TimeSeriesTable, path: str, number: int, cells: list[str], 
 
 
 def _nothing_below(path: str) -> list[Identity]:
-    raise _refuse(path, "there is nothing below its header", "Expecting nothing would never find a gap", "Write one identity a line")
+    raise _refuse(
+        path, "there is nothing below its header", "Expecting nothing would never find a gap", "Write one identity a line"
+    )
 
 
 def _refuse(path: str, what: str, why: str, fix: str) -> InvalidOption:

@@ -43,9 +43,13 @@ def failure_of(error: BaseException) -> Failure:
         case KeyboardInterrupt():
             return interrupted()
         case OSError():
-            return Failure(code="os-error", what=_os_text(error), fix=f"Set {TRACEBACK}=1 to see where, if that does not tell enough")
+            return Failure(
+                code="os-error", what=_os_text(error), fix=f"Set {TRACEBACK}=1 to see where, if that does not tell enough"
+            )
         case MemoryError():
-            return Failure(code="memory", what="there is not enough memory", fix="Ask for fewer rows or columns, or use --output or --csv")
+            return Failure(
+                code="memory", what="there is not enough memory", fix="Ask for fewer rows or columns, or use --output or --csv"
+            )
     return Failure(
         code="bug",
         what=f"gapless met something that it did not expect: {type(error).__name__}: {error}",
@@ -77,7 +81,7 @@ def report(error: BaseException) -> int:
 def print_failure(failure: Failure) -> None:
     """Print the block to stderr."""
     console = stderr_console()
-    console.print(Text.assemble(("Error: ", "bold red"), _lines(failure.what), (f"  [{failure.code}]", "dim")))
+    console.print(Text.assemble(("Error ", "bold red"), (f"[{failure.code}]", "red"), (": ", "bold red"), _lines(failure.what)))
     for name, text in (("Why", failure.why), ("Fix", failure.fix)):
         if text:
             sentence = text if text.endswith((".", "?", "!", "…")) else text + "."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -13,27 +13,36 @@ from gapless.errors import InvalidOption, UnknownColumn, nearest
 from gapless.model.index import IdentityValue
 from gapless.table.table import TimeSeriesTable
 
-TablePath = Annotated[str, typer.Argument(metavar="PATH", help="The table: a local path, or s3://, gs://, az://.", show_default=False)]
+
+def option(metavar: str, text: str, *names: str, least: int | None = None) -> Any:
+    """An option with a value, for `Annotated`; its name is the parameter's where `names` gives none."""
+    return typer.Option(*names, metavar=metavar, help=text, show_default=False, min=least)
+
+
+TablePath = Annotated[
+    str, typer.Argument(metavar="PATH", help="The table: a local path, or s3://, gs://, az://.", show_default=False)
+]
 StorageOptions = Annotated[
     list[str] | None,
-    typer.Option("--storage-option", metavar="NAME=VALUE", help="Option of the bucket, in obstore's names; may be repeated.", show_default=False),
+    option("NAME=VALUE", "Option of the bucket, in obstore's names; may be repeated.", "--storage-option"),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Start = Annotated[
-    str | None, typer.Option("--start", metavar="TIME", help="First index value (inclusive), such as 2013-01-31T06:00Z.", show_default=False)
+    str | None,
+    option("TIME", "First index value (inclusive), such as 2013-01-31T06:00Z.", "--start"),
 ]
-End = Annotated[str | None, typer.Option("--end", metavar="TIME", help="Index value just past the range.", show_default=False)]
+End = Annotated[str | None, option("TIME", "Index value just past the range.", "--end")]
 Until = Annotated[
     str | None,
-    typer.Option("--until", "--end", metavar="TIME", help="Index value just past the range; `now` shows a dead feed.", show_default=False),
+    option("TIME", "Index value just past the range; `now` shows a dead feed.", "--until", "--end"),
 ]
 EntityFilter = Annotated[
     list[str] | None,
-    typer.Option("--entity", metavar="NAME=VALUE", help="Only these entity values; may be repeated.", show_default=False),
+    option("NAME=VALUE", "Only these entity values; may be repeated.", "--entity"),
 ]
 ExpectFile = Annotated[
     str | None,
-    typer.Option("--expect", metavar="FILE", help="The expected identities: a CSV file headed by the entity columns, or one value a line.", show_default=False),
+    option("FILE", "The expected identities: a CSV file headed by the entity columns, or one value a line.", "--expect"),
 ]
 
 
@@ -43,7 +52,9 @@ def parse_pairs(option: str, texts: Sequence[str] | None) -> list[tuple[str, str
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise InvalidOption(f"--{option} {text!r} is no NAME=VALUE", fix=f"Write it as --{option} name=value", option=option, value=text)
+            raise InvalidOption(
+                f"--{option} {text!r} is no NAME=VALUE", fix=f"Write it as --{option} name=value", option=option, value=text
+            )
         pairs.append((name, value))
     return pairs
 
@@ -69,7 +80,13 @@ def parse_entity(table: TimeSeriesTable, texts: Sequence[str] | None) -> dict[st
     for name, text in parse_pairs("entity", texts):
         if name not in table.entity:
             why = "It takes the table's entity columns; scan --where filters by any other"
-            raise UnknownColumn(f"--entity {name} names no entity column", why=why, fix=nearest(name, table.entity), column=name, columns=table.entity)
+            raise UnknownColumn(
+                f"--entity {name} names no entity column",
+                why=why,
+                fix=nearest(name, table.entity),
+                column=name,
+                columns=table.entity,
+            )
         wanted.setdefault(name, []).append(parse_entity_value(table, name, text))
     return wanted
 
@@ -85,7 +102,11 @@ def parse_entity_value(table: TimeSeriesTable, column: str, text: str) -> Identi
         return {"true": True, "false": False}[text.lower()] if pa.types.is_boolean(kind) else text
     except (ValueError, KeyError) as error:
         raise InvalidOption(
-            f"{text!r} is no value of the entity column {column!r}", why=f"The column holds {kind}", fix=_example(kind), option=column, value=text
+            f"{text!r} is no value of the entity column {column!r}",
+            why=f"The column holds {kind}",
+            fix=_example(kind),
+            option=column,
+            value=text,
         ) from error
 
 

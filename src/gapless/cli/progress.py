@@ -18,10 +18,18 @@ RowsDone = Callable[[int, int | None], None]
 def row_progress(doing: str) -> Iterator[RowsDone]:
     """Show a bar while the block runs, gone when it ends; `doing` is what is done, such as "reading 3 files"."""
     console = stderr_console()
-    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[rows]}"), TimeElapsedColumn()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[rows]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(doing, total=None, rows="")
-        yield lambda done, total: bar.update(task, completed=done, total=total, rows=f"{done:,} rows" + (f" of {total:,}" if total else ""))
+        yield lambda done, total: bar.update(
+            task, completed=done, total=total, rows=f"{done:,} rows" + (f" of {total:,}" if total else "")
+        )
 
 
 def counted(batches: Iterator[pa.RecordBatch], done: RowsDone) -> Iterator[pa.RecordBatch]:

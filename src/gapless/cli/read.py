@@ -6,29 +6,34 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.options import End, EntityFilter, JsonFlag, Start, StorageOptions, TablePath, open_table, parse_entity
+from gapless.cli.options import End, EntityFilter, JsonFlag, Start, StorageOptions, TablePath, open_table, option, parse_entity
 from gapless.cli.rows import Output
 
 CsvFlag = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 OutputFile = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write a .parquet, .csv, .json or .jsonl file.", show_default=False)
+    str | None,
+    option("FILE", "Write a .parquet, .csv, .json or .jsonl file.", "--output", "-o"),
 ]
-Limit = Annotated[int | None, typer.Option(metavar="N", min=0, help="At most so many rows; a printed table has 40.", show_default=False)]
+Limit = Annotated[int | None, option("N", "At most so many rows; a printed table has 40.", least=0)]
 
 
-def scan(  # noqa: PLR0913  # one parameter an option
+def scan(
     path: TablePath,
     start: Start = None,
     end: End = None,
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="A condition, such as \"temp < 0 and origin = 'JFK'\".", show_default=False)] = None,
+    where: Annotated[
+        str | None,
+        option("SQL", "A condition, such as \"temp < 0 and origin = 'JFK'\"."),
+    ] = None,
     entity: EntityFilter = None,
-    columns: Annotated[str | None, typer.Option(metavar="A,B", help="Columns to show, in this order.", show_default=False)] = None,
+    columns: Annotated[str | None, option("A,B", "Columns to show, in this order.")] = None,
     order: Annotated[
-        str | None, typer.Option(metavar="index", help="`index`: in index order over all identities; else each identity's rows are.", show_default=False)
+        str | None,
+        option("index", "`index`: in index order over all identities; else each identity's rows are."),
     ] = None,
     limit: Limit = None,
-    json: JsonFlag = False,  # noqa: FBT002  # typer gives it by name
-    csv: CsvFlag = False,  # noqa: FBT002  # typer gives it by name
+    json: JsonFlag = False,
+    csv: CsvFlag = False,
     output: OutputFile = None,
     storage_option: StorageOptions = None,
 ) -> None:
@@ -45,10 +50,15 @@ def scan(  # noqa: PLR0913  # one parameter an option
 
 def sql(
     path: TablePath,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="SQL, as DuckDB speaks it; the table is `this`, or goes by its name.", show_default=False)],
+    query: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUERY", help="SQL, as DuckDB speaks it; the table is `this`, or goes by its name.", show_default=False
+        ),
+    ],
     limit: Limit = None,
-    json: JsonFlag = False,  # noqa: FBT002  # typer gives it by name
-    csv: CsvFlag = False,  # noqa: FBT002  # typer gives it by name
+    json: JsonFlag = False,
+    csv: CsvFlag = False,
     output: OutputFile = None,
     storage_option: StorageOptions = None,
 ) -> None:

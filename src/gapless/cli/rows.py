@@ -115,7 +115,7 @@ def write_json_lines(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> No
 
 
 def write_csv(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
-    """CSV with a header, UTF-8, `\\n`; null is an empty field and the empty text is `""`, as `gl.Csv()` reads them."""
+    """CSV with a header, UTF-8, line feeds; null is an empty field and the empty text is `""`, as `gl.Csv()` reads them."""
     sink.write(_csv_line(schema.names))
     for batch in batches:
         for row in _plain_rows(batch):
@@ -138,7 +138,9 @@ def _writer_for(file: str) -> Callable[[Batches, pa.Schema, IO[bytes]], None]:
     suffix = Path(file).suffix.lower()
     if suffix not in _WRITERS:
         what = f"--output {file!r} does not say its format"
-        raise InvalidOption(what, why=f"Its name would end in {', '.join(_WRITERS)}", fix=nearest(suffix, _WRITERS), option="output", value=file)
+        raise InvalidOption(
+            what, why=f"Its name would end in {', '.join(_WRITERS)}", fix=nearest(suffix, _WRITERS), option="output", value=file
+        )
     return _WRITERS[suffix]
 
 
@@ -149,7 +151,12 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
     try:
         sink = beside.open("wb")
     except OSError as error:
-        raise InvalidPath(f"--output {str(path)!r} cannot be written", why=error.strerror or str(error), fix="Check the directory", path=str(path)) from error
+        raise InvalidPath(
+            f"--output {str(path)!r} cannot be written",
+            why=error.strerror or str(error),
+            fix="Check the directory",
+            path=str(path),
+        ) from error
     try:
         with sink:
             yield sink
@@ -179,5 +186,9 @@ def _check_names(schema: pa.Schema) -> None:
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
         raise InvalidOption(
-            f"two columns are named {twice[0]!r}", why="A JSON object has each name once", fix="Rename one in the query: … AS other", option="json", value=twice[0]
+            f"two columns are named {twice[0]!r}",
+            why="A JSON object has each name once",
+            fix="Rename one in the query: … AS other",
+            option="json",
+            value=twice[0],
         )

@@ -42,8 +42,9 @@ def plain_index_value(value: object, *, aware: bool) -> Plain:
     if isinstance(value, datetime):
         return moment_text(ns_from_datetime(value), value.tzinfo)
     if isinstance(value, np.datetime64):
-        unit, count = np.datetime_data(value.dtype)
-        return moment_text(int(value.astype(np.int64)) * count * NS_PER[unit], UTC if aware else None)
+        # It is in ns, or in µs where ns would not reach.
+        count, scale = int(value.astype(np.int64)), NS_PER["ns" if value.dtype == "datetime64[ns]" else "us"]
+        return moment_text(count * scale, UTC if aware else None)
     return value
 
 
@@ -158,7 +159,10 @@ def _structs(array: pa.Array) -> list[Plain]:
     names = [field.name for field in array.type]
     columns = [plain_values(child) for child in array.flatten()]
     rows = zip(*columns, strict=True) if columns else iter([()] * len(array))
-    return [dict(zip(names, row, strict=True)) if there else None for row, there in zip(rows, array.is_valid().to_pylist(), strict=True)]
+    return [
+        dict(zip(names, row, strict=True)) if there else None
+        for row, there in zip(rows, array.is_valid().to_pylist(), strict=True)
+    ]
 
 
 def _intervals(array: pa.Array) -> list[Plain]:
@@ -181,7 +185,12 @@ _KINDS: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[Any], list[Plain
     (_t.is_decimal, _decimals),
     (lambda t: _t.is_binary(t) or _t.is_large_binary(t) or _t.is_binary_view(t) or _t.is_fixed_size_binary(t), _binaries),
     (_t.is_map, _maps),
-    (lambda t: _t.is_list(t) or _t.is_large_list(t) or _t.is_fixed_size_list(t) or _t.is_list_view(t) or _t.is_large_list_view(t), _lists),
+    (
+        lambda t: (
+            _t.is_list(t) or _t.is_large_list(t) or _t.is_fixed_size_list(t) or _t.is_list_view(t) or _t.is_large_list_view(t)
+        ),
+        _lists,
+    ),
     (_t.is_struct, _structs),
     (_t.is_interval, _intervals),
     (_t.is_dictionary, lambda array: plain_values(array.dictionary_decode())),
@@ -204,4 +213,3 @@ def cell_text(value: Plain) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json_text(value)
-

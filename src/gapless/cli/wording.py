@@ -9,19 +9,27 @@ _OPTIONS = (
     "timestamp_format", "timestamp_unit", "delimiter", "property",
 )  # fmt: skip
 _PHRASES: tuple[tuple[str, str], ...] = (
-    (r'gl\.create\(path, index="ts", bucket="1h"\)', "gapless create PATH --index ts --bucket 1h"),
-    (r"gl\.open\(path, upgrade=True\), or pass --upgrade", "--upgrade"),
+    (r'gl\.create\(path, index="ts", bucket="1h"\)', "`gapless create PATH --index ts --bucket 1h`"),
+    (r"Open it with gl\.open\(path, upgrade=True\), or pass --upgrade", "Pass --upgrade"),
     (r"Use gl\.open\(path\), or another path", "Append to it, or create another path"),
-    (r"Open it with --upgrade", "Pass --upgrade"),
-    (r"table\.history\(\)", "gapless history PATH"),
-    (r"table\.schema", "gapless schema PATH"),
-    (r"table\.sql", "gapless sql"),
-    (r"in storage_options", "with --storage-option NAME=VALUE"),
-    (r"storage_options", "--storage-option"),
+    (r"(\w+) table\.history\(\)", r"\1 `gapless history PATH`"),
+    (r"table\.schema", "`gapless schema PATH`"),
+    (r"[Uu]se table\.sql", "use `gapless sql`"),
+    (r"table\.append_file\(…\)", "`gapless append`"),
+    (r"gl\.create\(…\)", "`gapless create`"),
+    (r", or a Csv\(…\) or Json\(…\)", ""),
+    (r"list it under nulls=, or state another type \(types=\)", "or name a text that means null with --null"),
+    (r"\bnulls=", "--null"),
+    (r"pass format=", "pass --format"),
+    (r", or pass Csv\((columns=\[…\]|quote=None)\)( if that character means nothing)?", ""),
+    (r", or state the type \(schema= at create, types= for CSV\)", ""),
+    (r"gl\.Csv\((timestamp_\w+=[^)]*)\)", r"\1"),
+    (r"(?<!_)\bin storage_options", "with --storage-option NAME=VALUE"),
+    (r"\bstorage_options\b", "--storage-option"),
     (r"unique=True", "--property unique=true"),
-    (r"identities", "identities"),
 )
-_KEYWORD = re.compile(rf"(?<![\w-])({'|'.join(_OPTIONS)})=(?=[\"'\[\w…])")
+_KEYWORD = re.compile(rf"(?<![\w'\"-])({'|'.join(_OPTIONS)})=(?=[\"'\[\w… ])")
+_BARE = re.compile(r"(?<![\w'\"-])(timestamp_format|timestamp_unit|on_overlap|index_type)(?![\w=])")
 
 
 def for_shell(text: str) -> str:
@@ -32,4 +40,6 @@ def for_shell(text: str) -> str:
     """
     for python, shell in _PHRASES:
         text = re.sub(python, shell, text)
-    return _KEYWORD.sub(lambda match: f"--{match[1].replace('_', '-')} ", text)
+    text = _KEYWORD.sub(lambda match: f"--{match[1].replace('_', '-')} ", text)
+    text = _BARE.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
+    return text[:1].upper() + text[1:] if text.startswith("use ") else text

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from gapless.cli.console import print_facts, say, write_json
-from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table, parse_mapping
+from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table, option, parse_mapping
 from gapless.cli.progress import row_progress
 from gapless.errors import InvalidOption
 from gapless.model.formats import Format, parse_format
@@ -19,27 +19,38 @@ from gapless.model.report import AppendReport
 from gapless.parquet.files import expand_paths, format_of
 from gapless.table.table import TimeSeriesTable
 
-_FORMAT_OPTIONS = {"nulls": "--null", "delimiter": "--delimiter", "timestamp_format": "--timestamp-format", "timestamp_unit": "--timestamp-unit"}
+_FORMAT_OPTIONS = {
+    "nulls": "--null",
+    "delimiter": "--delimiter",
+    "timestamp_format": "--timestamp-format",
+    "timestamp_unit": "--timestamp-unit",
+}
 
 
-def create(  # noqa: PLR0913  # one parameter an option
+def create(
     path: TablePath,
-    index: Annotated[str, typer.Option(metavar="COLUMN", help="The column that orders rows.", show_default=False)],
+    index: Annotated[str, option("COLUMN", "The column that orders rows.")],
     bucket: Annotated[
-        str, typer.Option(metavar="LENGTH", help="What coverage counts in, the unit that arrives whole: 15m, 1h, 1d, 1mo; a number for an integer index.", show_default=False)
+        str,
+        option(
+            "LENGTH", "What coverage counts in, the unit that arrives whole: 15m, 1h, 1d, 1mo; a number for an integer index."
+        ),
     ],
     entity: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A column that tells series apart, such as symbol; may be repeated.", show_default=False)
+        list[str] | None,
+        option("COLUMN", "A column that tells series apart, such as symbol; may be repeated."),
     ] = None,
-    index_type: Annotated[str, typer.Option(metavar="TYPE", help="timestamp, int64 or uint64.")] = "timestamp",
+    index_type: Annotated[str, option("TYPE", "timestamp (the default), int64 or uint64.")] = "timestamp",
     timezone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="IANA zone of local days and months, and of times without a zone.", show_default=False)
+        str | None,
+        option("ZONE", "IANA zone of local days and months, and of times without a zone."),
     ] = None,
     properties: Annotated[
-        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="on_overlap=reject|skip|allow, codec=zstd|snappy|lz4|gzip|none.", show_default=False)
+        list[str] | None,
+        option("NAME=VALUE", "on_overlap=reject|skip|allow, codec=zstd|snappy|lz4|gzip|none.", "--property"),
     ] = None,
     storage_option: StorageOptions = None,
-    json: JsonFlag = False,  # noqa: FBT002  # typer gives it by name
+    json: JsonFlag = False,
 ) -> None:
     """Make an empty table; its columns come with the first append.
 
@@ -52,37 +63,66 @@ def create(  # noqa: PLR0913  # one parameter an option
         entity=entity or (),
         index_type=index_type,
         timezone=timezone,
-        properties={name: {"true": True, "false": False}.get(value, value) for name, value in parse_mapping("property", properties).items()},
+        properties={
+            name: {"true": True, "false": False}.get(value, value)
+            for name, value in parse_mapping("property", properties).items()
+        },
         storage_options=parse_mapping("storage-option", storage_option) or None,
     )
-    facts = {"table": table.url, "version": table.version, "index": index, "bucket": format_bucket(table.index.bucket), "entity": list(table.entity)}
+    facts = {
+        "table": table.url,
+        "version": table.version,
+        "index": index,
+        "bucket": format_bucket(table.index.bucket),
+        "entity": list(table.entity),
+    }
     if json:
         write_json(facts)
         return
     say(f"Created {table.url}")
-    print_facts([(name, ", ".join(value) if isinstance(value, list) else str(value)) for name, value in facts.items() if name != "table" and value != []])
+    print_facts(
+        [
+            (name, ", ".join(value) if isinstance(value, list) else str(value))
+            for name, value in facts.items()
+            if name != "table" and value != []
+        ]
+    )
 
 
-def append(  # noqa: PLR0913  # one parameter an option
+def append(
     path: TablePath,
-    files: Annotated[list[str], typer.Argument(metavar="FILES", help="Files, directories or globs: together one commit, all or nothing.", show_default=False)],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES", help="Files, directories or globs: together one commit, all or nothing.", show_default=False
+        ),
+    ],
     format_: Annotated[
-        str | None, typer.Option("--format", metavar="NAME", help="parquet, csv, tsv or jsonl; the file's suffix decides where not given.", show_default=False)
+        str | None,
+        option("NAME", "parquet, csv, tsv or jsonl; the file's suffix decides where not given.", "--format"),
     ] = None,
-    nulls: Annotated[list[str] | None, typer.Option("--null", metavar="TEXT", help="CSV: a text that means null; may be repeated.", show_default=False)] = None,
-    delimiter: Annotated[str | None, typer.Option(metavar="CHAR", help="CSV: what stands between fields.", show_default=False)] = None,
+    nulls: Annotated[
+        list[str] | None,
+        option("TEXT", "CSV: a text that means null; may be repeated.", "--null"),
+    ] = None,
+    delimiter: Annotated[str | None, option("CHAR", "CSV: what stands between fields.")] = None,
     timestamp_format: Annotated[
-        str | None, typer.Option(metavar="STRPTIME", help="CSV, JSON: format of times, such as %d/%m/%Y %H:%M.", show_default=False)
+        str | None,
+        option("STRPTIME", "CSV, JSON: format of times, such as %d/%m/%Y %H:%M."),
     ] = None,
     timestamp_unit: Annotated[
-        str | None, typer.Option(metavar="UNIT", help="CSV, JSON: what times that are numbers count since 1970: s, ms, us, ns.", show_default=False)
+        str | None,
+        option("UNIT", "CSV, JSON: what times that are numbers count since 1970: s, ms, us, ns."),
     ] = None,
     on_overlap: Annotated[
-        str | None, typer.Option(metavar="POLICY", help="What to do with buckets the table covers: reject (the append), skip (those rows) or allow.", show_default=False)
+        str | None,
+        option("POLICY", "What to do with buckets the table covers: reject (the append), skip (those rows) or allow."),
     ] = None,
-    upgrade: Annotated[bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")] = False,  # noqa: FBT002  # typer
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")
+    ] = False,
     storage_option: StorageOptions = None,
-    json: JsonFlag = False,  # noqa: FBT002  # typer gives it by name
+    json: JsonFlag = False,
 ) -> None:
     """Append files as one commit: all of their rows, or none.
 
@@ -111,24 +151,31 @@ def choose_format(name: str | None, given: dict[str, object], files: Sequence[st
     if not given:
         return chosen
     if chosen is None:
-        kinds = {type(one): one for file in files for one in (format_of(path, None) for path in expand_paths(file))}
-        if len(kinds) != 1:
-            raise InvalidOption(
-                f"{_FORMAT_OPTIONS[next(iter(given))]} is given, and the files are of several formats",
-                why=f"They are {', '.join(sorted(kind.__name__ for kind in kinds))}",
-                fix="Append each kind by itself, or say --format",
-                option="format", value=None,
-            )  # fmt: skip
-        (chosen,) = kinds.values()
-    for option in given:
-        if option not in {field.name for field in fields(chosen)}:
-            kind = type(chosen).__name__
-            raise InvalidOption(
-                f"{_FORMAT_OPTIONS[option]} means nothing for {kind} files", fix="Leave it out, or say --format csv", option=option, value=given[option]
-            )
+        chosen = _common_format(files, _FORMAT_OPTIONS[next(iter(given))])
+    known = {field.name for field in fields(chosen)}
+    for name_given, value in given.items():
+        if name_given not in known:
+            what = f"{_FORMAT_OPTIONS[name_given]} means nothing for {type(chosen).__name__} files"
+            raise InvalidOption(what, fix="Leave it out, or say --format csv", option=name_given, value=value)
     if given.get("delimiter") == "\\t":
         given = {**given, "delimiter": "\t"}
     return replace(chosen, **given)  # type: ignore[arg-type]  # each value is checked as the format is born
+
+
+def _common_format(files: Sequence[str], because: str) -> Format:
+    """The one format that the suffixes of all files say; raises InvalidOption where they differ."""
+    suffixes: dict[str, Format] = {}
+    for path in expand_paths(files):
+        suffixes.setdefault(path.suffix, format_of(path, None))
+    first, *others = suffixes.values()
+    if any(other != first for other in others):
+        raise InvalidOption(
+            f"{because} is given, and the files are of several formats",
+            why=f"Their names end in {', '.join(suffixes)}",
+            fix="Append each kind by itself, or say --format",
+            option="format", value=None,
+        )  # fmt: skip
+    return first
 
 
 def report_text(report: AppendReport) -> str:
@@ -139,7 +186,9 @@ def report_text(report: AppendReport) -> str:
     """
     left_out = f" Left out: {_count(report.skipped_rows, 'row')} in {_count(report.skipped_buckets, 'bucket')} that the table covers already."
     written = f"Version {report.version}: {_count(report.rows, 'row')} in {_count(report.segments, 'segment')}, covering {_count(report.buckets, 'bucket')}."
-    return (written if report.segments else f"Nothing to write, still version {report.version}.") + (left_out if report.skipped_rows else "")
+    return (written if report.segments else f"Nothing to write, still version {report.version}.") + (
+        left_out if report.skipped_rows else ""
+    )
 
 
 def _count(number: int, noun: str) -> str:

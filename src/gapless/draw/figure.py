@@ -78,9 +78,9 @@ def draw_figure(coverage: Coverage[Any], title: str = "") -> Figure:
     heading = "\n".join(textwrap.wrap(printable(title), 100)) or "Coverage"
     names = [row.label(_LABEL_CELLS) for row in chart.rows]
     fonts = Fonts([heading, *names])
-    style = {"family": fonts.families, "parse_math": False}
+    style: dict[str, Any] = {"family": fonts.families, "parse_math": False}
     axes = figure.add_subplot()
-    figure.suptitle(fonts.shown(heading), x=0.008, ha="left", size=13, weight="bold", color=_INK, **style)
+    figure.suptitle(fonts.shown(heading), x=0.0034, ha="left", size=13, weight="bold", color=_INK, **style)
     caption = "\n".join(sentence for sentence in (chart.verdict, chart.scale) if sentence)
     axes.set_title(caption, loc="left", size=9, color=_QUIET, **style)
     if chart.columns and chart.rows:
@@ -148,7 +148,8 @@ def _down(axes: Axes, chart: Chart, labels: list[str], style: dict[str, Any]) ->
 def _legend(figure: Figure, chart: Chart) -> None:
     from matplotlib.patches import Patch
 
-    shown = [SHADES[at] for at in chart.shades_shown]
-    hatch = {SHADES[UNEXPECTED].name: {"hatch": "////", "edgecolor": _HATCH}}
-    patches = [Patch(facecolor=s.colour, label=s.name, linewidth=0, **hatch.get(s.name, {})) for s in shown]
+    patches = [
+        Patch(facecolor=SHADES[at].colour, label=SHADES[at].name, linewidth=0, edgecolor=_HATCH, hatch="////" * (at == UNEXPECTED))
+        for at in chart.shades_shown
+    ]
     figure.legend(handles=patches, loc="outside lower left", ncols=len(patches), frameon=False, fontsize=9, labelcolor=_INK)

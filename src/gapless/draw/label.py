@@ -10,10 +10,10 @@ from gapless.model.index import Identity
 
 
 def printable(text: str) -> str:
-    """Text in which control, bidirectional and other invisible characters are written as escapes.
+    r"""Text in which control, bidirectional and other invisible characters are written as escapes.
 
     >>> printable("a" + chr(27) + "[2J")
-    'a\\\\x1b[2J'
+    'a\\x1b[2J'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 

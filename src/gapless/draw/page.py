@@ -8,6 +8,8 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
+from rich.cells import cell_len
+
 from gapless.coverage.gap import Coverage, Gap
 from gapless.draw.axis import Axis
 from gapless.draw.chart import Chart, Row, gap_texts, plan_chart
@@ -16,8 +18,8 @@ from gapless.draw.shade import COMPLETE, MISSING, SHADES, UNEXPECTED
 
 _COLUMNS, _ROWS, _GAPS = 366, 60, 50
 _LABEL_CELLS, _TICK_CELLS = 30, 120
-_LEFT, _PLOT, _RIGHT, _BELOW = 215, 1000, 65, 56
-"""Widths of the names, the cells and the ratios, and the height of the time axis, in px."""
+_PLOT, _RIGHT, _BELOW, _LETTER = 1000, 65, 56, 8
+"""Widths of the cells, the ratios and a letter, and the height of the time axis, in px."""
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #222; --quiet: #555; --ground: #fff; --line: #ccc; --none: #ececec; --hatch: #b5b5b5; }
@@ -31,12 +33,13 @@ h2 { font-size: 1.1rem; margin: 2rem 0 .4rem; }
 p { margin: .2rem 0; color: var(--quiet); }
 .map { overflow-x: auto; margin: 1rem 0 .4rem; }
 svg { display: block; min-width: 50rem; width: 100%; height: auto; }
-svg text { font-size: 13px; fill: var(--ink); }
+svg text { font-size: 12.5px; fill: var(--ink); }
 svg .quiet { fill: var(--quiet); }
 svg .line { stroke: var(--line); }
 svg .hatch { stroke: var(--hatch); }
 svg .ground { fill: var(--none); }
-svg rect:hover { stroke: var(--ink); stroke-width: 1.5; }
+svg g rect { shape-rendering: crispEdges; }
+svg g rect:hover { stroke: var(--ink); stroke-width: 1.5; }
 ul.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: 0; padding: 0; }
 ul.legend svg { display: inline-block; min-width: 0; width: 16px; vertical-align: -2px; margin-right: .4rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
@@ -83,7 +86,9 @@ def _map(chart: Chart) -> Iterator[str]:
     row_px = max(18.0, min(44.0, 400 / len(chart.rows)))
     bottom = row_px * len(chart.rows)
     yield f"<p>{escape(chart.scale)}.</p>"
-    yield f'<div class="map"><svg viewBox="0 0 {_LEFT + _PLOT + _RIGHT} {bottom + _BELOW:g}" role="img" aria-labelledby="what">'
+    left = _LETTER * max(cell_len(row.label(_LABEL_CELLS)) for row in chart.rows) + 16
+    box = f"{-left} 0 {left + _PLOT + _RIGHT} {bottom + _BELOW:g}"
+    yield f'<div class="map"><svg viewBox="{box}" role="img" aria-labelledby="what">'
     yield f'<title id="what">Heat map, identities down and time across. {escape(chart.verdict)}</title>'
     yield f"<defs>{_HATCH}</defs>"
     for at, row in enumerate(chart.rows):
@@ -97,20 +102,20 @@ def _map(chart: Chart) -> Iterator[str]:
 
 
 def _row(axis: Axis, row: Row, top: float, height: float) -> str:
-    """A name, cells (equal neighbours as one) and a ratio."""
+    """A name, cells (equal neighbours as one; each reaches a little under the next, or seams would show) and a ratio."""
     name, middle = escape(row.label(10_000)), top + height / 2
     short = escape(row.label(_LABEL_CELLS))
-    parts = [f'<g><text x="{_LEFT - 8}" y="{middle:g}" text-anchor="end" dy=".35em">{short}<title>{name}</title></text>']
+    parts = [f'<g><text x="-8" y="{middle:g}" text-anchor="end" dy=".35em">{short}<title>{name}</title></text>']
     texts = axis.texts(axis.edges)
     for (shade, value), run in groupby(range(len(row.shades)), key=lambda at: (row.shades[at], _said(row, at))):
         columns = list(run)
         first, end = columns[0], columns[-1] + 1
-        left, right = (_LEFT + _PLOT * axis.place(axis.drawn[edge]) for edge in (first, end))
+        left, right = (_PLOT * axis.place(axis.drawn[edge]) for edge in (first, end))
         parts.append(
-            f'<rect class="s{shade}" x="{left:.2f}" y="{top:g}" width="{right - left:.2f}" height="{height - 1:g}">'
+            f'<rect class="s{shade}" x="{left:.2f}" y="{top:g}" width="{min(_PLOT, right + 0.5) - left:.2f}" height="{height - 1:g}">'
             f"<title>{name}\n{texts[first]} to {texts[end]}\n{value}</title></rect>"
         )
-    parts.append(f'<text class="quiet" x="{_LEFT + _PLOT + 8}" y="{middle:g}" dy=".35em">{row.ratio}</text></g>')
+    parts.append(f'<text class="quiet" x="{_PLOT + 8}" y="{middle:g}" dy=".35em">{row.ratio}</text></g>')
     return "".join(parts)
 
 
@@ -123,13 +128,11 @@ def _said(row: Row, column: int) -> str:
 
 def _ticks(axis: Axis, bottom: float) -> Iterator[str]:
     for tick in axis.ticks(_TICK_CELLS):
-        x = f"{_LEFT + _PLOT * axis.place(tick.value):.1f}"
+        x = f"{_PLOT * axis.place(tick.value):.1f}"
         yield f'<line class="line" x1="{x}" x2="{x}" y1="{bottom:g}" y2="{bottom + 5:g}"/>'
         yield f'<text x="{x}" y="{bottom + 19:g}" text-anchor="middle">{tick.text}</text>'
         yield f'<text class="quiet" x="{x}" y="{bottom + 35:g}" text-anchor="middle">{tick.below}</text>' if tick.below else ""
-    yield (
-        f'<text class="quiet" x="{_LEFT + _PLOT / 2}" y="{bottom + 51:g}" text-anchor="middle">{escape(axis.name)}</text>'
-    )
+    yield (f'<text class="quiet" x="{_PLOT / 2}" y="{bottom + 51:g}" text-anchor="middle">{escape(axis.name)}</text>')
 
 
 def _table(axis: Axis, gaps: Sequence[Gap[Any]]) -> Iterator[str]:

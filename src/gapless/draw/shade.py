@@ -1,4 +1,4 @@
-"""How full a cell is, in six steps that every drawing shares: told apart by symbol, by lightness and by hue.
+"""How full a cell is, in steps that every drawing shares: told apart by symbol, by lightness and by hue.
 
 The hues run from blue to yellow, which people with any of the common colour vision deficiencies tell apart, and grow lighter
 with what is missing, so that a print in grey keeps the order. A cell that lacks anything never looks complete.
@@ -26,14 +26,15 @@ class Shade:
 
 SHADES = (
     Shade(name="complete", symbol="█", plain="#", colour="#1f5a99"),
-    Shade(name="99% or more", symbol="▓", plain="+", colour="#cf6a26"),
-    Shade(name="75% or more", symbol="▒", plain="-", colour="#e8943a"),
-    Shade(name="under 75%", symbol="░", plain=".", colour="#f6bd5c"),
-    Shade(name="missing", symbol="×", plain="x", colour="#ffec80"),
+    Shade(name="99% or more", symbol="▓", plain="+", colour="#c05a1e"),
+    Shade(name="90% or more", symbol="▒", plain="-", colour="#db7f2f"),
+    Shade(name="50% or more", symbol="░", plain=":", colour="#ee9f47"),
+    Shade(name="under 50%", symbol="·", plain=".", colour="#f8c46a"),
+    Shade(name="missing", symbol="×", plain="x", colour="#fff08a"),
     Shade(name="nothing expected", symbol=" ", plain=" ", colour="#ececec"),
 )
 """From complete to missing; the last is where nothing is expected."""
-COMPLETE, MISSING, UNEXPECTED = 0, 4, 5
+COMPLETE, MISSING, UNEXPECTED = 0, 5, 6
 
 
 def shade_of(fraction: float) -> int:
@@ -46,4 +47,4 @@ def shade_of(fraction: float) -> int:
         return UNEXPECTED
     if fraction in (0.0, 1.0):
         return MISSING if fraction == 0.0 else COMPLETE
-    return 1 if fraction >= 0.99 else 2 if fraction >= 0.75 else 3
+    return 1 + sum(fraction < bound for bound in (0.99, 0.9, 0.5))

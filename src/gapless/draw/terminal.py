@@ -16,14 +16,19 @@ from gapless.coverage.gap import Coverage
 from gapless.draw.axis import Axis
 from gapless.draw.chart import Chart, plan_chart
 from gapless.draw.label import printable, shorten
-from gapless.draw.shade import MISSING, SHADES, UNEXPECTED
+from gapless.draw.shade import COMPLETE, SHADES, UNEXPECTED
 from gapless.errors import InvalidOption
 
 _RATIO_CELLS = 7
-_STYLES = {
-    at: f"bold #000000 on {shade.colour}" if at == MISSING else "" if at == UNEXPECTED else shade.colour
+_DARK = "#4a2008"
+# Both colours are set where a symbol leaves room, so that a cell looks the same on a light and on a dark terminal.
+_STYLES = tuple(
+    "" if at == UNEXPECTED
+    else shade.colour if at == COMPLETE
+    else f"{shade.colour} on {_DARK}" if shade.symbol in "▓▒"
+    else f"{_DARK} on {shade.colour}"
     for at, shade in enumerate(SHADES)
-}
+)  # fmt: skip
 _PLAIN = str.maketrans(
     {shade.symbol: shade.plain for shade in SHADES} | {"…": "~", "–": "-", "└": "+", "┴": "+", "┘": "+", "─": "-"}
 )
@@ -141,7 +146,7 @@ def _foot(chart: Chart, width: int) -> Iterator[Text]:
     line = Text()
     for at in chart.shades_shown:
         symbol = "(blank)" if at == UNEXPECTED else SHADES[at].symbol
-        entry = Text(symbol, style=_STYLES[at]).append(f" {SHADES[at].name}", style="default on default")
+        entry = Text.assemble((symbol, _STYLES[at]), f" {SHADES[at].name}")
         if line and line.cell_len + 3 + entry.cell_len > width:
             yield line
             line = Text()

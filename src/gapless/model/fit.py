@@ -101,13 +101,17 @@ def _invalid(field: pa.Field, row: int, value: object, why: str, fix: str) -> In
 
 
 def _shown(scalar: pa.Scalar) -> object:
-    """A value for messages: timestamps as exact text, others as Python has them, else as Arrow prints them."""
+    """A value for messages: timestamps as exact text, times with their unit, others as Python has them or as Arrow counts."""
     if pa.types.is_timestamp(scalar.type) and scalar.is_valid:
         return format_instant(scalar.value * NS_PER[scalar.type.unit], "Z" if scalar.type.tz else "")
+    if pa.types.is_duration(scalar.type) or pa.types.is_time(scalar.type):
+        # Python's own would drop nanoseconds.
+        return f"{scalar.value} {scalar.type.unit}"
     try:
         return scalar.as_py()
-    except (ValueError, OverflowError, pa.ArrowException):
-        return str(scalar)
+    except (ValueError, OverflowError):
+        # A date that Python's own cannot hold, or such a value nested.
+        return f"{getattr(scalar, 'value', 'a value')} as {scalar.type}"
 
 
 def restore(rows: Rows, table_schema: pa.Schema, *, path: str = "") -> Rows:

@@ -66,7 +66,7 @@ def expand_paths(path: str | Path | Sequence[str | Path]) -> list[Path]:
             )
         seen.add(file.resolve())
     if not found:
-        raise _refuse("", "The list of paths is empty", "Name at least one file")
+        raise InvalidPath("there is no file to append", why="The list of paths is empty", fix="Name at least one", path="")
     return found
 
 

@@ -11,6 +11,14 @@ from gapless.scan.kinds import column_type
 from gapless.scan.predicate import Column
 
 
+def check_columns(names: Sequence[str], schema: pa.Schema) -> None:
+    """Raise UnknownColumn for the first name that is no top-level column of `schema`."""
+    for name in names:
+        if name not in schema.names:
+            known = tuple(schema.names)
+            raise UnknownColumn(f"there is no column {name!r}", fix=nearest(name, known), column=name, columns=known)
+
+
 def find_column(parts: Sequence[str], schema: pa.Schema, where: str) -> Column:
     """The column of `schema` that `parts` name: a top-level column, then fields of structs.
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
 
 from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import TableState
@@ -16,6 +19,7 @@ from gapless.log.snapshot import Snapshot, advance, refresh
 from gapless.model.properties import OnOverlap
 from gapless.model.report import AppendReport
 from gapless.model.schema import stored_schema
+from gapless.model.segment import Segment
 from gapless.parquet.batches import Batches
 from gapless.parquet.source import open_segment
 from gapless.runtime.driver import Rim
@@ -39,9 +43,12 @@ class Appender:
         Under "skip" an append that lost to a commit covering some of its buckets filters its rows again and writes them anew.
         """
         attempt = Attempt.begin(self.rim)
+        lost: Attempt | None = None
         try:
             while True:
                 staged = self._stage(snapshot, parts, attempt, on_overlap)
+                if lost is not None:
+                    lost.discard()
                 outcome = self._commit(snapshot, staged)
                 if isinstance(outcome, AppendReport):
                     return outcome
@@ -50,7 +57,7 @@ class Appender:
                 if on_overlap != "skip" or outcome.clash.reason != OVERLAP:
                     attempt.discard()
                     raise self._refusal(snapshot, outcome)
-                parts, attempt = self._again(attempt, staged)
+                lost, parts, attempt = attempt, self._read_back(attempt, staged), self._successor(attempt)
         except (StorageFull, AccessDenied):
             # Local puts and conditional puts fail whole: what was refused so is not there.
             attempt.discard()
@@ -92,18 +99,22 @@ class Appender:
             skipped_buckets=attempt.skipped.cardinality(),
         )
 
-    def _again(self, lost: Attempt, staged: Staged) -> tuple[Sequence[Batches], Attempt]:
-        """The rows of a lost attempt as input for a new one, which takes its counts over and removes its files."""
+    def _read_back(self, lost: Attempt, staged: Staged) -> tuple[Batches, ...]:
+        """The rows of a lost attempt as input for the next, read segment by segment as they are asked for."""
         schema = stored_schema(staged.terms.schema)
-        tables = [open_segment(self.rim.store, segment).read() for segment in lost.segments]
-        parts = [
-            Batches(source="rows staged before", schema=schema, read=lambda t=table: iter(t.to_batches()))  # type: ignore[misc]  # mypy cannot type a lambda's default
-            for table in tables
-        ]
-        lost.discard()
+
+        def read(segment: Segment) -> Iterator[pa.RecordBatch]:
+            with open_segment(self.rim.store, segment) as file:
+                for number in range(file.num_row_groups):
+                    yield from file.read_row_group(number).to_batches()
+
+        return tuple(Batches(source="rows staged before", schema=schema, read=partial(read, one)) for one in lost.segments)
+
+    def _successor(self, lost: Attempt) -> Attempt:
+        """A new attempt that has skipped what the lost one had."""
         fresh = Attempt.begin(self.rim)
         fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
-        return parts, fresh
+        return fresh
 
     def _refusal(self, snapshot: Snapshot[TableState], conflict: Conflict) -> Exception:
         found = overlap_of(conflict.clash)

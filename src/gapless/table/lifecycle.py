@@ -11,6 +11,7 @@ import pyarrow as pa
 from gapless.coverage.bucket import grid_of
 from gapless.dialects.timeseries.actions import Commit, TableMeta, TableState, UpdateTableMeta
 from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.dialects.timeseries.features import claim
 from gapless.errors import InvalidOption, TableExists, TableNotFound, nearest
 from gapless.log.commit import Clash, Committed, Unknown, commit
 from gapless.log.requests import Talk
@@ -22,7 +23,7 @@ from gapless.runtime.driver import Rim
 from gapless.store.open import open_store
 from gapless.store.probe import probe_put_if_absent
 from gapless.table.refusals import outcome_unknown
-from gapless.table.stage import ENGINE, claim
+from gapless.table.stage import ENGINE
 
 Location = str | os.PathLike[str]
 

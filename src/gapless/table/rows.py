@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from gapless.scan.columns import check_columns
 
 if TYPE_CHECKING:
     import duckdb
@@ -36,9 +38,13 @@ class Rows:
         """The rows as a `pyarrow.RecordBatchReader`."""
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
-    def to_arrow(self) -> pa.Table:
-        """All rows as a `pyarrow.Table`."""
-        return pa.Table.from_batches(list(self.to_batches()), schema=self.schema)
+    def to_arrow(self, *, dictionary: Sequence[str] = ()) -> pa.Table:
+        """All rows as a `pyarrow.Table`; the columns named in `dictionary` come dictionary-encoded. Raises UnknownColumn."""
+        table = pa.Table.from_batches(list(self.to_batches()), schema=self.schema)
+        check_columns(dictionary, self.schema)
+        for name in dictionary:
+            table = table.set_column(table.schema.get_field_index(name), name, table.column(name).dictionary_encode())
+        return table
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows as a pandas DataFrame with a RangeIndex; needs pandas."""

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.dialects.timeseries.actions import TableState
-from gapless.errors import InvalidFilter, InvalidOption, InvalidTime, UnknownColumn, nearest
+from gapless.errors import InvalidFilter, InvalidOption, InvalidTime
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.parquet.scan import ReadPlan, read
+from gapless.scan.columns import check_columns
 from gapless.scan.opaque import guarantee, prune_by_expression
 from gapless.scan.plan import known_stats, plan_groups, prune
 from gapless.scan.predicate import Predicate
@@ -72,11 +73,7 @@ class ScanRequest:
 
     def _columns(self, schema: pa.Schema) -> tuple[str, ...]:
         columns = tuple(schema.names) if self.columns is None else tuple(self.columns)
-        for name in columns:
-            if name not in schema.names:
-                raise UnknownColumn(
-                    f"there is no column {name!r}", fix=nearest(name, schema.names), column=name, columns=tuple(schema.names)
-                )
+        check_columns(columns, schema)
         if len(set(columns)) < len(columns) or isinstance(self.columns, str):
             raise InvalidOption(
                 f"columns={self.columns!r} is no list of different names",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from gapless.errors import InvalidQuery
+from gapless.table.duck import duck_schema, lacking
 from gapless.table.rows import Rows
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ class Query:
     names: Sequence[str]
     """What the table is called in the SQL."""
     source: object
-    """What DuckDB scans under these names."""
+    """What DuckDB scans: the columns of `duck_schema(schema)`."""
+    schema: pa.Schema
+    """The table's declared schema. A query that reads a column which DuckDB cannot hold is refused."""
     parameters: object = None
     """Values for `?`, `$1` (a list) or `$name` (a mapping)."""
 
@@ -51,18 +54,25 @@ class Query:
             # Times come back in UTC wherever this runs.
             connection.execute("SET TimeZone = 'UTC'")
             for name in dict.fromkeys(self.names):
-                connection.register(name, self.source)
+                self._name(connection, name)
             # The reader holds on to the connection, and so to the pinned version.
-            answer = self._answer(connection)
+            answer = connection.sql(self.sql, params=self.parameters)
             reader = pa.table({}).to_reader() if answer is None else answer.to_arrow_reader(BATCH_ROWS)
         except duckdb.Error as error:
             connection.close()
             raise self._refusal(error) from error
         return reader
 
-    def _answer(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation | None:
-        """None for a statement without rows, such as SET."""
-        return connection.sql(self.sql, params=self.parameters)
+    def _name(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
+        """Make the table known by a name; a column that DuckDB cannot hold raises once a query reads it."""
+        held = duck_schema(self.schema).names
+        if len(held) == len(self.schema):
+            connection.register(name, self.source)
+            return
+        source, view = f'"source of {_doubled(name)}"', f'"{_doubled(name)}"'
+        connection.register(f"source of {name}", self.source)
+        columns = ", ".join(_selected(field, read=field.name in held) for field in self.schema)
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {columns} FROM {source}")
 
     def _refusal(self, error: Exception) -> InvalidQuery:
         return InvalidQuery(
@@ -71,3 +81,16 @@ class Query:
             fix="Mend the SQL; table.schema shows the columns",
             sql=self.sql,
         )
+
+
+def _selected(field: pa.Field, *, read: bool) -> str:
+    name = f'"{_doubled(field.name)}"'
+    if read:
+        return name
+    reason = f"{lacking(field)}; scan reads it".replace("'", "''")
+    return f"error('{reason}')::VARCHAR AS {name}"
+
+
+def _doubled(name: str) -> str:
+    """A name as it stands between double quotes."""
+    return name.replace('"', '""')

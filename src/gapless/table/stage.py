@@ -13,18 +13,10 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import encode
 from gapless.coverage.overlap import overlap
-from gapless.dialects.timeseries.actions import (
-    WRITER_FEATURE,
-    Action,
-    AddSegment,
-    Commit,
-    TableMeta,
-    TableState,
-    UpdateTableMeta,
+from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, TableState, UpdateTableMeta
 )
 from gapless.dialects.timeseries.conflict import AppendTerms
-from gapless.dialects.timeseries.meta_codec import bucket_features
-from gapless.dialects.timeseries.schema_codec import schema_features
+from gapless.dialects.timeseries.features import claim
 from gapless.errors import DataError, StoreError
 from gapless.model.fit import fit
 from gapless.model.index import EntityType
@@ -235,14 +227,6 @@ def _naming(part: Batches) -> Iterator[None]:
         yield
     except DataError as error:
         raise type(error)(f"{part.source}: {error.what}", why=error.why, fix=error.fix, **error.facts) from error
-
-
-def claim(meta: TableMeta) -> TableMeta:
-    """Metadata with the features that its content and a gapless writer need."""
-    features = frozenset() if meta.schema is None else schema_features(meta.schema)
-    both = features & {"schema_metadata"}
-    readers = meta.reader_features | features | bucket_features(meta.index.bucket)
-    return replace(meta, reader_features=readers, writer_features=meta.writer_features | both | {WRITER_FEATURE})
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

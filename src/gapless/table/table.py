@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from gapless.coverage.gap import Coverage
 from gapless.coverage.span import plan_ranges
 from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.errors import InvalidOption
+from gapless.errors import InvalidOption, InvalidTime
 from gapless.log.snapshot import Snapshot, read_entries, refresh
 from gapless.model.index import EntityType, Identity, IndexSpec, format_bucket
 from gapless.model.instant import NS_PER
@@ -31,6 +32,7 @@ from gapless.runtime.driver import Rim
 from gapless.store.open import table_name
 from gapless.table.append import Appender, check_writable
 from gapless.table.coverage import CoverageCache
+from gapless.table.duck import duck_schema
 from gapless.table.inputs import as_batches
 from gapless.table.lifecycle import Location, create_table, open_rim, open_table, parse_index
 from gapless.table.rows import Rows
@@ -69,6 +71,7 @@ class TimeSeriesTable:
         self._rim, self._snapshot, self._upgrade = rim, snapshot, upgrade
         self._name = table_name(location)
         self._cache = CoverageCache(rim.store)
+        self._moving = Lock()
 
     # -- making and opening ------------------------------------------------------------------------------------------
 
@@ -122,7 +125,7 @@ class TimeSeriesTable:
 
     def refresh(self) -> TimeSeriesTable:
         """Move to the newest version, reading only the commits since; returns the table itself."""
-        self._snapshot = self._rim.drive(refresh(TIME_SERIES, self._snapshot))
+        self._move_to(self._rim.drive(refresh(TIME_SERIES, self._snapshot)))
         return self
 
     # -- what it is ----------------------------------------------------------------------------------------------------
@@ -219,7 +222,10 @@ class TimeSeriesTable:
         return appender.append(self._snapshot, parts, policy)
 
     def _move_to(self, snapshot: Snapshot[TableState]) -> None:
-        self._snapshot = snapshot
+        # Threads that share the handle may publish in any order; it never moves back.
+        with self._moving:
+            if snapshot.version > self._snapshot.version:
+                self._snapshot = snapshot
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -253,11 +259,13 @@ class TimeSeriesTable:
     def sql(self, query: str, parameters: object = None) -> Rows:
         """Answer SQL with DuckDB over the version this handle sees now; the table is known by its name and as `this`.
 
-        `parameters` are the values of `?` or `$1` (a list) or `$name` (a mapping). Times with a zone come back in UTC. Raises InvalidQuery.
+        `parameters` are the values of `?` or `$1` (a list) or `$name` (a mapping). Types come back as DuckDB has them: times with a
+        zone in UTC, durations as intervals, half floats as floats. Raises InvalidQuery, also where a query reads a column that
+        DuckDB cannot hold exactly (decimals of more than 38 digits, durations in ns).
         """
-        state = self._snapshot.state
-        dataset = segment_dataset(self._rim.store, state.segments, self.index, self.schema or pa.schema([]))
-        return Query(sql=query, names=(self._name, "this"), source=dataset, parameters=parameters).rows()
+        state, schema = self._snapshot.state, self.schema or pa.schema([])
+        dataset = segment_dataset(self._rim.store, state.segments, self.index, duck_schema(schema))
+        return Query(sql=query, names=(self._name, "this"), source=dataset, schema=schema, parameters=parameters).rows()
 
     # -- coverage ------------------------------------------------------------------------------------------------------
 
@@ -291,7 +299,12 @@ class TimeSeriesTable:
         elif not types:
             expected = [()]
         low = None if start is None else parse_index_value(start, index, self.schema, name="start")
-        spans = plan_ranges(covered, self._grid, low, self._parse_end(end), expected)
+        high = self._parse_end(end)
+        if not covered and (low is None) != (high is None):
+            raise _no_range("start" if low is None else "end")
+        if not covered and identities is not None and low is None:
+            raise _no_range("start")
+        spans = plan_ranges(covered, self._grid, low, high, expected)
         return Coverage(covered, self._grid, spans, presenter(index, self.schema))
 
     def _parse_end(self, end: object) -> int | None:
@@ -326,6 +339,15 @@ class TimeSeriesTable:
         entity = f", entity={list(self.entity)}" if self.entity else ""
         bucket = format_bucket(self.index.bucket)
         return f"TimeSeriesTable({self.url!r}, version={self.version}, index={self.index.column!r}, bucket={bucket!r}{entity}, rows={rows})"
+
+
+def _no_range(missing: str) -> InvalidTime:
+    return InvalidTime(
+        f"{missing} is not known: none of the asked identities covers anything",
+        why="An open end is the first or last covered bucket, and there is none; to call that complete would hide a dead feed",
+        fix="Pass start and end",
+        value=None,
+    )
 
 
 create = TimeSeriesTable.create

@@ -107,7 +107,7 @@ def test_zero_rows_keep_every_type(width: int) -> None:
 def test_coarser_units_must_divide_and_finer_ones_must_fit(kind: type) -> None:
     assert fitted(pa.array([1_000, None], kind("ns")), kind("us")).cast(pa.int64()).to_pylist() == [1, None]
     assert refused(pa.array([1_000, 1_001], kind("ns")), kind("us")).row == 101
-    assert refused(pa.array([1_000, 1_001_000], kind("us")), kind("ms")).row == 100
+    assert refused(pa.array([1_000, 1_001], kind("us")), kind("ms")).row == 101
     assert refused(pa.array([0, 2**62], kind("s")), kind("ns")).row == 101
     assert refused(pa.array([0, -(2**62)], kind("s")), kind("ns")).row == 101
 
@@ -123,6 +123,12 @@ def test_times_and_dates_of_day_parts_are_never_cut() -> None:
     assert refused(pa.array([0, 3_000_000], pa.int32()).view(pa.time32("s")), pa.time32("ms")).row == 101  # Arrow's cast wraps
     assert refused(pa.array([86_400_000, 1], pa.int64()).view(pa.date64()), pa.date32()).row == 101
     assert refused(pa.array([86_400_000, 1], pa.int64()).view(pa.date64()), pa.date64()).row == 101
+
+
+def test_values_that_python_cannot_hold_are_named_as_arrow_counts_them() -> None:
+    assert refused(pa.array([2**62], pa.duration("s")), pa.duration("ns")).value == f"{2**62} s"
+    assert refused(pa.array([2**62], pa.int64()).view(pa.date64()), pa.date32()).value == f"{2**62} as date64[ms]"
+    assert refused(pa.array([1_001], pa.time64("ns")), pa.time64("us")).value == "1001 ns"
 
 
 def test_the_row_of_a_bad_value_is_found_at_any_depth() -> None:

@@ -11,11 +11,13 @@ from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import decode
 from gapless.coverage.overlap import Overlap, overlap
 from gapless.dialects.timeseries.actions import Commit, TableMeta, UpdateTableMeta
+from gapless.dialects.timeseries.features import claim
+from gapless.errors import SchemaMismatch
 from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Get, Talk, ask
 from gapless.model.index import EntityType, Identity
 from gapless.model.properties import OnOverlap
-from gapless.model.schema import stored_schema
+from gapless.model.schema import reconcile, stored_schema
 from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
 
 OVERLAP = "overlap"
@@ -53,13 +55,14 @@ class AppendTerms:
         return Stands(mine)
 
     def _rebase_meta(self, mine: Commit, theirs: TableMeta) -> Commit | Clash:
-        """Ours without its metadata, which theirs replaced, where our segments fit theirs."""
-        if theirs.schema is None:
-            return mine
-        if (reason := _misfit(self.schema, theirs.schema)) is not None:
-            return Clash(SCHEMA, reason)
-        kept = tuple(action for action in mine.actions if not isinstance(action, UpdateTableMeta))
-        return replace(mine, actions=kept)
+        """Ours on top of their metadata: without an update of ours where theirs says all, else with ours added to it."""
+        schema = self.schema if theirs.schema is None else _common_schema(theirs, self.schema)
+        if isinstance(schema, Clash):
+            return schema
+        actions = tuple(action for action in mine.actions if not isinstance(action, UpdateTableMeta))
+        if schema != theirs.schema or not theirs.is_ours:
+            actions = (UpdateTableMeta(claim(replace(theirs, schema=schema))), *actions)
+        return replace(mine, actions=actions)
 
     def _meeting(self, theirs: Commit) -> list[Segment]:
         """Their segments that may cover a bucket of ours."""
@@ -81,20 +84,22 @@ class AppendTerms:
         return CoverageMap()
 
 
-def _misfit(written: pa.Schema, now: pa.Schema) -> str | None:
-    """Why segments written for one schema cannot be read as another; None where they can.
+def _common_schema(theirs: TableMeta, written: pa.Schema) -> pa.Schema | Clash:
+    """The schema that holds both their rows and those written for `written`.
 
-    What was written as exactly the same types reads back exactly; a wider type could still refuse one of our values.
+    Segments read back exactly only as the types they were written as: a wider or coarser one could still refuse a value.
     """
-    ours, theirs = stored_schema(written), stored_schema(now)
-    for field in ours:
-        at = theirs.get_field_index(field.name)
-        if at < 0:
-            return f"column {field.name!r} is not in the schema that came first"
-        if theirs.field(at).type != field.type:
-            return f"column {field.name!r} is {field.type} here and {theirs.field(at).type} in the schema that came first"
-    missing = next((f.name for f in theirs if not f.nullable and ours.get_field_index(f.name) < 0), None)
-    return None if missing is None else f"column {missing!r} must not be null in the schema that came first"
+    assert theirs.schema is not None
+    try:
+        common = reconcile(theirs.schema, written, theirs.index).schema
+    except SchemaMismatch as mismatch:
+        return Clash(SCHEMA, "; ".join(mismatch.differences))
+    stored = stored_schema(common)
+    for field in stored_schema(written):
+        now = stored.field(field.name).type
+        if now != field.type:
+            return Clash(SCHEMA, f"column {field.name!r} is {field.type} here and {now} in the schema that came first")
+    return common
 
 
 def overlap_of(clash: Clash) -> Overlap | None:

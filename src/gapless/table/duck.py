@@ -1,0 +1,39 @@
+"""What DuckDB can hold of a table: exactly, or not at all."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from gapless.model.types import children, with_children
+
+WIDEST_DECIMAL = 38
+
+
+def duck_type(type_: pa.DataType) -> pa.DataType | None:
+    """The type under which DuckDB reads every value of a declared type exactly; None where it has none.
+
+    Half floats come as floats, decimals of 256 bits in 128 where they fit, nested types likewise. Durations come in ns: DuckDB
+    hands an INTERVAL back as a count of ns, which wraps in silence past 292 years, where Arrow's cast to ns raises; the ns
+    of a duration[ns] itself an INTERVAL does not hold.
+    """
+    if pa.types.is_float16(type_):
+        return pa.float32()
+    if pa.types.is_decimal256(type_):
+        return pa.decimal128(type_.precision, type_.scale) if type_.precision <= WIDEST_DECIMAL else None
+    if pa.types.is_duration(type_):
+        return None if type_.unit == "ns" else pa.duration("ns")
+    held = {child.name: duck_type(child.type) for child in children(type_)}
+    if None in held.values():
+        return None
+    return with_children(type_, lambda child: child.with_type(held[child.name]))
+
+
+def duck_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of a declared schema that DuckDB can hold, as it reads them."""
+    held = [(field, duck_type(field.type)) for field in schema]
+    return pa.schema([field.with_type(type_) for field, type_ in held if type_ is not None])
+
+
+def lacking(field: pa.Field) -> str:
+    """Why DuckDB cannot read a column, as a sentence."""
+    return f"Column {field.name!r} is {field.type}, which DuckDB has no type for that holds it exactly"

@@ -1,0 +1,94 @@
+import pyarrow as pa
+import pytest
+
+from gapless.model.convert import Misfit, convert
+
+MAP = pa.map_(pa.field("k", pa.string(), nullable=False), pa.field("v", pa.int8()))
+
+CASES = [
+    ([[("a", 1)], None, [("b", 2), ("c", None)], []], MAP, pa.map_(pa.string(), pa.int16())),
+    ([[1, 2], None, [3, None]], pa.list_(pa.int8(), 2), pa.list_(pa.int16(), 2)),
+    ([[1, 2], None, [3, None]], pa.list_(pa.int8(), 2), pa.large_list(pa.int16())),
+    ([[1, 2], None, [3, None], []], pa.list_view(pa.int8()), pa.list_(pa.int16())),
+    ([[1, 2], None, [3, None], []], pa.large_list_view(pa.int8()), pa.large_list(pa.int8())),
+    ([[1, 2], None, [3, None]], pa.large_list(pa.int8()), pa.list_(pa.int16(), 2)),
+    ([[[1, 2], None], None, [[3, None], [4, 5]]], pa.list_(pa.list_(pa.int8()), 2), pa.list_(pa.list_(pa.int16(), 2))),
+    ([{"a": 1}, None, {"a": None}], pa.struct([("a", pa.int8())]), pa.struct([("a", pa.int64())])),
+    (["x", None, ""], pa.dictionary(pa.int8(), pa.large_string()), pa.string()),
+    ([1, 1, None], pa.run_end_encoded(pa.int32(), pa.int8()), pa.int64()),
+]
+
+
+@pytest.mark.parametrize(("values", "source", "target"), CASES, ids=lambda value: str(value) if isinstance(value, pa.DataType) else "")
+def test_values_are_the_same_in_whole_and_in_slices(values: list[object], source: pa.DataType, target: pa.DataType) -> None:
+    array = pa.array(values, source)
+    for start in range(len(values) + 1):
+        for length in range(len(values) + 1 - start):
+            found = convert(array.slice(start, length), target)
+            found.validate(full=True)
+            assert found.type.equals(target, check_metadata=True)
+            assert found.to_pylist() == values[start : start + length]
+
+
+def test_struct_fields_are_matched_by_name_added_as_null_and_left_out() -> None:
+    array = pa.array([{"a": 1, "z": 2}, None], pa.struct([("a", pa.int8()), ("z", pa.int8())]))
+    target = pa.struct([("b", pa.list_(pa.string())), ("a", pa.int8())])
+    assert convert(array, target).to_pylist() == [{"b": None, "a": 1}, None]
+
+
+def test_extensions_are_their_storage() -> None:
+    storage = pa.array([b"0" * 16, None], pa.binary(16))
+    assert convert(pa.ExtensionArray.from_storage(pa.uuid(), storage), pa.binary(16)).equals(storage)
+
+
+def test_the_same_type_is_the_same_array() -> None:
+    array = pa.array([[1], None])
+    assert convert(array, array.type) is array
+
+
+@pytest.mark.parametrize("row", [0, 1, 2, 3, 6])
+def test_the_first_bad_row_is_found(row: int) -> None:
+    values = [1, None, 2, 3, 4, 5, 6]
+    values[row] = 2**40
+    with pytest.raises(Misfit) as caught:
+        convert(pa.array([*values, 2**41]), pa.int32())
+    assert (caught.value.row, caught.value.value.as_py()) == (row, 2**40)
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "target"),
+    [
+        (2**63, pa.uint64(), pa.int64()),
+        (-1, pa.int64(), pa.uint64()),
+        (-1, pa.int8(), pa.uint64()),
+        (256, pa.int16(), pa.uint8()),
+        (3_000_000, pa.int32(), pa.time32("ms")),
+    ],
+    ids=str,
+)
+def test_integers_never_wrap(value: int, source: pa.DataType, target: pa.DataType) -> None:
+    array = pa.array([value], source)
+    with pytest.raises(Misfit):
+        convert(array.view(pa.time32("s")) if pa.types.is_time(target) else array, target)
+
+
+def test_a_null_that_may_not_be_is_found_only_where_its_parent_is() -> None:
+    array = pa.array([None, {"a": 1}, {"a": None}], pa.struct([("a", pa.int8())]))
+    target = pa.struct([pa.field("a", pa.int8(), nullable=False)])
+    assert convert(array.slice(0, 2), target).to_pylist() == [None, {"a": 1}]
+    with pytest.raises(Misfit) as caught:
+        convert(array, target)
+    assert caught.value.row == 2
+    with pytest.raises(Misfit) as caught:
+        convert(array, pa.struct([("a", pa.int8()), pa.field("b", pa.int8(), nullable=False)]))
+    assert caught.value.row == 1
+    strict = pa.list_(pa.field("item", pa.int8(), nullable=False))
+    with pytest.raises(Misfit) as caught:
+        convert(pa.array([[1], None, [], [None]], pa.list_(pa.int8())), strict)
+    assert caught.value.row == 3
+
+
+def test_values_are_not_dropped_for_the_type_null() -> None:
+    assert convert(pa.array([None], pa.int8()), pa.null()).equals(pa.nulls(1))
+    with pytest.raises(Misfit):
+        convert(pa.array([1]), pa.null())
