@@ -83,8 +83,7 @@ def gaps(
 ) -> None:
     """List the stretches of time that are missing, identity by identity.
 
-    With --fail-if-any the exit code is 3 where there is a gap, where an expected identity never arrived, and where the table holds
-    no rows to judge by.
+    With --fail-if-any the exit code is 3 where there is a gap, where an expected identity never arrived, or where no row is there.
 
     Example: gapless gaps prices --until now --expect symbols.txt --fail-if-any
     """

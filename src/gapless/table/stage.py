@@ -14,7 +14,6 @@ from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import encode
 from gapless.coverage.overlap import overlap
 from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, TableState, UpdateTableMeta
-)
 from gapless.dialects.timeseries.conflict import AppendTerms
 from gapless.dialects.timeseries.features import claim
 from gapless.errors import DataError, StoreError
