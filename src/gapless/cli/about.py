@@ -6,13 +6,14 @@ from dataclasses import asdict
 
 from gapless.cli.console import print_facts, print_table, say, write_json
 from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table
-from gapless.cli.values import Plain, moment_text, plain_index_value, zone_of
+from gapless.cli.texts import Plain
+from gapless.cli.values import moment_text, plain_index_value, zone_of
 from gapless.model.index import format_bucket
 from gapless.table.table import TimeSeriesTable
 
 
 def info(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:
-    """Say what the table is: its index, its size, its first and last row.
+    """Say what the table is: its index, its size, its ends.
 
     Example: gapless info prices
     """

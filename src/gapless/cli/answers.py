@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gapless.cli.values import Plain, plain_identity, plain_index_value
+from gapless.cli.texts import Plain
+from gapless.cli.values import plain_identity, plain_index_value
 from gapless.coverage.gap import Coverage, Gap, Window
 from gapless.draw.label import name_of
 from gapless.model.index import Identity

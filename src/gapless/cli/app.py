@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
 from gapless._version import __version__
-from gapless.cli.about import history, info, schema
-from gapless.cli.cover import coverage, gaps
-from gapless.cli.demo import demo
 from gapless.cli.failure import CLOSED_PIPE, INTERRUPTED, interrupted, print_failure, report
-from gapless.cli.read import scan, sql
-from gapless.cli.write import append, create
 
-app = typer.Typer(
-    name="gapless",
-    help="Tables of time-stamped records that know which stretches of time they are missing.",
-    epilog="Exit codes: 0 fine, 1 failed, 2 what was typed is wrong, 3 gaps found (gaps --fail-if-any), 4 overlap refused, 5 commit outcome unknown.",
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+COMMANDS = {
+    "create": ("gapless.cli.write", "Make an empty table; its columns come with the first append."),
+    "append": ("gapless.cli.write", "Append files as one commit: all of their rows, or none."),
+    "scan": ("gapless.cli.read", "Read rows: a range of the index, a condition, some columns."),
+    "sql": ("gapless.cli.read", "Answer a SQL query over the table."),
+    "coverage": ("gapless.cli.cover", "Draw what the table covers, as a heat map."),
+    "gaps": ("gapless.cli.cover", "List the stretches of time that are missing."),
+    "info": ("gapless.cli.about", "Say what the table is: its index, its size, its ends."),
+    "history": ("gapless.cli.about", "List the table's commits, oldest first."),
+    "schema": ("gapless.cli.about", "List the table's columns, their types and their roles."),
+    "demo": ("gapless.cli.demo", "Run the main job on real data: a year of hourly weather."),
+}
+"""Where each command is, and the first sentence of its help. A module is imported when its command is called: Arrow alone takes
+longer to import than a list of commands should take to appear."""
+_EXIT_CODES = (
+    "Exit codes: 0 fine, 1 failed, 2 what was typed is wrong, 3 gaps found, 4 overlap refused, 5 commit outcome unknown."
 )
-for command in (create, append, scan, sql, coverage, gaps, info, history, schema, demo):
-    app.command()(command)
-
-
-@app.callback(invoke_without_command=True)
-def gapless(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    """Print the version, or the help where no command is given."""
-    if version:
-        sys.stdout.write(f"gapless {__version__}\n")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        sys.stdout.write(context.get_help() + "\n")
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -46,14 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    code = run(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(code)
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and say what went wrong; returns the exit code."""
     try:
-        code = typer.main.get_command(app).main(list(arguments), prog_name="gapless", standalone_mode=False)
+        code = call(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         _let_go_of_stdout()
@@ -62,7 +53,47 @@ def run(arguments: Sequence[str]) -> int:
         return report(error)
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code
         print_failure(interrupted())
+    return code
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Run one command in this process; returns its exit code and raises what it raises."""
+    app = _app({*arguments, *os.environ.get("COMP_WORDS", "").split(), *os.environ.get("_TYPER_COMPLETE_ARGS", "").split()})
+    code: Any = typer.main.get_command(app).main(list(arguments), prog_name="gapless", standalone_mode=False)
     return code if isinstance(code, int) else 0
+
+
+def _app(words: set[str]) -> typer.Typer:
+    """The application; only commands that are among the words are really there, the others can but be listed."""
+    app = typer.Typer(name="gapless", epilog=_EXIT_CODES, rich_markup_mode="rich", context_settings=_SETTINGS)
+    app.callback(invoke_without_command=True)(_gapless)
+    for name, (module, summary) in COMMANDS.items():
+        if name in words:
+            app.command(name)(_load(module, name))
+        else:
+            app.command(name, help=summary)(_listed_only)
+    return app
+
+
+def _load(module: str, name: str) -> Callable[..., None]:
+    found: Callable[..., None] = getattr(import_module(module), name)
+    return found
+
+
+def _listed_only() -> None:
+    raise AssertionError("a command was called that was not among the words")
+
+
+def _gapless(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Tables of time-stamped records that know which stretches of time they are missing."""
+    if version:
+        sys.stdout.write(f"gapless {__version__}\n")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
 
 
 def _let_go_of_stdout() -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gapless.cli.values import Plain, cell_text, json_text
+from gapless.cli.texts import Plain, cell_text, encode_json
 from gapless.draw.label import printable
 
 PIPE_WIDTH = 100_000
@@ -58,11 +58,6 @@ def write_json(value: Plain) -> None:
     sys.stdout.buffer.write(encode_json(value) + b"\n")
 
 
-def encode_json(value: Plain) -> bytes:
-    """A JSON document as UTF-8; what is no Unicode (a file name's stray byte) becomes an escape that reads back."""
-    return json_text(value).encode("utf-8", "backslashreplace")
-
-
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one pair a line."""
     table = Table.grid(padding=(0, 2))
@@ -73,8 +68,8 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     _print_trimmed(table)
 
 
-def print_table(names: Sequence[str], rows: Sequence[Sequence[Plain]]) -> tuple[str, ...]:
-    """Print rows under their names, numbers to the right; returns the columns that a terminal had no room for."""
+def print_table(names: Sequence[str], rows: Sequence[Sequence[Plain]]) -> None:
+    """Print rows under their names, numbers to the right; columns that a terminal has no room for are named below."""
     console = stdout_console()
     cells = [[_cell(value) for value in row] for row in rows]
     shown = _fitting(names, cells, console.width)
@@ -86,7 +81,8 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[Plain]]) -> tuple[
         table.add_row(*(_limited(cell, console) for cell in row[:shown]))
     if names:
         _print_trimmed(table)
-    return tuple(names[shown:])
+    if hidden := names[shown:]:
+        say((f"No room here for {len(hidden)} more: {', '.join(map(printable, hidden))}", "dim"))
 
 
 def _print_trimmed(table: Table) -> None:

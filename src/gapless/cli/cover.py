@@ -10,6 +10,7 @@ import typer
 from gapless.cli.answers import Answer, coverage_document, gaps_document, gaps_verdict, identity_totals, nothing_expected
 from gapless.cli.console import print_facts, print_table, say, stdout_console, write_json
 from gapless.cli.expected import read_expected
+from gapless.cli.failure import report
 from gapless.cli.options import (
     EntityFilter,
     ExpectFile,
@@ -24,6 +25,7 @@ from gapless.cli.options import (
 )
 from gapless.draw.figure import save_figure
 from gapless.draw.terminal import draw_terminal
+from gapless.errors import InvalidTime
 
 FOUND_GAPS = 3
 """Exit code of `gaps --fail-if-any`."""
@@ -44,7 +46,7 @@ def coverage(
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
 ) -> None:
-    """Draw what the table covers as a heat map, and say how much that is.
+    """Draw what the table covers, as a heat map.
 
     Without --start and --until each identity is looked at from its first to its last covered bucket.
 
@@ -81,13 +83,20 @@ def gaps(
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
 ) -> None:
-    """List the stretches of time that are missing, identity by identity.
+    """List the stretches of time that are missing.
 
     With --fail-if-any the exit code is 3 where there is a gap, where an expected identity never arrived, or where no row is there.
 
     Example: gapless gaps prices --until now --expect symbols.txt --fail-if-any
     """
-    answer = _ask(path, storage_option, (start, until), entity, expect)
+    try:
+        answer = _ask(path, storage_option, (start, until), entity, expect)
+    except InvalidTime as error:
+        # Without a value it is the open end of a range of which no row has arrived: no wrong call, but a dead feed.
+        if error.value is not None or not fail_if_any:
+            raise
+        report(error)
+        raise typer.Exit(FOUND_GAPS) from error
     listed = answer.gaps(min_buckets)
     if json:
         write_json(gaps_document(answer, min_buckets))

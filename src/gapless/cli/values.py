@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -21,11 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.cli.texts import Plain
 from gapless.coverage.calendar import parse_zone
 from gapless.model.instant import NS_PER, NS_PER_DAY, format_instant, ns_from_datetime
 
-Plain = Any
-"""None, bool, int, float, str, or a list or dict of these: what strict JSON can say."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -197,19 +195,3 @@ _KINDS: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[Any], list[Plain
     (_t.is_run_end_encoded, lambda array: plain_values(pc.run_end_decode(array))),
 )
 """How to turn each type; the first that fits is taken. What is in none (a UUID, a union) becomes Python's text of it."""
-
-
-def json_text(value: Plain) -> str:
-    """Strict JSON of a value, in one line."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def cell_text(value: Plain) -> str:
-    """A value as one text, for CSV and printed tables; null is the empty text.
-
-    >>> cell_text([1, None])
-    '[1, null]'
-    """
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json_text(value)

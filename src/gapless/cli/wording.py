@@ -26,6 +26,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"gl\.Csv\((timestamp_\w+=[^)]*)\)", r"\1"),
     (r"(?<!_)\bin storage_options", "with --storage-option NAME=VALUE"),
     (r"\bstorage_options\b", "--storage-option"),
+    (r"Pass start and end$", "Say both --start and --until"),
     (r"unique=True", "--property unique=true"),
 )
 _KEYWORD = re.compile(rf"(?<![\w'\"-])({'|'.join(_OPTIONS)})=(?=[\"'\[\w… ])")

@@ -149,7 +149,9 @@ def _legend(figure: Figure, chart: Chart) -> None:
     from matplotlib.patches import Patch
 
     patches = [
-        Patch(facecolor=SHADES[at].colour, label=SHADES[at].name, linewidth=0, edgecolor=_HATCH, hatch="////" * (at == UNEXPECTED))
+        Patch(
+            facecolor=SHADES[at].colour, label=SHADES[at].name, linewidth=0, edgecolor=_HATCH, hatch="////" * (at == UNEXPECTED)
+        )
         for at in chart.shades_shown
     ]
     figure.legend(handles=patches, loc="outside lower left", ncols=len(patches), frameon=False, fontsize=9, labelcolor=_INK)

@@ -37,7 +37,7 @@ def row_name(row: Sequence[Identity], limit: int) -> str:
     if len(row) == 1:
         return shorten(first, limit)
     both = limit - cell_len(f" …  ({len(row):,})")
-    if both < min(cell_len(first) + cell_len(last), 16):
+    if both < min(cell_len(first) + cell_len(last), 24):
         more = f" +{len(row) - 1:,}"
         return shorten(first, max(1, limit - len(more))) + more
     tail = shorten(last, max(both // 2, both - cell_len(first)))

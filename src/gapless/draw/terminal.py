@@ -56,14 +56,14 @@ class TerminalMap:
 
 
 def draw_terminal(coverage: Coverage[Any], width: int, height: int = 40, title: str = "") -> TerminalMap:
-    """Coverage as lines for rich to print: at most `width` (20 or more) cells wide, and `height` lines high where a row of
+    """Coverage as lines for rich to print: at most `width` (30 or more) cells wide, and `height` lines high where a row of
     cells and what stands around it fit.
 
     Identities down, each with its ratio at the right (neighbours share a row where there are too many), time across, in the
     zone of the index. Raises InvalidOption for a lesser width, or a height below 1.
     """
-    if width < 20:
-        raise InvalidOption(f"width={width} is too narrow for a heat map", fix="Pass 20 or more", option="width", value=width)
+    if width < 30:
+        raise InvalidOption(f"width={width} is too narrow for a heat map", fix="Pass 30 or more", option="width", value=width)
     gaps = coverage.gaps()
     rows = height
     while True:
@@ -99,7 +99,8 @@ def _body(chart: Chart, label: int, room: int) -> Iterator[Text]:
         line.append(f" {row.ratio:>{_RATIO_CELLS}}")
         yield line
     for below in _axis(chart.axis, columns):
-        yield Text(" " * (label + 1) + below, style="dim")
+        indent = min(label + 1, label + 1 + room + _RATIO_CELLS + 1 - len(below))
+        yield Text(" " * indent + below, style="dim")
 
 
 def _columns(columns: int, room: int) -> list[int]:

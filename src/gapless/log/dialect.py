@@ -37,6 +37,6 @@ class Dialect(Protocol[Entry, State]):
         """What tells this commit from another's; empty where its writer gave none."""
         ...
 
-    def replay(self, state: State | None, entries: Iterable[tuple[int, Entry]]) -> State:
-        """Fold entries, each with its version and in order, into a state (None: from the beginning)."""
+    def replay(self, state: State | None, entries: Iterable[tuple[int, Entry, int]]) -> State:
+        """Fold entries, each with its version and commit time and in order, into a state (None: from the beginning)."""
         ...

@@ -73,7 +73,7 @@ def _read_range(dialect: Dialect[Entry, State], start: int, end: int) -> Talk[li
 def _fold(
     dialect: Dialect[Entry, State], snapshot: Snapshot[State] | None, entries: list[tuple[int, Entry, int]]
 ) -> Snapshot[State]:
-    state = dialect.replay(snapshot.state if snapshot else None, ((version, entry) for version, entry, _ in entries))
+    state = dialect.replay(snapshot.state if snapshot else None, entries)
     version, _, time_ns = entries[-1]
     return Snapshot(version, time_ns, state)
 

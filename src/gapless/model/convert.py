@@ -172,11 +172,16 @@ def _fixed_size(array: pa.Array, items: pa.Array, counts: npt.NDArray[np.int64],
 
 
 def _map(array: pa.Array, target: pa.DataType) -> pa.Array:
-    source = array.type
-    key, item = pa.field("key", source.key_type, nullable=False), pa.field("value", source.item_type)
-    lists = array.cast(pa.list_(pa.struct([key, item])))
-    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    keys, items = lists.flatten().flatten()
-    keys = _items(keys, target.key_field, counts, "its keys")
-    items = _items(items, target.item_field, counts, "its values")
-    return pa.MapArray.from_arrays(_ends(counts).cast(pa.int32()), keys, items, type=target, mask=_mask(lists))
+    # Through no cast to a list of structs: that takes empty slots below null structs for nulls.
+    offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    counts = np.where(valid, np.diff(offsets), 0)
+    entries = array.values.slice(offsets[0], offsets[-1] - offsets[0])
+    if counts.sum() < len(entries):
+        entries = entries.filter(pa.array(np.repeat(valid, np.diff(offsets))))
+    keys, items = (_entry(entries, at, field, counts) for at, field in enumerate((target.key_field, target.item_field)))
+    return pa.MapArray.from_arrays(_ends(counts).cast(pa.int32()), keys, items, type=target, mask=_mask(array))
+
+
+def _entry(entries: pa.Array, at: int, field: pa.Field, counts: npt.NDArray[np.int64]) -> pa.Array:
+    return _items(entries.field(at), field, counts, f"its {'values' if at else 'keys'}")

@@ -183,7 +183,8 @@ def _struct_problem(names: list[str]) -> tuple[str, str] | None:
 def stored_type(type_: pa.DataType) -> pa.DataType:
     """What Parquet files hold for a declared type, nested ones too.
 
-    Timestamps in s and ms as µs, every zone as UTC, date64 as date32, time32[s] as ms, decimals as 128 or 256 bits.
+    Timestamps in s and ms as µs, every zone as UTC, date64 as date32, time32[s] as ms, decimals as 128 or 256 bits, children
+    of nested types nullable.
     """
     if pa.types.is_timestamp(type_):
         return pa.timestamp("ns" if type_.unit == "ns" else "us", UTC if type_.tz else None)
@@ -194,7 +195,12 @@ def stored_type(type_: pa.DataType) -> pa.DataType:
         return pa.date32()
     if pa.types.is_time32(type_):
         return pa.time32("ms")
-    return with_children(type_, stored_field)
+    return with_children(type_, _stored_child)
+
+
+def _stored_child(child: pa.Field) -> pa.Field:
+    # pyarrow's writer takes an empty slot below a null parent for a null: `convert` has looked for real ones.
+    return stored_field(child).with_nullable(True)
 
 
 def stored_field(field: pa.Field) -> pa.Field:

@@ -10,14 +10,15 @@ import pyarrow as pa
 
 from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import TableState
-from gapless.dialects.timeseries.conflict import OVERLAP, overlap_of
+from gapless.dialects.timeseries.conflict import OPERATION, OVERLAP, overlap_of
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
 from gapless.errors import AccessDenied, StorageFull, UnsupportedTable, UpgradeNeeded
 from gapless.log.commit import Committed, Conflict, Unknown, commit
 from gapless.log.snapshot import Snapshot, advance, refresh
+from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
-from gapless.model.report import AppendReport
+from gapless.model.report import AppendReport, Tally
 from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
 from gapless.parquet.batches import Batches
@@ -36,25 +37,33 @@ class Appender:
     cache: CoverageCache
     grid: Grid
     publish: Callable[[Snapshot[TableState]], None]
+    on_overlap: OnOverlap
+    operation: OperationId | None = None
 
-    def append(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], on_overlap: OnOverlap) -> AppendReport:
-        """Write all parts as one commit, or nothing.
+    def append(self, snapshot: Snapshot[TableState], parts: Iterable[Batches]) -> AppendReport:
+        """Write all parts as one commit, or nothing; an operation that was applied before is not applied again.
 
         Under "skip" an append that lost to a commit covering some of its buckets filters its rows again and writes them anew.
         """
+        if self.operation is not None:
+            snapshot = self._refresh(snapshot)
+            if (known := self._known(snapshot)) is not None:
+                return known
         attempt = Attempt.begin(self.rim)
         lost: Attempt | None = None
         try:
             while True:
-                staged = self._stage(snapshot, parts, attempt, on_overlap)
+                staged = self._stage(snapshot, parts, attempt)
                 if lost is not None:
                     lost.discard()
                 outcome = self._commit(snapshot, staged)
                 if isinstance(outcome, AppendReport):
                     return outcome
-                snapshot = self.rim.drive(refresh(TIME_SERIES, snapshot))
-                self.publish(snapshot)
-                if on_overlap != "skip" or outcome.clash.reason != OVERLAP:
+                snapshot = self._refresh(snapshot)
+                if outcome.clash.reason == OPERATION and (known := self._known(snapshot)) is not None:
+                    attempt.discard()
+                    return known
+                if self.on_overlap != "skip" or outcome.clash.reason != OVERLAP:
                     attempt.discard()
                     raise self._refusal(snapshot, outcome)
                 lost, parts, attempt = attempt, self._read_back(attempt, staged), self._successor(attempt)
@@ -63,10 +72,28 @@ class Appender:
             attempt.discard()
             raise
 
-    def _stage(
-        self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt, on_overlap: OnOverlap
-    ) -> Staged:
-        stager = Stager(rim=self.rim, state=snapshot.state, cache=self.cache, grid=self.grid, on_overlap=on_overlap)
+    def _refresh(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+        newest = self.rim.drive(refresh(TIME_SERIES, snapshot))
+        self.publish(newest)
+        return newest
+
+    def _known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
+        """The first report of an operation that was applied before."""
+        known = None if self.operation is None else snapshot.state.recognise(self.operation)
+        if known is None:
+            return None
+        tally = known.tally if known.operation == self.operation else Tally()
+        return AppendReport.of(tally, known.version, already_applied=True)
+
+    def _stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt) -> Staged:
+        stager = Stager(
+            rim=self.rim,
+            state=snapshot.state,
+            cache=self.cache,
+            grid=self.grid,
+            on_overlap=self.on_overlap,
+            operation=self.operation,
+        )
         try:
             return stager.stage(parts, attempt)
         except BaseException:
@@ -76,28 +103,18 @@ class Appender:
 
     def _commit(self, snapshot: Snapshot[TableState], staged: Staged) -> AppendReport | Conflict:
         if staged.commit is None:
-            return self._report(snapshot.version, staged.attempt)
+            return AppendReport.of(staged.attempt.tally, snapshot.version)
         outcome = self.rim.drive(commit(TIME_SERIES, snapshot.version, snapshot.time_ns, staged.commit, staged.terms.judge))
         match outcome:
             case Committed(version, entries):
                 for segment, coverage in zip(staged.attempt.segments, staged.attempt.coverage, strict=True):
                     self.cache.remember(segment, coverage)
                 self.publish(advance(TIME_SERIES, snapshot, entries))
-                return self._report(version, staged.attempt)
+                return AppendReport.of(staged.attempt.tally, version)
             case Conflict():
                 return outcome
             case Unknown(version):
                 raise outcome_unknown(version, staged.commit.id)
-
-    def _report(self, version: int, attempt: Attempt) -> AppendReport:
-        return AppendReport(
-            version=version,
-            rows=sum(segment.rows for segment in attempt.segments),
-            segments=len(attempt.segments),
-            buckets=attempt.covered.cardinality(),
-            skipped_rows=attempt.skipped_rows,
-            skipped_buckets=attempt.skipped.cardinality(),
-        )
 
     def _read_back(self, lost: Attempt, staged: Staged) -> tuple[Batches, ...]:
         """The rows of a lost attempt as input for the next, read segment by segment as they are asked for."""

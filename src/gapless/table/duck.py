@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from gapless.model.types import children, with_children
@@ -37,3 +39,8 @@ def duck_schema(schema: pa.Schema) -> pa.Schema:
 def lacking(field: pa.Field) -> str:
     """Why DuckDB cannot read a column, as a sentence."""
     return f"Column {field.name!r} is {field.type}, which DuckDB has no type for that holds it exactly"
+
+
+def holds_type(type_: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
+    """Whether a type, or one nested in it at any depth, passes a test."""
+    return test(type_) or any(holds_type(child.type, test) for child in children(type_))

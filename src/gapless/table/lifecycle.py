@@ -69,7 +69,7 @@ def create_table(
     outcome = rim.drive(commit(TIME_SERIES, 0, 0, entry, _give_way))
     match outcome:
         case Committed(version, entries):
-            first = Snapshot(version, entries[0][2], TIME_SERIES.replay(None, [(version, entries[0][1])]))
+            first = Snapshot(version, entries[0][2], TIME_SERIES.replay(None, entries[:1]))
             return advance(TIME_SERIES, first, entries[1:])
         case Unknown(version):
             raise outcome_unknown(version, entry.id)

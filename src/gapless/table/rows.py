@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gapless.errors import NotSupported
 from gapless.scan.columns import check_columns
+from gapless.table.duck import duck_schema, holds_type, lacking
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,22 +49,51 @@ class Rows:
         return table
 
     def to_pandas(self) -> pd.DataFrame:
-        """All rows as a pandas DataFrame with a RangeIndex; needs pandas."""
-        return self.to_arrow().to_pandas()
+        """All rows as a pandas DataFrame with a RangeIndex; needs pandas.
+
+        Where integers hold nulls they come in pandas' nullable types (Int64 and the like), since floats would round them.
+        Raises NotSupported for what pandas has no type for, such as a time of day with nanoseconds.
+        """
+        table = self.to_arrow()
+        integers = _nullable_integers(table)
+        try:
+            return table.to_pandas(types_mapper=integers.get)
+        except (pa.ArrowException, ValueError) as error:
+            raise _not_held("pandas", str(error)) from error
 
     def to_polars(self) -> pl.DataFrame:
-        """All rows as a Polars DataFrame; needs polars."""
+        """All rows as a Polars DataFrame; needs polars. Raises NotSupported for what Polars has no type for, naming it."""
         import polars as pl
 
-        frame = pl.from_arrow(self.to_arrow())
+        wide = next((field for field in self.schema if holds_type(field.type, pa.types.is_decimal256)), None)
+        if wide is not None:
+            raise _not_held("Polars", f"Column {wide.name!r} is {wide.type}, and Polars has decimals of 128 bits")
+        table = self.to_arrow()
+        try:
+            frame = pl.from_arrow(table)
+        except pl.exceptions.PolarsError as error:
+            raise _not_held("Polars", str(error)) from error
         assert isinstance(frame, pl.DataFrame)
         return frame
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """All rows as a DuckDB relation in a connection of its own."""
+        """All rows as a DuckDB relation in a connection of its own, whose time zone is UTC.
+
+        Types are those of `TimeSeriesTable.sql`; raises NotSupported for a column that DuckDB cannot hold exactly.
+        """
         import duckdb
 
-        return duckdb.connect().from_arrow(self.to_arrow())
+        held = duck_schema(self.schema)
+        lost = next((field for field in self.schema if field.name not in held.names), None)
+        if lost is not None:
+            raise _not_held("DuckDB", lacking(lost))
+        try:
+            table = self.to_arrow().cast(held)
+        except pa.ArrowInvalid as error:
+            raise _not_held("DuckDB", str(error)) from error
+        connection = duckdb.connect()
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection.from_arrow(table)
 
     def count(self) -> int:
         """How many rows there are; reads them."""
@@ -76,3 +107,22 @@ class Rows:
         """The columns; nothing is read."""
         columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
         return f"Rows({columns})"
+
+
+def _nullable_integers(table: pa.Table) -> dict[pa.DataType, Any]:
+    """pandas' nullable type for each integer type of which a column holds nulls."""
+    types = {column.type for column in table.columns if pa.types.is_integer(column.type) and column.null_count}
+    if not types:
+        return {}
+    import pandas as pd
+
+    return {type_: getattr(pd, f"{'U' * pa.types.is_unsigned_integer(type_)}Int{type_.bit_width}Dtype")() for type_ in types}
+
+
+def _not_held(library: str, why: str) -> NotSupported:
+    return NotSupported(
+        f"{library} cannot hold these rows",
+        why=why,
+        fix="Leave the column out (columns=), or take to_arrow(), which holds all, and cast it",
+        feature=f"rows in {library}",
+    )

@@ -13,14 +13,16 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import encode
 from gapless.coverage.overlap import overlap
-from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, TableState, UpdateTableMeta
+from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, SetTransaction, TableState, UpdateTableMeta
 from gapless.dialects.timeseries.conflict import AppendTerms
 from gapless.dialects.timeseries.features import claim
 from gapless.errors import DataError, StoreError
 from gapless.model.fit import fit
 from gapless.model.index import EntityType
 from gapless.model.instant import NS_PER, format_instant
+from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
+from gapless.model.report import Tally
 from gapless.model.schema import adopt_schema, entity_types, reconcile, stored_schema
 from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
 from gapless.parquet.batches import Batches, unified_schema
@@ -49,6 +51,17 @@ class Attempt:
     written: list[str] = field(default_factory=list)
     skipped_rows: int = 0
     skipped: CoverageMap = field(default_factory=CoverageMap)
+
+    @property
+    def tally(self) -> Tally:
+        """What it wrote and left out."""
+        return Tally(
+            rows=sum(segment.rows for segment in self.segments),
+            segments=len(self.segments),
+            buckets=self.covered.cardinality(),
+            skipped_rows=self.skipped_rows,
+            skipped_buckets=self.skipped.cardinality(),
+        )
 
     @property
     def covered(self) -> CoverageMap:
@@ -125,14 +138,16 @@ class Stager:
     cache: CoverageCache
     grid: Grid
     on_overlap: OnOverlap
+    operation: OperationId | None = None
 
     def stage(self, parts: Iterable[Batches], attempt: Attempt) -> Staged:
         """Write the rows of all parts as segments of `attempt`; raises what a wrong input deserves, leaving `attempt` to discard."""
         parts = tuple(parts)
         schema = self._schema_for(parts)
-        types = entity_types(schema, self.state.meta.index)
-        for run in self._runs(parts, schema):
-            self._stage_run(run, attempt, types)
+        types = () if schema is None else entity_types(schema, self.state.meta.index)
+        if schema is not None:
+            for run in self._runs(parts, schema):
+                self._stage_run(run, attempt, types)
         bounds = [segment.bounds for segment in attempt.segments]
         terms = AppendTerms(
             on_overlap=self.on_overlap,
@@ -142,13 +157,14 @@ class Stager:
             schema=schema,
             entity_types=types,
             grid=self.grid,
+            operation=self.operation,
         )
         return Staged(attempt=attempt, commit=self._commit(attempt, schema), terms=terms)
 
-    def _schema_for(self, parts: tuple[Batches, ...]) -> pa.Schema:
-        """The table's schema once it has taken the parts."""
+    def _schema_for(self, parts: tuple[Batches, ...]) -> pa.Schema | None:
+        """The table's schema once it has taken the parts; None where it has none and takes none."""
         index, schema = self.state.meta.index, self.state.meta.schema
-        if schema is None:
+        if schema is None and parts:
             schema = adopt_schema(parts[0].schema if len(parts) == 1 else unified_schema(parts), index)
         for part in parts:
             with _naming(part):
@@ -201,14 +217,16 @@ class Stager:
         near = meeting(self.state.segments, self.grid.start(first), self.grid.end(last), frozenset(mine.identities()))
         return self.cache.union(near, types)
 
-    def _commit(self, attempt: Attempt, schema: pa.Schema) -> Commit | None:
+    def _commit(self, attempt: Attempt, schema: pa.Schema | None) -> Commit | None:
         """The log entry for the attempt; None where the table would stay as it is."""
         old = self.state.meta
         actions: list[Action] = []
         if schema != old.schema or not old.is_ours:
             actions.append(UpdateTableMeta(claim(replace(old, schema=schema))))
         actions += [AddSegment(segment) for segment in attempt.segments]
-        if not attempt.segments and schema == old.schema:
+        if self.operation is not None:
+            actions.append(SetTransaction(self.operation, attempt.tally))
+        if not attempt.segments and schema == old.schema and self.operation is None:
             return None
         return Commit(
             id=self.rim.ids.uuid(),

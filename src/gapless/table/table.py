@@ -21,6 +21,7 @@ from gapless.errors import InvalidOption, InvalidTime
 from gapless.log.snapshot import Snapshot, read_entries, refresh
 from gapless.model.index import EntityType, Identity, IndexSpec, format_bucket
 from gapless.model.instant import NS_PER
+from gapless.model.operation import parse_operation_id
 from gapless.model.properties import OnOverlap, Properties, parse_on_overlap
 from gapless.model.report import AppendReport
 from gapless.model.schema import entity_types
@@ -180,7 +181,9 @@ class TimeSeriesTable:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def append(self, data: object, *, on_overlap: OnOverlap | None = None) -> AppendReport:
+    def append(
+        self, data: object, *, on_overlap: OnOverlap | None = None, operation_id: tuple[str, int] | str | None = None
+    ) -> AppendReport:
         """Append rows as one commit: all of them, or none.
 
         Args:
@@ -188,12 +191,15 @@ class TimeSeriesTable:
                 mapping of columns, or an iterable of row mappings. Columns are matched by name.
             on_overlap: What to do with rows in (identity, bucket) pairs that the table already covers: "reject" (refuse the whole append),
                 "skip" (leave those rows out and count them) or "allow"; the table's property where not given.
+            operation_id: What this change is called, so that sending it again changes nothing. A stream takes ("app", sequence), with
+                sequences that only grow: the highest is remembered for ever. Jobs that run in any order (a backfill by day) take one
+                text each. Sent again, from anywhere, the first report comes back with `already_applied`, and `data` is not read.
 
         Rows may come in any order; they are sorted by entity and index. Memory stays within about four times 128 MiB beside the
         input's own batches. Raises CoverageOverlap, SchemaMismatch, NullKey and the other DataErrors, CommitConflict,
         CommitOutcomeUnknown, UpgradeNeeded, StoreError.
         """
-        return self._append((as_batches(data),), on_overlap)
+        return self._append((as_batches(data),), on_overlap, operation_id)
 
     def append_file(
         self,
@@ -201,6 +207,7 @@ class TimeSeriesTable:
         *,
         format: object = None,  # noqa: A002  # what users of DuckDB and Polars call it
         on_overlap: OnOverlap | None = None,
+        operation_id: tuple[str, int] | str | None = None,
         progress: Progress | None = None,
     ) -> AppendReport:
         """Append a file, all data files of a directory, all that a glob matches, or a list of these, as one commit.
@@ -210,16 +217,21 @@ class TimeSeriesTable:
         raises InvalidPath for a path that names nothing, or a file named twice, and UnreadableInput where a file cannot be read.
         """
         parts = open_files(expand_paths(path), format, index=self.index, schema=self.schema)
-        return self._append(parts if progress is None else watched(parts, progress), on_overlap)
+        return self._append(parts if progress is None else watched(parts, progress), on_overlap, operation_id)
 
-    def _append(self, parts: Iterable[Batches], on_overlap: OnOverlap | None) -> AppendReport:
+    def _append(self, parts: Iterable[Batches], on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         policy = self.properties.on_overlap if on_overlap is None else parse_on_overlap(on_overlap)
+        operation = None if operation_id is None else parse_operation_id(operation_id)
         parts = [part for part in parts if part.schema.names]
-        if not parts:  # no rows and no columns, as from an empty list: nothing to check and nothing to write
+        if (
+            not parts and operation is None
+        ):  # no rows and no columns, as from an empty list: nothing to check and nothing to write
             return AppendReport(version=self.version, rows=0, segments=0, buckets=0)
         check_writable(self._snapshot.state, self.url, upgrade=self._upgrade)
-        appender = Appender(rim=self._rim, cache=self._cache, grid=self._grid, publish=self._move_to)
-        return appender.append(self._snapshot, parts, policy)
+        appender = Appender(
+            rim=self._rim, cache=self._cache, grid=self._grid, publish=self._move_to, on_overlap=policy, operation=operation
+        )
+        return appender.append(self._snapshot, parts)
 
     def _move_to(self, snapshot: Snapshot[TableState]) -> None:
         # Threads that share the handle may publish in any order; it never moves back.
@@ -289,14 +301,14 @@ class TimeSeriesTable:
 
         A bucket that `[start, end)` touches is expected. Returns a `Coverage`; raises InvalidTime, UnknownColumn, InvalidOption.
         """
-        types, index = self._entity_types, self.index
+        index = self.index
         expected = None if identities is None else parse_identities(identities, index, self.schema)
         chosen = select_identities(entity or {}, index, self.schema)
         covered = self._covered(self.segments()).restrict(chosen)
         if expected is not None:
             expected = [identity for identity in expected if chosen(identity)]
             covered = covered.restrict(expected)
-        elif not types:
+        elif not index.entity:
             expected = [()]
         low = None if start is None else parse_index_value(start, index, self.schema, name="start")
         high = self._parse_end(end)

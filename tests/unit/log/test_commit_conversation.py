@@ -44,8 +44,8 @@ class Toy:
     def id_of(self, entry: Entry) -> str:
         return entry.id
 
-    def replay(self, state: tuple[str, ...] | None, entries: Iterable[tuple[int, Entry]]) -> tuple[str, ...]:
-        return (*(state or ()), *(entry.id for _, entry in entries))
+    def replay(self, state: tuple[str, ...] | None, entries: Iterable[tuple[int, Entry, int]]) -> tuple[str, ...]:
+        return (*(state or ()), *(entry.id for _, entry, _ in entries))
 
 
 TOY = Toy()

@@ -36,6 +36,15 @@ def test_struct_fields_are_matched_by_name_added_as_null_and_left_out() -> None:
     assert convert(array, target).to_pylist() == [{"b": None, "a": 1}, None]
 
 
+def test_what_lies_behind_a_null_map_is_left_behind() -> None:
+    array = pa.MapArray.from_arrays(pa.array([0, 1, 3, 4], pa.int32()), pa.array(list("abcd")), pa.array([1, 2, 3, 4]),
+                                    type=pa.map_(pa.string(), pa.int64()), mask=pa.array([False, True, False]))  # fmt: skip
+    for start in range(3):
+        found = convert(array.slice(start), pa.map_(pa.string(), pa.int8()))
+        found.validate(full=True)
+        assert found.to_pylist() == [[("a", 1)], None, [("d", 4)]][start:]
+
+
 def test_extensions_are_their_storage() -> None:
     storage = pa.array([b"0" * 16, None], pa.binary(16))
     assert convert(pa.ExtensionArray.from_storage(pa.uuid(), storage), pa.binary(16)).equals(storage)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from gapless.model.index import IndexSpec
+from gapless.model.operation import OperationId, operation_key, settles
 from gapless.model.properties import Properties
+from gapless.model.report import Tally
 from gapless.model.segment import Segment
 
 WRITER_FEATURE = "gapless"
@@ -54,7 +56,15 @@ class RemoveSegment:
     path: str
 
 
-Action = UpdateTableMeta | AddSegment | RemoveSegment
+@dataclass(frozen=True, slots=True)
+class SetTransaction:
+    """An operation was applied by this commit, and counted this."""
+
+    operation: OperationId
+    tally: Tally
+
+
+Action = UpdateTableMeta | AddSegment | RemoveSegment | SetTransaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +84,24 @@ class Commit:
         return tuple(action.segment for action in self.actions if isinstance(action, AddSegment))
 
     @property
+    def operations(self) -> tuple[SetTransaction, ...]:
+        """The operations this commit applied."""
+        return tuple(action for action in self.actions if isinstance(action, SetTransaction))
+
+    @property
     def meta(self) -> TableMeta | None:
         """The metadata this commit sets, if it does."""
         return next((action.meta for action in reversed(self.actions) if isinstance(action, UpdateTableMeta)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """An operation that was applied: which, by which version and when, and what it counted."""
+
+    operation: OperationId
+    version: int
+    time_ns: int
+    tally: Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +119,13 @@ class TableState:
     meta: TableMeta
     live: Mapping[str, LiveSegment]
     """By path, in the order they became live."""
+    applied: Mapping[str, Applied] = field(default_factory=dict)
+    """By `operation_key`: the highest sequence of each app, and every job."""
+
+    def recognise(self, operation: OperationId) -> Applied | None:
+        """The operation, or the app's higher sequence, if this or a later one was applied."""
+        known = self.applied.get(operation_key(operation))
+        return known if known is not None and settles(known.operation, operation) else None
 
     @property
     def segments(self) -> tuple[Segment, ...]:

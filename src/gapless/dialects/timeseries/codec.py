@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, UpdateTableMeta
+from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, SetTransaction, UpdateTableMeta
 from gapless.dialects.timeseries.meta_codec import decode_meta, encode_meta
+from gapless.dialects.timeseries.operation_codec import decode_operation, encode_operation
 from gapless.dialects.timeseries.segment_codec import decode_segment, encode_segment
 from gapless.errors import CorruptTable, GaplessError
 from gapless.model.instant import format_instant, parse_instant
@@ -36,6 +37,8 @@ def _encode_action(action: Action) -> dict[str, object]:
             return {"AddSegment": encode_segment(segment)}
         case RemoveSegment(path):
             return {"RemoveSegment": {"path": path}}
+        case SetTransaction(operation, tally):
+            return {"SetTransaction": encode_operation(operation, tally)}
 
 
 def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
@@ -78,6 +81,8 @@ def _decode_action(raw: Mapping[str, Any]) -> Action | None:
             return AddSegment(decode_segment(body))
         case "RemoveSegment":
             return RemoveSegment(str(body["path"]))
+        case "SetTransaction":
+            return SetTransaction(*decode_operation(body))
     return None
 
 

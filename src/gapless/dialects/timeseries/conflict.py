@@ -10,17 +10,19 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import decode
 from gapless.coverage.overlap import Overlap, overlap
-from gapless.dialects.timeseries.actions import Commit, TableMeta, UpdateTableMeta
+from gapless.dialects.timeseries.actions import Action, Commit, TableMeta, UpdateTableMeta
 from gapless.dialects.timeseries.features import claim
 from gapless.errors import SchemaMismatch
 from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Get, Talk, ask
 from gapless.model.index import EntityType, Identity
+from gapless.model.operation import OperationId, settles
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import reconcile, stored_schema
 from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
 
 OVERLAP = "overlap"
+OPERATION = "operation"
 SCHEMA = "schema"
 
 
@@ -35,13 +37,17 @@ class AppendTerms:
     """Its smallest index value."""
     last: int
     """Its largest."""
-    schema: pa.Schema
-    """The declared schema that its segments were written for."""
+    schema: pa.Schema | None
+    """The declared schema that its segments were written for; None where it wrote none for a table without one."""
     entity_types: tuple[EntityType, ...]
     grid: Grid
+    operation: OperationId | None = None
+    """What it is called, if it is called anything."""
 
     def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
         """See `gapless.log.commit.Judge`."""
+        if self.operation is not None and any(settles(other.operation, self.operation) for other in theirs.operations):
+            return Clash(OPERATION)
         if theirs.meta is not None:
             rebased = self._rebase_meta(mine, theirs.meta)
             if isinstance(rebased, Clash):
@@ -56,10 +62,11 @@ class AppendTerms:
 
     def _rebase_meta(self, mine: Commit, theirs: TableMeta) -> Commit | Clash:
         """Ours on top of their metadata: without an update of ours where theirs says all, else with ours added to it."""
-        schema = self.schema if theirs.schema is None else _common_schema(theirs, self.schema)
+        either = theirs.schema or self.schema
+        schema = _common_schema(theirs, self.schema) if theirs.schema and self.schema else either
         if isinstance(schema, Clash):
             return schema
-        actions = tuple(action for action in mine.actions if not isinstance(action, UpdateTableMeta))
+        actions: tuple[Action, ...] = tuple(action for action in mine.actions if not isinstance(action, UpdateTableMeta))
         if schema != theirs.schema or not theirs.is_ours:
             actions = (UpdateTableMeta(claim(replace(theirs, schema=schema))), *actions)
         return replace(mine, actions=actions)

@@ -8,14 +8,17 @@ from collections.abc import Iterable
 from gapless.dialects.timeseries import codec
 from gapless.dialects.timeseries.actions import (
     AddSegment,
+    Applied,
     Commit,
     LiveSegment,
     RemoveSegment,
+    SetTransaction,
     TableMeta,
     TableState,
     UpdateTableMeta,
 )
 from gapless.errors import CorruptTable
+from gapless.model.operation import operation_key
 
 LOG_FOLDER = "_timeseries_log"
 _COMMIT = re.compile(rf"{LOG_FOLDER}/(\d{{10}})\.json")
@@ -48,11 +51,12 @@ class TimeSeries:
         """The commit id; empty for other writers' commits."""
         return entry.id
 
-    def replay(self, state: TableState | None, entries: Iterable[tuple[int, Commit]]) -> TableState:
+    def replay(self, state: TableState | None, entries: Iterable[tuple[int, Commit, int]]) -> TableState:
         """Fold commits into the table's state; raises CorruptTable where an entry contradicts what came before."""
         meta = state.meta if state else None
         live = dict(state.live) if state else {}
-        for version, entry in entries:
+        applied = dict(state.applied) if state else {}
+        for version, entry, time_ns in entries:
             for action in entry.actions:
                 match action:
                     case UpdateTableMeta(new):
@@ -64,9 +68,11 @@ class TimeSeries:
                     case RemoveSegment(path):
                         # timeseries-table-format ignores a removal of what is not live, and so must its readers.
                         live.pop(path, None)
+                    case SetTransaction(operation, tally):
+                        applied[operation_key(operation)] = Applied(operation, version, time_ns, tally)
         if meta is None:
             raise self._contradiction(1, "does not say what the table is: no UpdateTableMeta")
-        return TableState(meta=meta, live=live)
+        return TableState(meta=meta, live=live, applied=applied)
 
     def _successor(self, old: TableMeta | None, new: TableMeta, version: int) -> TableMeta:
         if old is not None and old.index != new.index:

@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/cli.md, docs/reference/api.md.
+
+Run `PYTHONPATH=src .venv/bin/python tools/reference_pages.py` after a change of a docstring, an error or an option. A test fails until then.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+
+import typer
+
+import gapless
+from gapless import errors
+from gapless.cli.app import COMMANDS
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTE = "<!-- Made by tools/reference_pages.py from the code. Change the code, then run it. -->\n"
+
+WHAT_TO_DO = {
+    "GaplessError": "Catch it to catch everything that gapless raises.",
+    "CallError": "Fix the call. Nothing was done.",
+    "InvalidOption": "Correct the argument that `option` names; the message lists or guesses what was meant.",
+    "UnknownColumn": "Use one of the names in `columns`. A name is matched exactly first, then without regard to case.",
+    "InvalidTime": "Write the time as the index has it: with an offset for an aware index, without one for a naive index.",
+    "InvalidFilter": "Write one condition in the SQL that a filter knows, or use `table.sql`.",
+    "InvalidQuery": "Mend the SQL. The message is DuckDB's.",
+    "InvalidPath": "Write another path or URL.",
+    "TableExists": "Open the table that is there, or choose another path.",
+    "TableNotFound": "Check the path, or create the table.",
+    "VersionNotFound": "Ask for a version that `table.history()` lists.",
+    "NotSupported": "Do without the feature, install what is missing, or wait for a later release.",
+    "DataError": "Fix the data and send it again. Nothing was written.",
+    "SchemaMismatch": "Cast, rename or leave out the columns in `differences`.",
+    "UnsupportedType": "Cast the column to a type that the table of types lists, or leave it out.",
+    "NullKey": "Fill the value in row `row`, or drop the row.",
+    "InvalidValue": "Change the value in row `row`, or make a table whose column holds it.",
+    "AmbiguousTime": "Send the time with its offset, or as UTC.",
+    "UnreadableInput": "Mend the file or fetch it again; state its format, delimiter or encoding where those differ.",
+    "ConflictError": "Read what the table holds now, then decide. Nothing was written.",
+    "CoverageOverlap": 'Nothing, if the data was sent before. Else pass `on_overlap="skip"` or `"allow"`.',
+    "CommitConflict": "Refresh the table, look at `version`, and send the change again if it is still wanted.",
+    "CommitOutcomeUnknown": "When the store answers again, look for `commit_id` in `table.history()`. If it is absent, append again.",
+    "TableError": "Look at the table: its release, or its bytes.",
+    "UnsupportedTable": "Open it with the release that wrote it, or a newer gapless.",
+    "UpgradeNeeded": "Pass `upgrade=True` (`--upgrade`) if no timeseries-table-format writer needs the table any more.",
+    "CorruptTable": "Bring the object at `path` back from a backup.",
+    "StoreError": "Mend the disk, the bucket or the permission; then try again.",
+    "ObjectNotFound": "Look who removed the object.",
+    "ObjectExists": "Read what is there; another writer came first.",
+    "StorageFull": "Make room. Nothing of the change was kept, so it can be sent again.",
+    "AccessDenied": "Give the process the permission, or the bucket its credentials.",
+    "StoreUnavailable": "Wait and try again. A commit whose answer was lost ends as CommitOutcomeUnknown instead.",
+}
+"""Of every error class, what its reader does next."""
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+def errors_page() -> str:
+    """The page of all errors, from the tree in gapless/errors.py."""
+    tree = re.search(r"```\n(.*?)```", errors.__doc__ or "", re.DOTALL)
+    parts = [
+        "# Errors",
+        NOTE.strip(),
+        "All errors descend from `gapless.GaplessError`. The tree is cut by what you would do next, so catch the branch that your"
+        " program can act on. All classes are in `gapless.errors`; the branches are in `gapless` too.",
+        f"```text\n{tree[1] if tree else ''}```",
+        "A message has three parts: what happened, with values; why; and what to do. They are the attributes `what`, `why` and `fix`."
+        " The facts in the message are attributes too, as listed below, so a program need not read the text. `code` never changes"
+        " once released. Errors survive pickling.",
+        "The command line prints the same three parts on stderr, with the code in brackets, and exits with the exit code. Exit codes"
+        " that come from no error: 0 (fine), 3 (`gaps --fail-if-any` found something), 130 (Ctrl-C), 141 (the reader of a pipe"
+        " went away). An option that is not known exits with 2. `GAPLESS_TRACEBACK=1` adds a traceback.",
+        "| error | code | exit code |\n|---|---|---|\n" + "\n".join(_error_row(kind) for kind in error_classes()),
+        *(_error_section(kind) for kind in error_classes()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def error_classes() -> list[type[errors.GaplessError]]:
+    """All error classes, in the order in which they are written."""
+    return [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.GaplessError)]
+
+
+def _error_row(kind: type[errors.GaplessError]) -> str:
+    return f"| [{kind.__name__}](#{kind.__name__.lower()}) | `{kind.code}` | {kind.exit_code} |"
+
+
+def _error_section(kind: type[errors.GaplessError]) -> str:
+    facts: dict[str, str] = {}
+    for parent in reversed(kind.__mro__):
+        facts |= {k: v for k, v in vars(parent).get("__annotations__", {}).items() if "ClassVar" not in str(v)}
+    shown = ", ".join(f"`{name}: {type_}`" for name, type_ in facts.items() if name != "facts")
+    lines = [
+        f"## {kind.__name__}",
+        markdown(inspect.getdoc(kind) or ""),
+        f"- **Code**: `{kind.code}`. **Exit code**: {kind.exit_code}. **Kind of**: {_parents(kind)}.",
+        f"- **What to do**: {WHAT_TO_DO[kind.__name__]}",
+    ]
+    if shown:
+        lines.append(f"- **Attributes**: {shown}.")
+    return "\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:])
+
+
+def _parents(kind: type) -> str:
+    names = [parent.__name__ for parent in kind.__mro__[1:] if issubclass(parent, errors.GaplessError)]
+    return " of ".join(f"[{name}](#{name.lower()})" for name in names) or "Python's `Exception`"
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def cli_page() -> str:
+    """The page of all commands, from the help of the typer app."""
+    parts = [
+        "# Commands",
+        NOTE.strip(),
+        "`gapless COMMAND …` works on one table, by its path or URL. `gapless --help` and `gapless COMMAND --help` say the same as this page.",
+        "- What was asked for goes to stdout, everything else to stderr. Into a pipe or a file there is no colour and no progress.\n"
+        "- With `--json` stdout holds one JSON document and nothing else.\n"
+        "- Exit codes: 0 fine, 1 failed, 2 what was typed is wrong (option, column, format), 3 gaps found (`gaps --fail-if-any`),"
+        " 4 an overlap was refused, 5 the outcome of a commit is not known. See [errors](../errors.md).\n"
+        "- A time is ISO 8601: `2013-01-31`, `2013-01-31T06:00`, `2013-01-31T06:00Z`. See [time](../semantics/time.md).\n"
+        "- Environment: `NO_COLOR` takes the colour away, `GAPLESS_TRACEBACK=1` adds a traceback to an error.",
+        *(_command_section(name, command) for name, command in commands().items()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def commands() -> dict[str, typer.core.TyperCommand]:
+    """The commands by name, in order."""
+    app = typer.Typer()
+    app.callback()(lambda: None)  # else a single command would be no group
+    for name, (module, _) in COMMANDS.items():
+        app.command(name)(getattr(import_module(module), name))
+    return dict(typer.main.get_command(app).commands)
+
+
+def _command_section(name: str, command: typer.core.TyperCommand) -> str:
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option"]
+    usage = " ".join(["gapless", name, *(p.metavar + ("…" if p.nargs == -1 else "") for p in arguments), "[OPTIONS]"])
+    text, _, example = (command.help or "").partition("Example: ")
+    parts = [f"## gapless {name}", f"`{usage}`", " ".join(text.split()), f"Example: `{example.strip()}`"]
+    rows = [f"| `{p.metavar}` | {_cell(p)} |" for p in arguments]
+    rows += [f"| {', '.join(f'`{o}`' for o in p.opts)}{'' if _is_flag(p) else f' `{p.metavar}`'} | {_cell(p)} |" for p in options]
+    return "\n\n".join([*parts, "| argument or option | |\n|---|---|\n" + "\n".join(rows)])
+
+
+def _is_flag(param: object) -> bool:
+    return bool(getattr(param, "is_flag", False))
+
+
+def _cell(param: typer.core.TyperOption | typer.core.TyperArgument) -> str:
+    text = (param.help or "").replace("|", "\\|")
+    if param.required:
+        text += " Required."
+    repeats = getattr(param, "multiple", False) and "repeated" not in text
+    return text + (" May be repeated." if repeats else "")
+
+
+# -- Python API --------------------------------------------------------------------------------------------------------
+
+
+def api_page() -> str:
+    """The page of all public names, from their signatures and docstrings."""
+    values = [name for name in gapless.__all__ if inspect.isclass(getattr(gapless, name)) and name not in _ERRORS]
+    parts = [
+        "# Python API",
+        NOTE.strip(),
+        "`import gapless as gl`. These are all public names. Ranges are half-open everywhere: a start is inside, an end is just"
+        " past. What is not listed here may change without notice.",
+        "- Make or open a table: [`gl.create`](#create), [`gl.open`](#open); both give a [`TimeSeriesTable`](#timeseriestable).\n"
+        f"- Values: {', '.join(f'[`{name}`](#{name.lower()})' for name in values if name != 'TimeSeriesTable')}.\n"
+        f"- Errors: {', '.join(f'[`{name}`](../errors.md#{name.lower()})' for name in sorted(_ERRORS))}; all of them in"
+        " `gapless.errors`, see [errors](../errors.md).\n"
+        "- `gapless.__version__`: the version of the package, a text.",
+        *(_function_section(name) for name in ("create", "open")),
+        *(_class_section(name) for name in ("TimeSeriesTable", *(n for n in values if n != "TimeSeriesTable"))),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+_ERRORS = {name for name in gapless.__all__ if name != "errors" and hasattr(errors, name)}
+
+
+def _function_section(name: str) -> str:
+    function = getattr(gapless, name)
+    return f"## {name}\n\n{_signature(f'gl.{name}', function)}\n\n{markdown(inspect.getdoc(function) or '')}"
+
+
+def _class_section(name: str) -> str:
+    kind = getattr(gapless, name)
+    parts = [f"## {name}"]
+    if is_dataclass(kind) and name != "Rows":
+        parts.append(_signature(f"gl.{name}", kind))
+    parts.append(markdown(inspect.getdoc(kind) or ""))
+    texts = _field_texts(kind)
+    if is_dataclass(kind):
+        shown = [f for f in fields(kind) if f.repr and f.name != "read"]
+        parts.append("\n".join(f"- `{f.name}`: `{f.type}`. {texts.get(f.name, '')}".rstrip() for f in shown))
+    elif texts:
+        parts.append("\n".join(f"- `{field}`: {text}" for field, text in texts.items()))
+    parts += [_member(kind, member) for member in vars(kind) if not member.startswith("_")]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _member(kind: type, name: str) -> str:
+    raw = vars(kind)[name]
+    if isinstance(raw, property):
+        annotation = inspect.signature(raw.fget).return_annotation if raw.fget else ""
+        return f"### {kind.__name__}.{name}\n\n`{annotation}`. {markdown(inspect.getdoc(raw) or '')}"
+    if not inspect.isroutine(raw) or name == "read":
+        return ""
+    function = getattr(kind, name)
+    owner = "gl.TimeSeriesTable" if isinstance(raw, classmethod) else {"TimeSeriesTable": "table"}.get(kind.__name__, kind.__name__.lower())
+    return f"### {kind.__name__}.{name}\n\n{_signature(f'{owner}.{name}', function)}\n\n{markdown(inspect.getdoc(function) or '')}"
+
+
+def _signature(name: str, function: object) -> str:
+    signature = inspect.signature(function)  # type: ignore[arg-type]
+    shown = [p for p in signature.parameters.values() if p.name != "self"]
+    returns = signature.return_annotation
+    arrow = "" if returns in (inspect.Signature.empty, None, "None") else f" -> {returns}"
+    line = f"{name}{str(signature.replace(parameters=shown, return_annotation=inspect.Signature.empty))}"
+    text = _plain_quotes(line + arrow)
+    if len(text) > 100:
+        text = _wrapped(name, [_plain_quotes(p) for p in _parameter_texts(shown)], arrow)
+    return f"<!-- not run: a signature -->\n```python\n{text}\n```"
+
+
+def _parameter_texts(parameters: list[inspect.Parameter]) -> Iterator[str]:
+    starred = False
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        yield str(parameter)
+
+
+def _wrapped(name: str, parameters: list[str], arrow: str) -> str:
+    return "\n".join([f"{name}(", *(f"    {parameter}," for parameter in parameters), f"){arrow}"])
+
+
+def _plain_quotes(text: str) -> str:
+    """An annotation that is a text prints in quotes; a default that is one keeps them."""
+    return re.sub(r"(: |-> )'((?:[^'\\]|\\.)*)'", r"\1\2", text)
+
+
+def _field_texts(kind: type) -> dict[str, str]:
+    """The string under each field of a class."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    found: dict[str, str] = {}
+    name = ""
+    for node in body.body if isinstance(body, ast.ClassDef) else ():
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            name = node.target.id
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and name:
+            found[name] = " ".join(str(node.value.value).split())
+        else:
+            name = ""
+    return {field: text for field, text in found.items() if not field.startswith("_")}
+
+
+# -- docstrings --------------------------------------------------------------------------------------------------------
+
+
+def markdown(doc: str) -> str:
+    """A docstring as Markdown: `Args:` becomes a list, doctests a block."""
+    return "\n\n".join(filter(None, (_block(block) for block in re.split(r"\n\s*\n", doc.strip()))))
+
+
+def _block(block: str) -> str:
+    if block.startswith(">>>"):
+        return f"<!-- not run: the test of docstrings runs it -->\n```python\n{block}\n```"
+    head, _, rest = block.partition("\n")
+    if head in ("Args:", "Raises:"):
+        entries = re.split(r"\n(?=\S)", textwrap.dedent(rest))
+        if head == "Raises:":
+            return "Raises: " + " ".join(rest.split())
+        return "\n".join(f"- `{name}`: {' '.join(text.split())}" for name, _, text in (e.partition(": ") for e in entries))
+    if re.match(r"- ", head):
+        return block
+    return " ".join(block.split())
+
+
+PAGES = {"docs/errors.md": errors_page, "docs/reference/cli.md": cli_page, "docs/reference/api.md": api_page}
+
+
+def main() -> None:
+    """Write the pages; say which changed."""
+    for name, make in PAGES.items():
+        path, text = ROOT / name, make()
+        if path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{name}\n")
+
+
+if __name__ == "__main__":
+    main()
