@@ -72,15 +72,21 @@ def errors_page() -> str:
     parts = [
         "# Errors",
         NOTE.strip(),
-        "All errors descend from `gapless.GaplessError`. The tree is cut by what you would do next, so catch the branch that your"
-        " program can act on. All classes are in `gapless.errors`; the branches are in `gapless` too.",
+        (
+            "All errors descend from `gapless.GaplessError`. The tree is cut by what you would do next, so catch the branch that your"
+            " program can act on. All classes are in `gapless.errors`; the branches are in `gapless` too."
+        ),
         f"```text\n{tree[1] if tree else ''}```",
-        "A message has three parts: what happened, with values; why; and what to do. They are the attributes `what`, `why` and `fix`."
-        " The facts in the message are attributes too, as listed below, so a program need not read the text. `code` never changes"
-        " once released. Errors survive pickling.",
-        "The command line prints the same three parts on stderr, with the code in brackets, and exits with the exit code. Exit codes"
-        " that come from no error: 0 (fine), 3 (`gaps --fail-if-any` found something), 130 (Ctrl-C), 141 (the reader of a pipe"
-        " went away). An option that is not known exits with 2. `GAPLESS_TRACEBACK=1` adds a traceback.",
+        (
+            "A message has three parts: what happened, with values; why; and what to do. They are the attributes `what`, `why` and `fix`."
+            " The facts in the message are attributes too, as listed below, so a program need not read the text. `code` never changes"
+            " once released. Errors survive pickling."
+        ),
+        (
+            "The command line prints the same three parts on stderr, with the code in brackets, and exits with the exit code. Exit codes"
+            " that come from no error: 0 (fine), 3 (`gaps --fail-if-any` found something), 130 (Ctrl-C), 141 (the reader of a pipe"
+            " went away). An option that is not known exits with 2. `GAPLESS_TRACEBACK=1` adds a traceback."
+        ),
         "| error | code | exit code |\n|---|---|---|\n" + "\n".join(_error_row(kind) for kind in error_classes()),
         *(_error_section(kind) for kind in error_classes()),
     ]
@@ -126,12 +132,14 @@ def cli_page() -> str:
         "# Commands",
         NOTE.strip(),
         "`gapless COMMAND …` works on one table, by its path or URL. `gapless --help` and `gapless COMMAND --help` say the same as this page.",
-        "- What was asked for goes to stdout, everything else to stderr. Into a pipe or a file there is no colour and no progress.\n"
-        "- With `--json` stdout holds one JSON document and nothing else.\n"
-        "- Exit codes: 0 fine, 1 failed, 2 what was typed is wrong (option, column, format), 3 gaps found (`gaps --fail-if-any`),"
-        " 4 an overlap was refused, 5 the outcome of a commit is not known. See [errors](../errors.md).\n"
-        "- A time is ISO 8601: `2013-01-31`, `2013-01-31T06:00`, `2013-01-31T06:00Z`. See [time](../semantics/time.md).\n"
-        "- Environment: `NO_COLOR` takes the colour away, `GAPLESS_TRACEBACK=1` adds a traceback to an error.",
+        (
+            "- What was asked for goes to stdout, everything else to stderr. Into a pipe or a file there is no colour and no progress.\n"
+            "- With `--json` stdout holds one JSON document and nothing else.\n"
+            "- Exit codes: 0 fine, 1 failed, 2 what was typed is wrong (option, column, format), 3 gaps found (`gaps --fail-if-any`),"
+            " 4 an overlap was refused, 5 the outcome of a commit is not known. See [errors](../errors.md).\n"
+            "- A time is ISO 8601: `2013-01-31`, `2013-01-31T06:00`, `2013-01-31T06:00Z`. See [time](../semantics/time.md).\n"
+            "- Environment: `NO_COLOR` takes the colour away, `GAPLESS_TRACEBACK=1` adds a traceback to an error."
+        ),
         *(_command_section(name, command) for name, command in commands().items()),
     ]
     return "\n\n".join(parts) + "\n"
@@ -153,7 +161,9 @@ def _command_section(name: str, command: typer.core.TyperCommand) -> str:
     text, _, example = (command.help or "").partition("Example: ")
     parts = [f"## gapless {name}", f"`{usage}`", " ".join(text.split()), f"Example: `{example.strip()}`"]
     rows = [f"| `{p.metavar}` | {_cell(p)} |" for p in arguments]
-    rows += [f"| {', '.join(f'`{o}`' for o in p.opts)}{'' if _is_flag(p) else f' `{p.metavar}`'} | {_cell(p)} |" for p in options]
+    rows += [
+        f"| {', '.join(f'`{o}`' for o in p.opts)}{'' if _is_flag(p) else f' `{p.metavar}`'} | {_cell(p)} |" for p in options
+    ]
     return "\n\n".join([*parts, "| argument or option | |\n|---|---|\n" + "\n".join(rows)])
 
 
@@ -178,19 +188,27 @@ def api_page() -> str:
     parts = [
         "# Python API",
         NOTE.strip(),
-        "`import gapless as gl`. These are all public names. Ranges are half-open everywhere: a start is inside, an end is just"
-        " past. What is not listed here may change without notice.",
-        "- Make or open a table: [`gl.create`](#create), [`gl.open`](#open); both give a [`TimeSeriesTable`](#timeseriestable).\n"
-        f"- Values: {', '.join(f'[`{name}`](#{name.lower()})' for name in values if name != 'TimeSeriesTable')}.\n"
-        f"- Errors: {', '.join(f'[`{name}`](../errors.md#{name.lower()})' for name in sorted(_ERRORS))}; all of them in"
-        " `gapless.errors`, see [errors](../errors.md).\n"
-        "- `gapless.__version__`: the version of the package, a text.",
+        (
+            "`import gapless as gl`. These are all public names. Ranges are half-open everywhere: a start is inside, an end is just"
+            " past. What is not listed here may change without notice."
+        ),
+        (
+            "- Make or open a table: [`gl.create`](#create), [`gl.open`](#open); both give a [`TimeSeriesTable`](#timeseriestable).\n"
+            f"- Values: {', '.join(f'[`{name}`](#{name.lower()})' for name in values if name != 'TimeSeriesTable')}.\n"
+            f"- Errors: {', '.join(f'[`{name}`](../errors.md#{name.lower()})' for name in sorted(_ERRORS))}; all of them in"
+            " `gapless.errors`, see [errors](../errors.md).\n"
+            "- `gapless.__version__`: the version of the package, a text."
+        ),
         *(_function_section(name) for name in ("create", "open")),
         *(_class_section(name) for name in ("TimeSeriesTable", *(n for n in values if n != "TimeSeriesTable"))),
     ]
     return "\n\n".join(parts) + "\n"
 
 
+_NOT_SHOWN = {"AppendReport.of", "Csv.declared", "Rows.read"}
+"""What our own layers use."""
+_HANDLES = {"TimeSeriesTable": "table"}
+_SAME_AS = {"TimeSeriesTable.create": "[`gl.create`](#create)", "TimeSeriesTable.open": "[`gl.open`](#open)"}
 _ERRORS = {name for name in gapless.__all__ if name != "errors" and hasattr(errors, name)}
 
 
@@ -217,14 +235,18 @@ def _class_section(name: str) -> str:
 
 def _member(kind: type, name: str) -> str:
     raw = vars(kind)[name]
+    if f"{kind.__name__}.{name}" in _SAME_AS:
+        return f"### {kind.__name__}.{name}\n\nThe same as {_SAME_AS[f'{kind.__name__}.{name}']}."
     if isinstance(raw, property):
         annotation = inspect.signature(raw.fget).return_annotation if raw.fget else ""
         return f"### {kind.__name__}.{name}\n\n`{annotation}`. {markdown(inspect.getdoc(raw) or '')}"
-    if not inspect.isroutine(raw) or name == "read":
+    if f"{kind.__name__}.{name}" in _NOT_SHOWN or not (inspect.isroutine(raw) or isinstance(raw, classmethod)):
         return ""
     function = getattr(kind, name)
-    owner = "gl.TimeSeriesTable" if isinstance(raw, classmethod) else {"TimeSeriesTable": "table"}.get(kind.__name__, kind.__name__.lower())
-    return f"### {kind.__name__}.{name}\n\n{_signature(f'{owner}.{name}', function)}\n\n{markdown(inspect.getdoc(function) or '')}"
+    owner = f"gl.{kind.__name__}" if isinstance(raw, classmethod) else _HANDLES.get(kind.__name__, kind.__name__.lower())
+    return (
+        f"### {kind.__name__}.{name}\n\n{_signature(f'{owner}.{name}', function)}\n\n{markdown(inspect.getdoc(function) or '')}"
+    )
 
 
 def _signature(name: str, function: object) -> str:
@@ -232,7 +254,7 @@ def _signature(name: str, function: object) -> str:
     shown = [p for p in signature.parameters.values() if p.name != "self"]
     returns = signature.return_annotation
     arrow = "" if returns in (inspect.Signature.empty, None, "None") else f" -> {returns}"
-    line = f"{name}{str(signature.replace(parameters=shown, return_annotation=inspect.Signature.empty))}"
+    line = f"{name}{signature.replace(parameters=shown, return_annotation=inspect.Signature.empty)!s}"
     text = _plain_quotes(line + arrow)
     if len(text) > 100:
         text = _wrapped(name, [_plain_quotes(p) for p in _parameter_texts(shown)], arrow)
@@ -253,12 +275,21 @@ def _wrapped(name: str, parameters: list[str], arrow: str) -> str:
 
 
 def _plain_quotes(text: str) -> str:
-    """An annotation that is a text prints in quotes; a default that is one keeps them."""
-    return re.sub(r"(: |-> )'((?:[^'\\]|\\.)*)'", r"\1\2", text)
+    """An annotation that is a text prints in quotes, which go; a default that is one prints in the other quotes."""
+    bare = re.sub(r"(: |-> )'((?:[^'\\]|\\.)*)'", r"\1\2", text).replace("<factory>", "{}")
+    return re.sub(r"'([^'\"]*)'", r'"\1"', bare)
 
 
 def _field_texts(kind: type) -> dict[str, str]:
-    """The string under each field of a class."""
+    """The string under each field of a class, and of those it descends from."""
+    found: dict[str, str] = {}
+    for parent in reversed(kind.__mro__):
+        if parent.__module__.startswith("gapless."):
+            found |= _own_field_texts(parent)
+    return found
+
+
+def _own_field_texts(kind: type) -> dict[str, str]:
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     found: dict[str, str] = {}
     name = ""

@@ -318,6 +318,10 @@ class StoreUnavailable(StoreError):
     code = "store-unavailable"
 
 
+class LogWarning(UserWarning):
+    """A shortcut of the log, such as a checkpoint, is missing or damaged; the table is read without it."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known name was probably meant, or list what there is: a `fix` for unknown names."""
     names = sorted(known)

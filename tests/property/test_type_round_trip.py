@@ -43,7 +43,10 @@ LEAVES: dict[pa.DataType, Values] = {
     **{t: st.integers(-(2 ** (t.bit_width - 1)), 2 ** (t.bit_width - 1) - 1) for t in _INTEGERS[:4]},
     **{t: st.integers(0, 2**t.bit_width - 1) for t in _INTEGERS[4:]},
     **{t: st.floats(width=t.bit_width) for t in (pa.float16(), pa.float32(), pa.float64())},
-    **{t: st.text(max_size=5) for t in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int16(), pa.string()))},
+    **{
+        t: st.text(max_size=5)
+        for t in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int16(), pa.string()))
+    },
     **{t: st.binary(max_size=5) for t in (pa.binary(), pa.large_binary(), pa.binary_view())},
     pa.binary(3): st.binary(min_size=3, max_size=3),
     pa.date32(): _signed(32),
@@ -86,7 +89,10 @@ def bits(array: pa.Array) -> list[Any]:
     if pa.types.is_map(type_):
         offsets = array.offsets.to_pylist()
         pairs = list(zip(bits(array.keys), bits(array.items), strict=True))
-        return [pairs[low:high] if ok else None for low, high, ok in zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)]
+        return [
+            pairs[low:high] if ok else None
+            for low, high, ok in zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
+        ]
     if is_any_list(type_):
         items = iter(bits(array.flatten()))
         lengths = pc.list_value_length(array).to_pylist()

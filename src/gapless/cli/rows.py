@@ -87,10 +87,9 @@ def print_rows(rows: Rows, limit: int) -> None:
     """Print up to `limit` rows as a table, and what was left out."""
     table = pa.Table.from_batches(list(first_rows(rows.to_batches(), limit + 1)), schema=rows.schema)
     print_table(table.column_names, list(_plain_rows(table.slice(0, limit))))
-    if table.num_rows > limit:
-        say((f"The first {limit:,} rows; there are more: --limit N, --csv, --json and --output FILE show them.", "dim"))
-    else:
-        say((f"{table.num_rows:,} row{'s' * (table.num_rows != 1)}", "dim"))
+    count = f"{min(table.num_rows, limit):,} row{'s' * (min(table.num_rows, limit) != 1)}"
+    more = " shown; there are more: --limit N, --csv, --json and --output FILE give them." if table.num_rows > limit else ""
+    say((count + more, "dim"))
 
 
 def write_json_array(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:

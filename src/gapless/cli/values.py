@@ -2,7 +2,8 @@
 
 - An instant is RFC 3339, in its column's zone with the offset (UTC: `Z`) and without one where the column has no zone; 0, 3, 6 or
   9 fraction digits, whichever is exact. A duration is ISO 8601 in seconds (`PT0.25S`).
-- Integers of any size are numbers, and exact; a decimal is a text, since most readers of JSON would round it.
+- Integers of any size are numbers, and exact, decimals without a fraction (as SQL's sums are) among them; any other decimal is a
+  text, since most readers of JSON would round it.
 - JSON has no NaN and no infinities: they are the texts "NaN", "Infinity" and "-Infinity".
 - Binary is base64, a struct an object, a list an array, a map an array of [key, value] pairs; null is null.
 """
@@ -142,7 +143,7 @@ def _binaries(array: pa.Array) -> list[Plain]:
 
 
 def _decimals(array: pa.Array) -> list[Plain]:
-    return _map(lambda number: format(number, "f"), array.to_pylist())
+    return _map(int if array.type.scale == 0 else lambda number: format(number, "f"), array.to_pylist())
 
 
 def _lists(array: pa.Array) -> list[Plain]:

@@ -14,7 +14,8 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"Use gl\.open\(path\), or another path", "Append to it, or create another path"),
     (r"(\w+) table\.history\(\)", r"\1 `gapless history PATH`"),
     (r"table\.schema", "`gapless schema PATH`"),
-    (r"[Uu]se table\.sql", "use `gapless sql`"),
+    (r"se table\.sql", "se `gapless sql`"),
+    (r"use where= for", "use `gapless scan --where` for"),
     (r"table\.append_file\(…\)", "`gapless append`"),
     (r"gl\.create\(…\)", "`gapless create`"),
     (r", or a Csv\(…\) or Json\(…\)", ""),
@@ -29,7 +30,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"Pass start and end$", "Say both --start and --until"),
     (r"unique=True", "--property unique=true"),
 )
-_KEYWORD = re.compile(rf"(?<![\w'\"-])({'|'.join(_OPTIONS)})=(?=[\"'\[\w… ])")
+_KEYWORD = re.compile(rf"(?<![\w'\"-])({'|'.join(_OPTIONS)})=(?=[\"'\[\w…])")
 _BARE = re.compile(r"(?<![\w'\"-])(timestamp_format|timestamp_unit|on_overlap|index_type)(?![\w=])")
 
 
@@ -42,5 +43,4 @@ def for_shell(text: str) -> str:
     for python, shell in _PHRASES:
         text = re.sub(python, shell, text)
     text = _KEYWORD.sub(lambda match: f"--{match[1].replace('_', '-')} ", text)
-    text = _BARE.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
-    return text[:1].upper() + text[1:] if text.startswith("use ") else text
+    return _BARE.sub(lambda match: f"--{match[1].replace('_', '-')}", text)

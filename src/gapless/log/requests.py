@@ -65,9 +65,17 @@ class Get(Request["bytes | None"]):
 
 @dataclass(frozen=True, slots=True)
 class ListNames(Request["tuple[str, ...]"]):
-    """The paths of all objects in a folder, in order."""
+    """The paths of the objects in a folder, in order; those past the path `after` only."""
 
     folder: str
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Warn(Request[None]):
+    """Tell whoever runs the program; nothing is lost."""
+
+    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,40 +1,39 @@
-"""An immutable view of a table at one version, and the conversations that read it from the log."""
+"""The conversations that read a table's state from the log: open, refresh, history."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Generic
 
 from gapless.errors import CorruptTable, VersionNotFound
-from gapless.log.dialect import Dialect, Entry, State
+from gapless.log.checkpoint import read_checkpoint, read_hint
+from gapless.log.dialect import Dialect, Entry, Snapshot, State
 from gapless.log.requests import Get, ListNames, Talk, ask
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot(Generic[State]):
-    """A table's state at a version, with that version's commit time (nanoseconds since 1970 UTC)."""
-
-    version: int
-    time_ns: int
-    state: State
 
 
 def load(dialect: Dialect[Entry, State], at: int | None = None) -> Talk[Snapshot[State] | None]:
     """Read the snapshot of version `at`, or the newest; None where there is no log at all.
 
-    Raises CorruptTable where a commit is missing, VersionNotFound where `at` lies past the newest.
+    Reads the newest log checkpoint that serves and the commits after it. Raises CorruptTable where a commit is missing,
+    VersionNotFound where `at` is no version.
     """
     # The hint first: read after the listing it could name a commit that the listing was too early for.
     hinted = _parse_hint((yield from ask(Get(dialect.hint))))
-    names = yield from ask(ListNames(dialect.folder))
-    newest = _check_whole(dialect, {v for name in names if (v := dialect.version_of(name)) is not None}, hinted, at)
-    if newest == 0:
+    base = yield from _hinted_base(dialect, at)
+    names = yield from ask(ListNames(dialect.folder, after="" if base is None else dialect.path_of(base.version)))
+    if base is None:
+        base = yield from _listed_base(dialect, names, at)
+    start = base.version if base else 0
+    versions = {v for name in names if (v := dialect.version_of(name)) is not None and v > start}
+    newest = max(versions, default=start)
+    if newest == 0 and hinted == 0:
         return None
-    if at is not None and not 1 <= at <= newest:
-        raise VersionNotFound(f"version {at} does not exist", why=f"The table has versions 1 to {newest}", version=at)
-    entries = yield from _read_range(dialect, 1, (at or newest) + 1)
-    return _fold(dialect, None, entries)
+    if hinted > newest and at is None:
+        raise _lost(dialect, newest + 1, f"{dialect.hint} names version {hinted}, but the newest commit found is {newest}")
+    target = newest if at is None else at
+    if not 1 <= target <= newest:
+        raise VersionNotFound(f"version {at} does not exist", why=f"The table has versions 1 to {newest}", version=target)
+    entries = yield from read_entries(dialect, start + 1, target + 1)
+    return _fold(dialect, base, entries) if entries else base
 
 
 def refresh(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Snapshot[State]]:
@@ -57,10 +56,6 @@ def advance(
 
 def read_entries(dialect: Dialect[Entry, State], start: int, end: int) -> Talk[list[tuple[int, Entry, int]]]:
     """The commits of versions `[start, end)` as (version, entry, commit time). Raises CorruptTable where one is missing."""
-    return (yield from _read_range(dialect, start, end))
-
-
-def _read_range(dialect: Dialect[Entry, State], start: int, end: int) -> Talk[list[tuple[int, Entry, int]]]:
     entries = []
     for version in range(start, end):
         data = yield from ask(Get(dialect.path_of(version)))
@@ -68,6 +63,24 @@ def _read_range(dialect: Dialect[Entry, State], start: int, end: int) -> Talk[li
             raise _lost(dialect, version, "The commit is missing although later ones exist")
         entries.append((version, *dialect.decode(data, version)))
     return entries
+
+
+def _hinted_base(dialect: Dialect[Entry, State], at: int | None) -> Talk[Snapshot[State] | None]:
+    """The checkpoint that the hint names, if it serves."""
+    version = yield from read_hint(dialect)
+    if version == 0 or (at is not None and version > at):
+        return None
+    return (yield from read_checkpoint(dialect, version))
+
+
+def _listed_base(dialect: Dialect[Entry, State], names: Iterable[str], at: int | None) -> Talk[Snapshot[State] | None]:
+    """The newest checkpoint in a listing that serves."""
+    versions = (v for name in names if (v := dialect.checkpoint_of(name)) is not None and (at is None or v <= at))
+    for version in sorted(versions, reverse=True):
+        snapshot = yield from read_checkpoint(dialect, version)
+        if snapshot is not None:
+            return snapshot
+    return None
 
 
 def _fold(
@@ -80,18 +93,7 @@ def _fold(
 
 def _parse_hint(data: bytes | None) -> int:
     text = (data or b"").strip().removeprefix(b"+")
-    return int(text) if text.isdigit() else 0
-
-
-def _check_whole(dialect: Dialect[Entry, State], versions: set[int], hinted: int, at: int | None) -> int:
-    """The newest version, once everything that the asked version needs is known to be listed."""
-    newest = max(versions, default=0)
-    if hinted > newest and at is None:
-        raise _lost(dialect, hinted, f"{dialect.hint} names version {hinted}, but the newest commit found is {newest}")
-    for version in range(1, min(at or newest, newest) + 1):
-        if version not in versions:
-            raise _lost(dialect, version, "The commit is missing although later ones exist")
-    return newest
+    return int(text) if text.isdigit() and len(text) <= 10 else 0
 
 
 def _lost(dialect: Dialect[Entry, State], version: int, why: str) -> CorruptTable:

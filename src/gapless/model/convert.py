@@ -17,7 +17,7 @@ class Misfit(Exception):
     `row` is None where the types themselves do not fit.
     """
 
-    def __init__(self, why: str, row: int | None = None, value: object = None) -> None:
+    def __init__(self, why: str, row: int | None = None, value: pa.Scalar | None = None) -> None:
         super().__init__(why)
         self.why, self.row, self.value = why, row, value
 
@@ -119,6 +119,7 @@ def _struct(array: pa.Array, target: pa.DataType) -> pa.Array:
             raise Misfit(f"in field {child.name!r}: {misfit.why}", misfit.row, misfit.value) from None
         if not child.nullable:
             _refuse_nulls(arrays[-1], array, f"field {child.name!r} may not be null")
+            arrays[-1] = _filled(arrays[-1])
     return pa.StructArray.from_arrays(arrays, fields=list(target), mask=_mask(array))
 
 
@@ -127,6 +128,26 @@ def _refuse_nulls(child: pa.Array, parent: pa.Array, why: str) -> None:
         row = pc.index(pc.and_(child.is_null(), parent.is_valid()), True).as_py()
         if row >= 0:
             raise Misfit(why, row)
+
+
+def _filled(child: pa.Array) -> pa.Array:
+    """A never-null child with something in the slots below null parents, which Parquet's writer would take for nulls."""
+    if not child.null_count:
+        return child
+    valid = child.is_valid().to_numpy(zero_copy_only=False)
+    positions = np.where(valid, np.arange(len(child)), len(child))
+    return pa.concat_arrays([child, _filler(child.type)]).take(pa.array(positions))
+
+
+def _filler(type_: pa.DataType) -> pa.Array:
+    """One value of a type that is not null, at no depth that may not be."""
+    if pa.types.is_struct(type_):
+        return pa.StructArray.from_arrays([_filler(child.type) for child in type_], fields=list(type_))
+    if pa.types.is_fixed_size_list(type_):
+        return pa.FixedSizeListArray.from_arrays(pa.concat_arrays([_filler(type_.value_type)] * type_.list_size), type=type_)
+    if is_any_list(type_) or pa.types.is_map(type_):
+        return pa.array([[]], type_)
+    return pa.Array.from_buffers(type_, 1, [None, *pa.nulls(1, type_).buffers()[1:]])
 
 
 def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -168,6 +189,7 @@ def _fixed_size(array: pa.Array, items: pa.Array, counts: npt.NDArray[np.int64],
         starts = np.concatenate([[0], np.cumsum(counts)])[:-1]
         positions = (starts[:, None] + np.arange(size)).ravel()
         items = items.take(pa.array(positions, pa.int64(), mask=np.repeat(~valid, size)))
+        items = items if target.value_field.nullable else _filled(items)
     return pa.FixedSizeListArray.from_arrays(items, type=target, mask=_mask(array))
 
 

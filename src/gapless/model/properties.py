@@ -34,6 +34,18 @@ def parse_on_overlap(value: object) -> OnOverlap:
     )
 
 
+def _parse_count(name: str, value: object, least: int) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number < 2**31:
+        raise InvalidOption(
+            f"{name}={value!r} is no whole number from {least} up",
+            fix=f"Pass one, such as {name}=100",
+            option=name,
+            value=value,
+        )
+    return number
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Properties:
     """What a table remembers of how it wants to be written."""
@@ -42,6 +54,10 @@ class Properties:
     """What an append does with buckets that are already covered."""
     codec: Codec = "zstd"
     """Parquet compression of new segments (zstd at level 1)."""
+    checkpoint_interval: int = 100
+    """Commits from one log checkpoint to the next; 0 for none."""
+    operation_retention_days: int = 90
+    """How long, by commit time, the operation ids of jobs are remembered at least; those of streams are for ever."""
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Properties:
@@ -61,8 +77,17 @@ class Properties:
         codec = given.get("codec", default.codec)
         if codec not in CODECS:
             raise InvalidOption(f"codec {codec!r} is not known", fix=nearest(str(codec), CODECS), option="codec", value=codec)
-        return cls(on_overlap=parse_on_overlap(given.get("on_overlap", default.on_overlap)), codec=codec)
+        return cls(
+            on_overlap=parse_on_overlap(given.get("on_overlap", default.on_overlap)),
+            codec=codec,
+            checkpoint_interval=_parse_count(
+                "checkpoint_interval", given.get("checkpoint_interval", default.checkpoint_interval), 0
+            ),
+            operation_retention_days=_parse_count(
+                "operation_retention_days", given.get("operation_retention_days", default.operation_retention_days), 1
+            ),
+        )
 
-    def changed(self) -> dict[str, str]:
+    def changed(self) -> dict[str, object]:
         """The properties that differ from their defaults, as the log stores them."""
         return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}

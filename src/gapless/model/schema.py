@@ -13,7 +13,7 @@ import pyarrow as pa
 from gapless.errors import NullKey, SchemaMismatch, UnsupportedType, nearest
 from gapless.model.index import EntityType, FixedWidth, IndexSpec, format_bucket
 from gapless.model.instant import NS_PER
-from gapless.model.types import bare_type, declared_field, normal_zone, stored_field
+from gapless.model.types import annotated_field, bare_type, declared_field, normal_zone, stored_field
 from gapless.model.widening import why_not
 
 _DROPPED_METADATA = frozenset({b"pandas", b"ARROW:schema"})
@@ -130,6 +130,11 @@ def entity_types(schema: pa.Schema, index: IndexSpec) -> tuple[EntityType, ...]:
 def stored_schema(table_schema: pa.Schema) -> pa.Schema:
     """What the Parquet files of a table hold: stored types, no metadata, columns of unknown type (null) left out."""
     return pa.schema([stored_field(field) for field in table_schema if not pa.types.is_null(field.type)])
+
+
+def annotated_schema(stored: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
+    """What files hold where they repeat the table's metadata, as `schema_metadata` of timeseries-table-format asks."""
+    return pa.schema([annotated_field(f, table_schema.field(f.name)) for f in stored], metadata=table_schema.metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

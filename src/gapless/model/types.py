@@ -183,8 +183,7 @@ def _struct_problem(names: list[str]) -> tuple[str, str] | None:
 def stored_type(type_: pa.DataType) -> pa.DataType:
     """What Parquet files hold for a declared type, nested ones too.
 
-    Timestamps in s and ms as µs, every zone as UTC, date64 as date32, time32[s] as ms, decimals as 128 or 256 bits, children
-    of nested types nullable.
+    Timestamps in s and ms as µs, every zone as UTC, date64 as date32, time32[s] as ms, decimals as 128 or 256 bits.
     """
     if pa.types.is_timestamp(type_):
         return pa.timestamp("ns" if type_.unit == "ns" else "us", UTC if type_.tz else None)
@@ -195,14 +194,16 @@ def stored_type(type_: pa.DataType) -> pa.DataType:
         return pa.date32()
     if pa.types.is_time32(type_):
         return pa.time32("ms")
-    return with_children(type_, _stored_child)
-
-
-def _stored_child(child: pa.Field) -> pa.Field:
-    # pyarrow's writer takes an empty slot below a null parent for a null: `convert` has looked for real ones.
-    return stored_field(child).with_nullable(True)
+    return with_children(type_, stored_field)
 
 
 def stored_field(field: pa.Field) -> pa.Field:
     """The field of a Parquet file for a declared field; without metadata."""
     return pa.field(field.name, stored_type(field.type), field.nullable)
+
+
+def annotated_field(stored: pa.Field, declared: pa.Field) -> pa.Field:
+    """The field of a Parquet file with the metadata of its declared field, nested ones too."""
+    known = children(declared.type)
+    type_ = with_children(stored.type, lambda child: annotated_field(child, next(known)))
+    return stored.with_type(type_).with_metadata(declared.metadata)

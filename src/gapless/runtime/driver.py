@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from gapless.errors import ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
-from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Wait
+from gapless.errors import LogWarning, ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
+from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Wait, Warn
 from gapless.model.protocols import Clock, IdSource, Store
 from gapless.runtime.clock import RandomIds, SystemClock
 
@@ -57,8 +58,11 @@ class Rim:
                 return None
             case Get(path):
                 return self._get(path, until)
-            case ListNames(folder):
-                return tuple(info.path for info in self.store.list(folder))
+            case ListNames(folder, after):
+                return tuple(info.path for info in self.store.list(folder, after))
+            case Warn(message):
+                warnings.warn(message, LogWarning, stacklevel=2)
+                return None
             case Wait(attempt):
                 return self._wait(attempt, until)
             case Now():

@@ -14,8 +14,10 @@ from gapless.dialects.timeseries.conflict import OPERATION, OVERLAP, overlap_of
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
 from gapless.errors import AccessDenied, StorageFull, UnsupportedTable, UpgradeNeeded
+from gapless.log.checkpoint import is_due, write_checkpoint
 from gapless.log.commit import Committed, Conflict, Unknown, commit
-from gapless.log.snapshot import Snapshot, advance, refresh
+from gapless.log.dialect import Snapshot
+from gapless.log.snapshot import advance, refresh
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
 from gapless.model.report import AppendReport, Tally
@@ -109,12 +111,18 @@ class Appender:
             case Committed(version, entries):
                 for segment, coverage in zip(staged.attempt.segments, staged.attempt.coverage, strict=True):
                     self.cache.remember(segment, coverage)
-                self.publish(advance(TIME_SERIES, snapshot, entries))
+                self._landed(advance(TIME_SERIES, snapshot, entries))
                 return AppendReport.of(staged.attempt.tally, version)
             case Conflict():
                 return outcome
             case Unknown(version):
                 raise outcome_unknown(version, staged.commit.id)
+
+    def _landed(self, snapshot: Snapshot[TableState]) -> None:
+        """Take the new version in, and write the log checkpoint it may owe."""
+        self.publish(snapshot)
+        if is_due(snapshot.version, snapshot.state.meta.properties.checkpoint_interval):
+            self.rim.drive(write_checkpoint(TIME_SERIES, snapshot))
 
     def _read_back(self, lost: Attempt, staged: Staged) -> tuple[Batches, ...]:
         """The rows of a lost attempt as input for the next, read segment by segment as they are asked for."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from gapless.model.types import children, with_children
+from gapless.model.types import UTC, children, with_children
 
 WIDEST_DECIMAL = 38
 
@@ -14,10 +14,13 @@ WIDEST_DECIMAL = 38
 def duck_type(type_: pa.DataType) -> pa.DataType | None:
     """The type under which DuckDB reads every value of a declared type exactly; None where it has none.
 
-    Half floats come as floats, decimals of 256 bits in 128 where they fit, nested types likewise. Durations come in ns: DuckDB
-    hands an INTERVAL back as a count of ns, which wraps in silence past 292 years, where Arrow's cast to ns raises; the ns
-    of a duration[ns] itself an INTERVAL does not hold.
+    Half floats come as floats, decimals of 256 bits in 128 where they fit, nested types likewise. Instants come in UTC and not
+    coarser than µs, as DuckDB writes them into the filters that it hands to Arrow. Durations come in ns: DuckDB gives an
+    INTERVAL back as a count of ns, which wraps in silence past 292 years, where Arrow's cast to ns raises; the ns of a
+    duration[ns] itself an INTERVAL does not hold.
     """
+    if pa.types.is_timestamp(type_) and type_.tz is not None:
+        return pa.timestamp("ns" if type_.unit == "ns" else "us", UTC)
     if pa.types.is_float16(type_):
         return pa.float32()
     if pa.types.is_decimal256(type_):

@@ -14,8 +14,9 @@ from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.features import claim
 from gapless.errors import InvalidOption, TableExists, TableNotFound, nearest
 from gapless.log.commit import Clash, Committed, Unknown, commit
+from gapless.log.dialect import Snapshot
 from gapless.log.requests import Talk
-from gapless.log.snapshot import Snapshot, advance, load
+from gapless.log.snapshot import advance, load
 from gapless.model.index import INDEX_TYPES, IndexSpec, IndexType, parse_bucket
 from gapless.model.properties import Properties
 from gapless.model.schema import adopt_schema

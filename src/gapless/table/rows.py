@@ -110,7 +110,7 @@ class Rows:
 
 
 def _nullable_integers(table: pa.Table) -> dict[pa.DataType, Any]:
-    """pandas' nullable type for each integer type of which a column holds nulls."""
+    """Pandas' nullable type for each integer type of which a column holds nulls."""
     types = {column.type for column in table.columns if pa.types.is_integer(column.type) and column.null_count}
     if not types:
         return {}

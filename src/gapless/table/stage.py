@@ -16,6 +16,7 @@ from gapless.coverage.overlap import overlap
 from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, SetTransaction, TableState, UpdateTableMeta
 from gapless.dialects.timeseries.conflict import AppendTerms
 from gapless.dialects.timeseries.features import claim
+from gapless.dialects.timeseries.schema_codec import METADATA_FEATURE
 from gapless.errors import DataError, StoreError
 from gapless.model.fit import fit
 from gapless.model.index import EntityType
@@ -23,7 +24,7 @@ from gapless.model.instant import NS_PER, format_instant
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
 from gapless.model.report import Tally
-from gapless.model.schema import adopt_schema, entity_types, reconcile, stored_schema
+from gapless.model.schema import adopt_schema, annotated_schema, entity_types, reconcile, stored_schema
 from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
 from gapless.parquet.batches import Batches, unified_schema
 from gapless.parquet.checksum import checksum
@@ -194,6 +195,9 @@ class Stager:
             run = self._less_covered(run, attempt, types)
         if run.table.num_rows:
             meta = self.state.meta
+            if METADATA_FEATURE in meta.reader_features and meta.schema is not None:
+                schema = annotated_schema(run.table.schema, meta.schema)
+                run = replace(run, table=pa.Table.from_arrays(run.table.columns, schema=schema))
             attempt.write(encode_segment(run, meta.index.column, meta.properties.codec), self.state, types)
 
     def _less_covered(self, run: Run, attempt: Attempt, types: tuple[EntityType, ...]) -> Run:

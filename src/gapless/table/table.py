@@ -18,7 +18,8 @@ from gapless.coverage.span import plan_ranges
 from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import InvalidOption, InvalidTime
-from gapless.log.snapshot import Snapshot, read_entries, refresh
+from gapless.log.dialect import Snapshot
+from gapless.log.snapshot import read_entries, refresh
 from gapless.model.index import EntityType, Identity, IndexSpec, format_bucket
 from gapless.model.instant import NS_PER
 from gapless.model.operation import parse_operation_id

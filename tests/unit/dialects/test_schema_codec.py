@@ -77,7 +77,9 @@ def test_all_others_need_no_feature() -> None:
 
 def test_metadata_is_kept_where_protocol_7_does_not_look() -> None:
     inner = pa.field("a", pa.int8(), metadata={"unit": "V"})
-    schema = pa.schema([pa.field("v", pa.struct([inner]), metadata={"über": "ß"})], metadata={"owner": "me", b"\xff": b"\x00\xfe"})
+    schema = pa.schema(
+        [pa.field("v", pa.struct([inner]), metadata={"über": "ß"})], metadata={"owner": "me", b"\xff": b"\x00\xfe"}
+    )
     body = encode_schema(schema)
     assert (body["gapless_metadata"], body["gapless_metadata_hex"]) == ({"owner": "me"}, {"ff": "00fe"})
     assert '"metadata"' not in json.dumps(body)
@@ -86,7 +88,10 @@ def test_metadata_is_kept_where_protocol_7_does_not_look() -> None:
 
 
 def test_metadata_of_other_writers_is_read() -> None:
-    body = {"columns": [{"name": "v", "data_type": "Utf8", "nullable": True, "metadata": {"unit": "x"}}], "metadata": {"owner": "me"}}
+    body = {
+        "columns": [{"name": "v", "data_type": "Utf8", "nullable": True, "metadata": {"unit": "x"}}],
+        "metadata": {"owner": "me"},
+    }
     schema = decode_schema(body)
     assert (schema.metadata, schema.field("v").metadata) == ({b"owner": b"me"}, {b"unit": b"x"})
 

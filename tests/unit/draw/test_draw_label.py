@@ -38,7 +38,7 @@ def test_row_names_say_how_many() -> None:
     assert row_name(many, 32) == "sensor-0000 +1,999"
     assert row_name(many, 16) == "senso…000 +1,999"
     long: list[Identity] = [(f"{'x' * 20}-{n:04d}",) for n in range(34)]
-    assert row_name(long, 36) == "xxxxxxxx…0000 … xxxxxxxx…0033 (34)"
+    assert row_name(long, 36) == "xxxxxxxx…-0000 … xxxxxxxx…-0033 (34)"
     assert row_name([("EWR",), ("LGA",)], 20) == "EWR … LGA (2)"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from gapless.errors import StoreUnavailable
 from gapless.log.commit import Clash, Committed, Conflict, Outcome, Stands, Unknown, commit
+from gapless.log.dialect import Snapshot
 from gapless.log.requests import Get, Now, Put, PutHint, PutNew, Request, Talk, Wait
 
 
@@ -25,6 +26,7 @@ class Toy:
 
     folder = "log"
     hint = "log/CURRENT"
+    last_checkpoint = "log/_last_checkpoint"
 
     def path_of(self, version: int) -> str:
         return f"log/{version}"
@@ -40,6 +42,21 @@ class Toy:
         name, adds, at, time_ns = json.loads(data)
         assert at == version
         return Entry(name, frozenset(adds)), time_ns
+
+    def checkpoint_path(self, version: int) -> str:
+        return f"log/{version}.checkpoint"
+
+    def checkpoint_of(self, path: str) -> int | None:
+        name = path.removeprefix("log/").removesuffix(".checkpoint")
+        return int(name) if name.isdigit() and path.endswith(".checkpoint") else None
+
+    def encode_checkpoint(self, snapshot: Snapshot[tuple[str, ...]]) -> bytes:
+        return json.dumps([snapshot.version, snapshot.time_ns, snapshot.state]).encode()
+
+    def decode_checkpoint(self, data: bytes, version: int) -> Snapshot[tuple[str, ...]]:
+        at, time_ns, state = json.loads(data)
+        assert at == version
+        return Snapshot(version, time_ns, tuple(state))
 
     def id_of(self, entry: Entry) -> str:
         return entry.id

@@ -1,4 +1,7 @@
+from collections.abc import Callable
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gapless.model.convert import Misfit, convert
@@ -19,7 +22,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("values", "source", "target"), CASES, ids=lambda value: str(value) if isinstance(value, pa.DataType) else "")
+@pytest.mark.parametrize(
+    ("values", "source", "target"), CASES, ids=lambda value: str(value) if isinstance(value, pa.DataType) else ""
+)
 def test_values_are_the_same_in_whole_and_in_slices(values: list[object], source: pa.DataType, target: pa.DataType) -> None:
     array = pa.array(values, source)
     for start in range(len(values) + 1):
@@ -61,7 +66,7 @@ def test_the_first_bad_row_is_found(row: int) -> None:
     values[row] = 2**40
     with pytest.raises(Misfit) as caught:
         convert(pa.array([*values, 2**41]), pa.int32())
-    assert (caught.value.row, caught.value.value.as_py()) == (row, 2**40)
+    assert (caught.value.row, caught.value.value) == (row, pa.scalar(2**40))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +89,8 @@ def test_integers_never_wrap(value: int, source: pa.DataType, target: pa.DataTyp
 def test_a_null_that_may_not_be_is_found_only_where_its_parent_is() -> None:
     array = pa.array([None, {"a": 1}, {"a": None}], pa.struct([("a", pa.int8())]))
     target = pa.struct([pa.field("a", pa.int8(), nullable=False)])
-    assert convert(array.slice(0, 2), target).to_pylist() == [None, {"a": 1}]
+    found = convert(array.slice(0, 2), target)
+    assert (found.to_pylist(), found.field("a").null_count) == ([None, {"a": 1}], 0)
     with pytest.raises(Misfit) as caught:
         convert(array, target)
     assert caught.value.row == 2
@@ -95,6 +101,29 @@ def test_a_null_that_may_not_be_is_found_only_where_its_parent_is() -> None:
     with pytest.raises(Misfit) as caught:
         convert(pa.array([[1], None, [], [None]], pa.list_(pa.int8())), strict)
     assert caught.value.row == 3
+
+
+STRICT = [
+    pa.bool_(), pa.int8(), pa.float16(), pa.string(), pa.large_binary(), pa.binary(3), pa.decimal128(5, 2), pa.decimal256(60, 1),
+    pa.date32(), pa.timestamp("ns", "UTC"), pa.list_(pa.field("x", pa.int8(), nullable=False)), pa.large_list(pa.string()),
+    pa.map_(pa.string(), pa.int8()), pa.list_(pa.field("x", pa.int8(), nullable=False), 2),
+    pa.struct([pa.field("s", pa.string(), nullable=False), pa.field("l", pa.list_(pa.int8()))]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("type_", STRICT, ids=str)
+@pytest.mark.parametrize(
+    "nest", [lambda f: pa.struct([f]), lambda f: pa.list_(f, 2), lambda f: pa.struct([("o", pa.struct([f]))])]
+)
+def test_a_file_holds_never_null_children_below_null_parents(
+    type_: pa.DataType, nest: Callable[[pa.Field], pa.DataType]
+) -> None:
+    target = nest(pa.field("x", type_, nullable=False))
+    found = convert(pa.nulls(2, target), target)
+    found.validate(full=True)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"v": found}), sink)
+    assert pq.read_table(pa.BufferReader(sink.getvalue())).column("v").to_pylist() == [None, None]
 
 
 def test_values_are_not_dropped_for_the_type_null() -> None:

@@ -176,7 +176,7 @@ def test_type_02_int96_read_as_microseconds_fits_and_our_files_have_none() -> No
 def test_type_06_lists_with_other_child_names_fit_and_come_back_under_the_first() -> None:
     declared = pa.list_(pa.field("item", pa.list_(pa.field("item", pa.struct([("x", pa.int8())])))))
     other = pa.list_(pa.field("element", pa.list_(pa.field("element", pa.struct([("x", pa.int8())])))))
-    values = [[[{"x": 1}]], None, [None, []]]
+    values: list[object] = [[[{"x": 1}]], None, [None, []]]
     stored = fitted(pa.array(values, other), declared)
     assert (stored.type.value_field.name, stored.to_pylist()) == ("item", values)
     table = through_parquet(pa.table({"v": pa.array(values, other)}))
@@ -225,8 +225,12 @@ def test_type_13_missing_parts_are_null_at_each_level() -> None:
     item = pa.struct([("x", pa.int8()), ("y", pa.string())])
     schema = pa.schema([("a", pa.int8()), ("b", pa.string()), ("s", item), ("l", pa.list_(item)), ("none", pa.int64())])
     small = pa.struct([("x", pa.int8())])
-    old = pa.table({"a": pa.array([1], pa.int8()), "s": pa.array([{"x": 1}], small), "l": pa.array([[{"x": 2}, None]], pa.list_(small))})
-    new = pa.table({"b": ["B"], "l": pa.array([[{"y": "Y", "x": 3}]], pa.list_(pa.struct([("y", pa.string()), ("x", pa.int8())])))})
+    old = pa.table(
+        {"a": pa.array([1], pa.int8()), "s": pa.array([{"x": 1}], small), "l": pa.array([[{"x": 2}, None]], pa.list_(small))}
+    )
+    new = pa.table(
+        {"b": ["B"], "l": pa.array([[{"y": "Y", "x": 3}]], pa.list_(pa.struct([("y", pa.string()), ("x", pa.int8())])))}
+    )
     for order in ((old, new), (new, old)):
         back = pa.concat_tables([restore(through_parquet(part), schema) for part in order])
         by_a = {row["a"]: row for row in back.to_pylist()}
@@ -258,7 +262,9 @@ def test_type_22_a_wider_decimal_keeps_the_value() -> None:
 
 
 def test_cov_20_any_zone_and_unit_is_stored_as_the_same_utc_instant() -> None:
-    schema = adopt_schema(pa.schema([("ts", US)]), IndexSpec(column="ts", type="timestamp", bucket=parse_bucket("1s", "timestamp")))
+    schema = adopt_schema(
+        pa.schema([("ts", US)]), IndexSpec(column="ts", type="timestamp", bucket=parse_bucket("1s", "timestamp"))
+    )
     at = datetime(2024, 7, 1, 12, tzinfo=UTC)
     index = IndexSpec(column="ts", type="timestamp", bucket=parse_bucket("1s", "timestamp"))
     for type_ in (US, pa.timestamp("us", "+00:00"), pa.timestamp("us", "Europe/Paris"), pa.timestamp("ns", "UTC")):

@@ -1,5 +1,6 @@
 import struct
 from importlib import resources
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,15 @@ import pytest
 
 from gapless.model.local_time import NoInstant, instants
 
-ZONES = ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Casablanca", "Asia/Kathmandu", "UTC"]
+ZONES = [
+    "America/New_York",
+    "Europe/Berlin",
+    "Australia/Lord_Howe",
+    "Pacific/Apia",
+    "Africa/Casablanca",
+    "Asia/Kathmandu",
+    "UTC",
+]
 
 
 def half_hours(first: str, last: str, unit: str) -> pa.Array:
@@ -74,6 +83,6 @@ def test_no_zone_changes_its_offset_twice_within_six_days() -> None:
     closest = {}
     for name in (root / "zones").read_text().split():
         seconds = changes((root / "zoneinfo").joinpath(*name.split("/")).read_bytes())
-        closest[name] = min((b - a for a, b in zip(seconds, seconds[1:], strict=False)), default=10**9)
+        closest[name] = min((b - a for a, b in pairwise(seconds)), default=10**9)
     assert len(closest) > 500
     assert min(closest.values()) > 6 * 86_400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,6 +25,8 @@ class TableMeta:
     index: IndexSpec
     schema: pa.Schema | None
     """Declared column types; None before the first append."""
+    logical: Mapping[str, Any] | None = field(default=None, compare=False)
+    """The `logical_schema` that an earlier commit wrote: protocol 7 lets it grow at its end and change in nothing else."""
     created_ns: int
     properties: Properties = field(default_factory=Properties)
     reader_features: frozenset[str] = frozenset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gapless.dialects.timeseries import codec
+from gapless.dialects.timeseries import checkpoint_codec, codec
 from gapless.dialects.timeseries.actions import (
     AddSegment,
     Applied,
@@ -18,9 +18,11 @@ from gapless.dialects.timeseries.actions import (
     UpdateTableMeta,
 )
 from gapless.errors import CorruptTable
+from gapless.log.dialect import Snapshot
 from gapless.model.operation import operation_key
 
 LOG_FOLDER = "_timeseries_log"
+_CHECKPOINT = re.compile(rf"{LOG_FOLDER}/(\d{{10}})\.checkpoint\.parquet")
 _COMMIT = re.compile(rf"{LOG_FOLDER}/(\d{{10}})\.json")
 
 
@@ -29,6 +31,7 @@ class TimeSeries:
 
     folder = LOG_FOLDER
     hint = f"{LOG_FOLDER}/CURRENT"
+    last_checkpoint = f"{LOG_FOLDER}/_last_checkpoint"
 
     def path_of(self, version: int) -> str:
         """`_timeseries_log/0000000001.json` for version 1."""
@@ -46,6 +49,23 @@ class TimeSeries:
     def decode(self, data: bytes, version: int) -> tuple[Commit, int]:
         """One commit and its time; raises CorruptTable or UnsupportedTable."""
         return codec.decode_commit(data, version, self.path_of(version))
+
+    def checkpoint_path(self, version: int) -> str:
+        """`_timeseries_log/0000000100.checkpoint.parquet` for version 100."""
+        return f"{LOG_FOLDER}/{version:010d}.checkpoint.parquet"
+
+    def checkpoint_of(self, path: str) -> int | None:
+        """The version a checkpoint's path names; None for any other object of the log folder."""
+        match = _CHECKPOINT.fullmatch(path)
+        return int(match[1]) if match else None
+
+    def encode_checkpoint(self, snapshot: Snapshot[TableState]) -> bytes:
+        """One snapshot as Parquet."""
+        return checkpoint_codec.encode_checkpoint(snapshot)
+
+    def decode_checkpoint(self, data: bytes, version: int) -> Snapshot[TableState]:
+        """The snapshot in a checkpoint; raises CorruptTable or UnsupportedTable."""
+        return checkpoint_codec.decode_checkpoint(data, version, self.checkpoint_path(version))
 
     def id_of(self, entry: Commit) -> str:
         """The commit id; empty for other writers' commits."""

@@ -24,20 +24,21 @@ _GRANULARITY_NS = {
     "Minutes": 60 * NS_PER["s"],
     "Seconds": NS_PER["s"],
 }
+_MAX_COUNT = 2**32
 _OLD_RELEASES = {1: "0.1 or 0.2", 2: "0.3", 3: "0.4", 4: "0.4", 5: "0.4", 6: "0.4"}
 
 
 def bucket_features(bucket: Bucket) -> frozenset[str]:
-    """The reader features a bucket needs: protocol 7 counts in whole seconds, and in no calendar."""
-    inexact = isinstance(bucket, Months) or (isinstance(bucket, FixedWidth) and bucket.ns % NS_PER["s"] != 0)
-    return frozenset({BUCKETS_FEATURE}) if inexact else frozenset()
+    """The reader features a bucket needs: protocol 7 counts in whole seconds, up to 2**32 of a unit, and in no calendar."""
+    exact = isinstance(bucket, IntWidth) or _granularity(bucket) is not None
+    return frozenset() if exact else frozenset({BUCKETS_FEATURE})
 
 
 def encode_meta(meta: TableMeta) -> dict[str, object]:
     """The action's body; raises UnsupportedType where the schema cannot be said."""
     body: dict[str, object] = {
         "kind": {"TimeSeries": _encode_index(meta.index)},
-        "logical_schema": None if meta.schema is None else encode_schema(meta.schema),
+        "logical_schema": None if meta.schema is None else encode_schema(meta.schema, meta.logical),
         "created_at": format_instant(meta.created_ns),
         "protocol_version": PROTOCOL_VERSION,
         "required_reader_features": sorted(meta.reader_features),
@@ -76,6 +77,7 @@ def decode_meta(body: Mapping[str, Any]) -> TableMeta:
     return TableMeta(
         index=_decode_index(body["kind"]["TimeSeries"], body.get("bucket")),
         schema=None if schema is None else decode_schema(schema),
+        logical=schema,
         created_ns=parse_instant(body["created_at"])[0],
         properties=properties,
         reader_features=readers,
@@ -109,18 +111,19 @@ def _encode_index(index: IndexSpec) -> dict[str, object]:
 
 
 def _encode_granularity(bucket: Bucket) -> object:
+    # What is not exact, nobody believes: the reader feature keeps protocol 7's readers out.
+    return bucket.width if isinstance(bucket, IntWidth) else _granularity(bucket) or {"Days": 1}
+
+
+def _granularity(bucket: Bucket) -> dict[str, int] | None:
+    """A bucket of time as protocol 7 counts it; None where it can't. Local days pass for its days, which it never looks into."""
     match bucket:
-        case IntWidth(width):
-            return width
-        case LocalDays(days):
-            return {"Days": days}
         case FixedWidth(ns):
-            exact = ((unit, ns // scale) for unit, scale in _GRANULARITY_NS.items() if ns % scale == 0)
-            # Not exact: the reader feature keeps out whoever would believe this.
-            unit, count = next(exact, ("Seconds", 1))
-            return {unit: count}
-        case Months():
-            return {"Days": 1}
+            counts = ((unit, ns // scale) for unit, scale in _GRANULARITY_NS.items() if ns % scale == 0)
+            return next(({unit: count} for unit, count in counts if count < _MAX_COUNT), None)
+        case LocalDays(days) if days < _MAX_COUNT:
+            return {"Days": days}
+    return None
 
 
 def _decode_index(body: Mapping[str, Any], ours: Mapping[str, Any] | None) -> IndexSpec:

@@ -3,7 +3,8 @@
 Each column, and each nested field, has protocol 7's own type: the exact one, or the next wider one that reads our files
 right. Where that is not the declared type, the field carries it as `gapless_type`, a text such as "int8" or
 "timestamp[ms, tz=Europe/Paris]". Metadata lies under `gapless_metadata`: protocol 7's `metadata` would have to be
-repeated in every file. Columns of unknown type are listed in `pending`, since protocol 7 has no type for them.
+repeated in every file. Columns of unknown type are listed in `pending`, since protocol 7 has no type for them; once known
+they stand at the end of `columns`, the one place where it lets columns be added, with their `position` in the schema.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.model.types import UTC, children, is_any_list, normal_zone
 
 TYPES_FEATURE = "gapless_types"
+ADD_COLUMNS_FEATURE = "schema_add_columns"
+METADATA_FEATURE = "schema_metadata"
+"""Metadata lies under protocol 7's own key, and every file repeats it: only in tables that another writer made so."""
 
 _NAMES: dict[pa.DataType, str] = {
     pa.bool_(): "Bool", pa.int32(): "Int32", pa.int64(): "Int64", pa.uint64(): "UInt64", pa.float32(): "Float32",
@@ -31,20 +35,34 @@ _UNITS = {"Millis": "ms", "Micros": "us", "Nanos": "ns"}
 _UNIT_NAMES = {unit: name for name, unit in _UNITS.items()} | {"s": "Micros"}
 
 
-def encode_schema(schema: pa.Schema) -> dict[str, object]:
-    """The `logical_schema` object of a table's schema of declared types."""
-    pending = [
-        {"position": position, **_encode_pending(field)}
-        for position, field in enumerate(schema)
-        if pa.types.is_null(field.type)
+def encode_schema(schema: pa.Schema, written: Mapping[str, Any] | None = None) -> dict[str, object]:
+    """The `logical_schema` object of a table's schema of declared types.
+
+    What an earlier commit has `written` stays as it is; columns it did not know (see `pending`) follow it, with their place.
+    """
+    before: Mapping[str, Any] = written or {"columns": []}
+    known = {column["name"] for column in before["columns"]}
+    late = [(position, field) for position, field in enumerate(schema) if field.name not in known]
+    columns = [
+        _encode_field(field) | ({"position": position} if written else {})
+        for position, field in late
+        if not pa.types.is_null(field.type)
     ]
-    body: dict[str, object] = {"columns": [_encode_field(field) for field in schema if not pa.types.is_null(field.type)]}
-    return body | ({"pending": pending} if pending else {}) | _encode_metadata(schema.metadata)
+    pending = [{"position": position, **_encode_pending(field)} for position, field in late if pa.types.is_null(field.type)]
+    kept = {key: value for key, value in before.items() if key != "pending"} if written else _encode_metadata(schema.metadata)
+    return {**kept, "columns": [*before["columns"], *columns]} | ({"pending": pending} if pending else {})
 
 
-def schema_features(schema: pa.Schema) -> frozenset[str]:
-    """The reader features that a schema needs: "gapless_types" where protocol 7 would read a column wrong or not at all."""
-    return frozenset({TYPES_FEATURE}) if any(_is_foreign(field.type) for field in schema) else frozenset()
+def schema_features(schema: pa.Schema, written: Mapping[str, Any] | None = None) -> frozenset[str]:
+    """The reader features that a schema needs.
+
+    "gapless_types" where protocol 7 would read a column wrong or not at all; its own "schema_add_columns" where columns came
+    after what an earlier commit has `written`.
+    """
+    features = {TYPES_FEATURE} if any(_is_foreign(field.type) for field in schema) else set()
+    if written is not None and len(encode_schema(schema, written)["columns"]) > len(written["columns"]):
+        features.add(ADD_COLUMNS_FEATURE)
+    return frozenset(features)
 
 
 def _is_foreign(type_: pa.DataType) -> bool:
@@ -106,9 +124,11 @@ def decode_schema(obj: Mapping[str, Any], path: str = "") -> pa.Schema:
     Raises UnsupportedTable for a type that this release does not know, CorruptTable for anything that is no such object.
     """
     try:
-        fields = [_decode_field(column) for column in obj["columns"]]
-        for pending in sorted(obj.get("pending", ()), key=lambda column: int(column["position"])):
-            fields.insert(pending["position"], pa.field(str(pending["name"]), pa.null(), metadata=_decode_metadata(pending)))
+        fields = [_decode_field(column) for column in obj["columns"] if "position" not in column]
+        placed = [(int(column["position"]), _decode_field(column)) for column in obj["columns"] if "position" in column]
+        placed += [(int(column["position"]), _decode_pending(column)) for column in obj.get("pending", ())]
+        for position, field in sorted(placed, key=lambda place: place[0]):
+            fields.insert(position, field)
         return _whole(fields, _decode_metadata(obj))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, pa.ArrowException) as error:
         raise CorruptTable(
@@ -117,6 +137,10 @@ def decode_schema(obj: Mapping[str, Any], path: str = "") -> pa.Schema:
             fix="Bring the file back from a backup",
             path=path,
         ) from error
+
+
+def _decode_pending(body: Mapping[str, Any]) -> pa.Field:
+    return pa.field(str(body["name"]), pa.null(), metadata=_decode_metadata(body))
 
 
 def _whole(fields: list[pa.Field], metadata: dict[bytes, bytes] | None) -> pa.Schema:

@@ -1,0 +1,119 @@
+"""A snapshot as Parquet: one row for each thing that holds, its body as JSON exactly as commits say it.
+
+The file's key-value metadata carry the version, its commit time and a checksum over all rows, so that damage anywhere is found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from gapless.dialects.timeseries.actions import Applied, LiveSegment, TableMeta, TableState
+from gapless.dialects.timeseries.meta_codec import decode_meta, encode_meta
+from gapless.dialects.timeseries.operation_codec import decode_operation, encode_operation
+from gapless.dialects.timeseries.segment_codec import decode_segment, encode_segment
+from gapless.errors import CorruptTable, UnsupportedTable
+from gapless.log.dialect import Snapshot
+from gapless.model.instant import NS_PER_DAY
+from gapless.model.operation import JobId, operation_key
+
+FORMAT = "1"
+_SCHEMA = pa.schema(
+    [
+        pa.field("action", pa.string(), nullable=False),  # meta, segment, operation
+        pa.field("version", pa.int64(), nullable=False),  # the commit that said so
+        pa.field("time_ns", pa.int64(), nullable=False),  # its commit time; 0 for segments
+        pa.field("body", pa.string(), nullable=False),  # the action's body
+    ]
+)
+_Row = tuple[str, int, int, str]
+
+
+def encode_checkpoint(snapshot: Snapshot[TableState]) -> bytes:
+    """The snapshot's bytes; ids of jobs older than the table's retention are left out."""
+    rows = list(_rows(snapshot))
+    columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)]
+    about = {
+        "gapless.checkpoint": FORMAT,
+        "gapless.version": str(snapshot.version),
+        "gapless.time_ns": str(snapshot.time_ns),
+        "gapless.checksum": _digest(snapshot.version, snapshot.time_ns, rows),
+    }
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_arrays(columns, schema=_SCHEMA.with_metadata(about))
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    return bytes(sink.getvalue())
+
+
+def decode_checkpoint(data: bytes, version: int, path: str) -> Snapshot[TableState]:
+    """The snapshot that a checkpoint holds; raises CorruptTable for anything but the bytes that were written."""
+    try:
+        table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
+        about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        rows: list[_Row] = list(zip(*(table.column(name).to_pylist() for name in _SCHEMA.names), strict=True))
+        time_ns = int(about["gapless.time_ns"])
+        _check(about, version, _digest(version, time_ns, rows))
+        return Snapshot(version, time_ns, _state_of(rows))
+    except (UnsupportedTable, CorruptTable):
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise CorruptTable(
+            f"the log checkpoint {path} cannot be read: {type(error).__name__}: {error}",
+            why="It is torn or altered, or of a format this release does not know",
+            fix="Remove it; the log is read without it",
+            path=path,
+        ) from error
+
+
+def _rows(snapshot: Snapshot[TableState]) -> Iterator[_Row]:
+    state = snapshot.state
+    yield "meta", snapshot.version, snapshot.time_ns, _json(encode_meta(state.meta))
+    for live in state.live.values():
+        yield "segment", live.version, 0, _json(encode_segment(live.segment))
+    horizon_ns = snapshot.time_ns - state.meta.properties.operation_retention_days * NS_PER_DAY
+    for known in state.applied.values():
+        if not isinstance(known.operation, JobId) or known.time_ns >= horizon_ns:
+            yield "operation", known.version, known.time_ns, _json(encode_operation(known.operation, known.tally))
+
+
+def _state_of(rows: list[_Row]) -> TableState:
+    meta: TableMeta | None = None
+    live: dict[str, LiveSegment] = {}
+    applied: dict[str, Applied] = {}
+    for action, version, time_ns, text in rows:
+        body: dict[str, Any] = json.loads(text)
+        if action == "meta":
+            meta = decode_meta(body)
+        elif action == "segment":
+            segment = decode_segment(body)
+            live[segment.path] = LiveSegment(segment, version)
+        elif action == "operation":
+            operation, tally = decode_operation(body)
+            applied[operation_key(operation)] = Applied(operation, version, time_ns, tally)
+        else:
+            raise ValueError(f"action {action!r} is not known")
+    if meta is None:
+        raise ValueError("it does not say what the table is")
+    return TableState(meta=meta, live=live, applied=applied)
+
+
+def _check(about: dict[str, str], version: int, digest: str) -> None:
+    said = about["gapless.checkpoint"], about["gapless.version"], about["gapless.checksum"]
+    if said != (FORMAT, str(version), digest):
+        raise ValueError(f"format, version and checksum are {said}, not {(FORMAT, str(version), digest)}")
+
+
+def _digest(version: int, time_ns: int, rows: list[_Row]) -> str:
+    hasher = xxhash.xxh3_128(f"{version} {time_ns}\n".encode())
+    for action, at, when, body in rows:
+        hasher.update(f"{action} {at} {when} {body}\n".encode())
+    return f"xxh3-128:{hasher.hexdigest()}"
+
+
+def _json(body: dict[str, object]) -> str:
+    return json.dumps(body, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
