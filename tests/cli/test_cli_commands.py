@@ -59,18 +59,18 @@ def test_the_main_job_in_commands(gapless: Gapless, tmp_path: Path, prices: Path
     assert skipped.out == "Nothing to write, still version 2. Left out: 7 rows in 7 buckets that the table covers already.\n"
 
 
-def test_several_files_are_one_commit_or_none(gapless: Gapless, tmp_path: Path) -> None:
+def test_several_files_are_one_commit_or_none(inside: Gapless, tmp_path: Path) -> None:
     for day in (1, 2, 3):
         (tmp_path / f"{day}.csv").write_text(f"ts,x\n2026-01-0{day}T00:00:00Z,{day if day < 3 else ''}\n")
     (tmp_path / "bad.csv").write_text("ts,x\n2026-01-09T00:00:00Z,word\n")
-    gapless("create", "t", "--index", "ts", "--bucket", "1d", cwd=tmp_path)
-    done = gapless("append", "t", "1.csv", "2.csv", "3.csv", "--json", cwd=tmp_path)
+    inside("create", "t", "--index", "ts", "--bucket", "1d", cwd=tmp_path)
+    done = inside("append", "t", "1.csv", "2.csv", "3.csv", "--json", cwd=tmp_path)
     assert _strict(done.out)["version"] == 2
     assert _strict(done.out)["rows"] == 3
-    refused = gapless("append", "t", "bad.csv", "bad.csv", cwd=tmp_path)
+    refused = inside("append", "t", "bad.csv", "bad.csv", cwd=tmp_path)
     assert refused.code == 2
     assert "'bad.csv' is named twice" in refused.err
-    assert gapless("append", "t", "bad.csv", cwd=tmp_path).code == 1
+    assert inside("append", "t", "bad.csv", cwd=tmp_path).code == 1
     assert TimeSeriesTable.open(tmp_path / "t").version == 2
 
 
@@ -114,27 +114,27 @@ def test_json_is_one_document_and_nothing_else(gapless: Gapless, prices: Path, n
 
 
 @pytest.mark.parametrize("name", READING)
-def test_what_is_printed_into_a_pipe_has_no_colour(gapless: Gapless, prices: Path, name: str) -> None:
+def test_what_is_printed_into_a_pipe_has_no_colour(inside: Gapless, prices: Path, name: str) -> None:
     command, *options = READING[name]
-    ended = gapless(command, prices, *options)
+    ended = inside(command, prices, *options)
     assert (ended.code, ended.err) == (0, "")
     assert "\x1b" not in ended.out
     assert not any(line != line.rstrip() for line in ended.out.splitlines())
 
 
-def test_integers_of_64_bits_and_nanoseconds_are_exact(gapless: Gapless, tmp_path: Path) -> None:
+def test_integers_of_64_bits_and_nanoseconds_are_exact(inside: Gapless, tmp_path: Path) -> None:
     table = TimeSeriesTable.create(tmp_path / "t", index="ts", bucket="1h")
     table.append(
         pa.table(
             {"ts": pa.array([1_767_571_200_000_000_001], pa.timestamp("ns", "UTC")), "n": pa.array([2**64 - 1], pa.uint64())}
         )
     )
-    rows = _strict(gapless("scan", tmp_path / "t", "--json").out)
+    rows = _strict(inside("scan", tmp_path / "t", "--json").out)
     assert rows == [{"ts": "2026-01-05T00:00:00.000000001Z", "n": 18446744073709551615}]
 
 
-def test_an_error_leaves_stdout_empty_also_with_json(gapless: Gapless, prices: Path) -> None:
-    ended = gapless("scan", prices, "--where", "clse > 1", "--json")
+def test_an_error_leaves_stdout_empty_also_with_json(inside: Gapless, prices: Path) -> None:
+    ended = inside("scan", prices, "--where", "clse > 1", "--json")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.splitlines()[0].startswith("Error [unknown-column]: --where 'clse > 1' names a column 'clse'")
     assert "Did you mean 'close'?" in ended.err
@@ -152,22 +152,22 @@ def test_an_error_leaves_stdout_empty_also_with_json(gapless: Gapless, prices: P
         (("create", "t", "--index", "ts", "--bucket", "1h", "--index-type", "int32"), 2, "--index-type 'int32' is not known"),
     ],
 )
-def test_what_was_typed_is_wrong(gapless: Gapless, tmp_path: Path, words: tuple[str, ...], code: int, said: str) -> None:
-    ended = gapless(*words, cwd=tmp_path)
+def test_what_was_typed_is_wrong(inside: Gapless, tmp_path: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    ended = inside(*words, cwd=tmp_path)
     assert (ended.code, ended.out) == (code, "")
     assert said in ended.err
     assert not list(tmp_path.iterdir())
 
 
-def test_gaps_fail_only_if_asked_and_if_there_are_any(gapless: Gapless, prices: Path) -> None:
-    listed = gapless("gaps", prices)
+def test_gaps_fail_only_if_asked_and_if_there_are_any(inside: Gapless, prices: Path) -> None:
+    listed = inside("gaps", prices)
     assert listed.code == 0
     assert "1 bucket of 8 missing, in 1 gap." in listed.out
-    failed = gapless("gaps", prices, "--fail-if-any")
+    failed = inside("gaps", prices, "--fail-if-any")
     assert (failed.code, failed.out, failed.err) == (3, listed.out, "")
-    full = gapless("gaps", prices, "--entity", "symbol=B", "--fail-if-any")
+    full = inside("gaps", prices, "--entity", "symbol=B", "--fail-if-any")
     assert (full.code, full.out) == (0, "No gaps: all 4 expected buckets are covered.\n")
-    assert gapless("gaps", prices, "--min-buckets", "2", "--fail-if-any").code == 0
+    assert inside("gaps", prices, "--min-buckets", "2", "--fail-if-any").code == 0
 
 
 def test_a_dead_feed_shows_until_now(gapless: Gapless, prices: Path) -> None:
@@ -177,18 +177,18 @@ def test_a_dead_feed_shows_until_now(gapless: Gapless, prices: Path) -> None:
     assert gap["start"] == "2026-01-05T13:00:00Z"
 
 
-def test_an_expected_identity_that_never_arrived_is_a_gap(gapless: Gapless, prices: Path, tmp_path: Path) -> None:
+def test_an_expected_identity_that_never_arrived_is_a_gap(inside: Gapless, prices: Path, tmp_path: Path) -> None:
     expected = tmp_path / "symbols.txt"
     expected.write_text("B\nC\n")
-    ended = gapless("gaps", prices, "--expect", expected, "--fail-if-any", "--json")
+    ended = inside("gaps", prices, "--expect", expected, "--fail-if-any", "--json")
     assert ended.code == 3
     found = _strict(ended.out)
     assert found["never_arrived"] == [{"symbol": "C"}]
     assert [(gap["identity"]["symbol"], gap["buckets"]) for gap in found["gaps"]] == [("C", 4)]
     expected.write_text("B\n")
-    assert gapless("gaps", prices, "--expect", expected, "--fail-if-any").code == 0
+    assert inside("gaps", prices, "--expect", expected, "--fail-if-any").code == 0
     expected.write_text("symbol,venue\nB,X\n")
-    wrong = gapless("gaps", prices, "--expect", expected, "--fail-if-any")
+    wrong = inside("gaps", prices, "--expect", expected, "--fail-if-any")
     assert (wrong.code, wrong.out) == (2, "")
     assert "line 1 has 2 values, not 1" in wrong.err
 
@@ -197,42 +197,42 @@ def test_an_expected_identity_that_never_arrived_is_a_gap(gapless: Gapless, pric
     "options",
     [(), ("--until", "now"), ("--start", "2026-01-01T00:00Z", "--until", "now"), ("--expect", "e.txt", "--until", "now")],
 )
-def test_a_feed_of_which_nothing_ever_came_is_no_success(gapless: Gapless, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_a_feed_of_which_nothing_ever_came_is_no_success(inside: Gapless, tmp_path: Path, options: tuple[str, ...]) -> None:
     (tmp_path / "e.txt").write_text("A\n")
     TimeSeriesTable.create(tmp_path / "t", index="ts", bucket="1h", entity=["symbol"])
-    ended = gapless("gaps", "t", *options, "--fail-if-any", cwd=tmp_path)
+    ended = inside("gaps", "t", *options, "--fail-if-any", cwd=tmp_path)
     assert ended.code == 3
     assert ended.out or ended.err
 
 
-def test_a_filter_that_meets_no_identity_is_no_success(gapless: Gapless, prices: Path) -> None:
-    ended = gapless("gaps", prices, "--entity", "symbol=AA", "--fail-if-any")
+def test_a_filter_that_meets_no_identity_is_no_success(inside: Gapless, prices: Path) -> None:
+    ended = inside("gaps", prices, "--entity", "symbol=AA", "--fail-if-any")
     assert (ended.code, ended.out) == (3, "No identity in the table has these entity values.\n")
 
 
-def test_a_time_that_cannot_be_read_is_a_wrong_call_also_for_an_empty_table(gapless: Gapless, tmp_path: Path) -> None:
+def test_a_time_that_cannot_be_read_is_a_wrong_call_also_for_an_empty_table(inside: Gapless, tmp_path: Path) -> None:
     TimeSeriesTable.create(tmp_path / "t", index="ts", bucket="1h")
-    ended = gapless("gaps", tmp_path / "t", "--until", "nwo", "--fail-if-any")
+    ended = inside("gaps", tmp_path / "t", "--until", "nwo", "--fail-if-any")
     assert (ended.code, ended.out) == (2, "")
 
 
-def test_coverage_draws_and_saves(gapless: Gapless, prices: Path, tmp_path: Path) -> None:
-    ended = gapless("coverage", prices, "--plot", tmp_path / "map.html")
+def test_coverage_draws_and_saves(inside: Gapless, prices: Path, tmp_path: Path) -> None:
+    ended = inside("coverage", prices, "--plot", tmp_path / "map.html")
     assert (ended.code, ended.err) == (0, "")
     assert "87.50%" in ended.out
     assert "longest gap" in ended.out
     assert ended.out.endswith("map.html\n")
     assert "<html" in (tmp_path / "map.html").read_text()
     assert max(map(len, ended.out.splitlines())) <= max(80, len(str(tmp_path)) + 40)
-    wrong = gapless("coverage", prices, "--plot", tmp_path / "map.gif")
+    wrong = inside("coverage", prices, "--plot", tmp_path / "map.gif")
     assert (wrong.code, wrong.out) == (2, "")
 
 
-def test_rows_go_into_files_and_back(gapless: Gapless, prices: Path, tmp_path: Path) -> None:
+def test_rows_go_into_files_and_back(inside: Gapless, prices: Path, tmp_path: Path) -> None:
     rows = TimeSeriesTable.open(prices).scan().to_arrow()
     for suffix in ("parquet", "csv", "jsonl"):
         file = tmp_path / f"rows.{suffix}"
-        assert gapless("scan", prices, "--output", file).out == f"{file}: 7 rows\n"
+        assert inside("scan", prices, "--output", file).out == f"{file}: 7 rows\n"
         again = TimeSeriesTable.create(tmp_path / suffix, index="ts", bucket="1h", entity=["symbol"])
         again.append_file(file)
         assert again.scan().to_arrow().select(rows.column_names).equals(rows)
@@ -278,21 +278,14 @@ def test_a_full_disk_behind_stdout_is_an_error(prices: Path, environment: dict[s
 
 
 def test_ctrl_c_ends_with_130_and_one_block(tmp_path: Path, environment: dict[str, str]) -> None:
-    TimeSeriesTable.create(tmp_path / "t", index="ts", bucket="1h")
-    os.mkfifo(tmp_path / "slow.csv")
-    with (
-        subprocess.Popen(
-            [sys.executable, "-m", "gapless", "append", "t", "slow.csv"],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-        ) as process,
-        (tmp_path / "slow.csv").open("wb"),
-    ):  # it has begun to read
+    table = _large(tmp_path / "t")
+    command = [sys.executable, "-m", "gapless", "scan", str(table), "--csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"n,text\n"  # from here on it waits for a reader
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, b"")
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
     assert err.startswith(b"Error [interrupted]: stopped by the keyboard\n")
     assert b"Traceback" not in err
 

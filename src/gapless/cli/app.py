@@ -38,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    try:
+        code = run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:  # while an error was being told
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -59,7 +63,10 @@ def run(arguments: Sequence[str]) -> int:
 def call(arguments: Sequence[str]) -> int:
     """Run one command in this process; returns its exit code and raises what it raises."""
     app = _app({*arguments, *os.environ.get("COMP_WORDS", "").split(), *os.environ.get("_TYPER_COMPLETE_ARGS", "").split()})
-    code: Any = typer.main.get_command(app).main(list(arguments), prog_name="gapless", standalone_mode=False)
+    try:
+        code: Any = typer.main.get_command(app).main(list(arguments), prog_name="gapless", standalone_mode=False)
+    except SystemExit as end:  # typer's end where a pipe was closed; it has no other in this mode
+        raise BrokenPipeError from end
     return code if isinstance(code, int) else 0
 
 

@@ -70,13 +70,15 @@ def commit(
     Commit times never run backward: each is at least a microsecond after the one before, whatever the clock says.
     """
     version, time_ns, attempt = base + 1, base_time_ns, 0
+    asked = base
     passed: list[tuple[int, Entry, int]] = []
     while True:
         now_ns = yield from ask(Now())
         ours_ns = max(now_ns - now_ns % _TICK_NS, time_ns + _TICK_NS)
-        put = yield from ask(PutNew(dialect.path_of(version), dialect.encode(entry, version, ours_ns)))
+        put = yield from _put(dialect.path_of(version), dialect.encode(entry, version, ours_ns), again=asked == version)
         if put is Put.DONE:
             return (yield from _landed(dialect, version, entry, ours_ns, passed))
+        asked = version
         try:
             data = yield from ask(Get(dialect.path_of(version)))
         except StoreError:
@@ -102,6 +104,16 @@ def commit(
         attempt += 1
         if not (yield from ask(Wait(attempt))):
             return Conflict(version - 1, Clash("the deadline passed while other commits kept coming first"))
+
+
+def _put(path: str, data: bytes, *, again: bool) -> Talk[Put]:
+    try:
+        return (yield from ask(PutNew(path, data)))
+    except StoreError:
+        if not again:
+            raise
+        # This try failed whole, but one before it may have landed there, or may still.
+        return Put.NO_ANSWER
 
 
 def _landed(

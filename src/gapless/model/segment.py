@@ -10,6 +10,18 @@ from gapless.model.index import EntityType, Identity, IndexType
 from gapless.model.stats import ColumnStats
 
 
+def relative_path(path: str) -> str:
+    """Give back a path that the log names; raises CorruptTable where it could lie outside the table root or be no object."""
+    if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:
+        raise CorruptTable(
+            f"the log names a path {path!r}",
+            why="What a table holds lies under its root, by a relative path without empty, '.' or '..' parts",
+            fix="Do not read this table before you know who wrote that entry",
+            path=path,
+        )
+    return path
+
+
 @dataclass(frozen=True, slots=True)
 class InlineCoverage:
     """Coverage small enough to lie in the commit itself: an encoded sidecar."""
@@ -22,7 +34,11 @@ class SidecarCoverage:
     """Coverage in an object of its own."""
 
     path: str
+    """Relative to the table root, `/`-separated."""
     checksum: str | None = None
+
+    def __post_init__(self) -> None:
+        relative_path(self.path)
 
 
 CoverageRef = InlineCoverage | SidecarCoverage
@@ -63,11 +79,4 @@ class Segment:
     """False where the rows were only laid out anew."""
 
     def __post_init__(self) -> None:
-        parts = self.path.split("/")
-        if any(part in ("", ".", "..") for part in parts) or "\0" in self.path:
-            raise CorruptTable(
-                f"the log names a segment {self.path!r}",
-                why="A segment lies under the table root, by a relative path without empty, '.' or '..' parts",
-                fix="Do not read this table before you know who wrote that entry",
-                path=self.path,
-            )
+        relative_path(self.path)

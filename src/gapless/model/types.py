@@ -194,7 +194,13 @@ def stored_type(type_: pa.DataType) -> pa.DataType:
         return pa.date32()
     if pa.types.is_time32(type_):
         return pa.time32("ms")
-    return with_children(type_, stored_field)
+    return with_children(type_, _stored_child)
+
+
+def _stored_child(child: pa.Field) -> pa.Field:
+    stored = stored_field(child)
+    # Below a null parent pyarrow reads a fixed-size list that is never null as one of size 0, and fails.
+    return stored.with_nullable(True) if pa.types.is_fixed_size_list(stored.type) else stored
 
 
 def stored_field(field: pa.Field) -> pa.Field:

@@ -61,9 +61,8 @@ def expand_paths(path: str | Path | Sequence[str | Path]) -> list[Path]:
     seen: set[Path] = set()
     for file in found:
         if file.resolve() in seen:
-            raise _refuse(
-                str(file), "Other paths of this call name the same file, so its rows would come twice", "Name each file once"
-            )
+            why = "Its rows would be in the commit twice"
+            raise InvalidPath(f"{str(file)!r} is named twice", why=why, fix="Name each file once", path=str(file))
         seen.add(file.resolve())
     if not found:
         raise InvalidPath("there is no file to append", why="The list of paths is empty", fix="Name at least one", path="")

@@ -48,21 +48,23 @@ class Appender:
         Under "skip" an append that lost to a commit covering some of its buckets filters its rows again and writes them anew.
         """
         if self.operation is not None:
-            snapshot = self._refresh(snapshot)
-            if (known := self._known(snapshot)) is not None:
+            snapshot = self.refresh(snapshot)
+            if (known := self.known(snapshot)) is not None:
                 return known
         attempt = Attempt.begin(self.rim)
         lost: Attempt | None = None
         try:
             while True:
-                staged = self._stage(snapshot, parts, attempt)
-                if lost is not None:
-                    lost.discard()
-                outcome = self._commit(snapshot, staged)
+                try:
+                    staged = self._stage(snapshot, parts, attempt)
+                finally:
+                    if lost is not None:
+                        lost.discard()
+                outcome = self.commit(snapshot, staged)
                 if isinstance(outcome, AppendReport):
                     return outcome
-                snapshot = self._refresh(snapshot)
-                if outcome.clash.reason == OPERATION and (known := self._known(snapshot)) is not None:
+                snapshot = self.refresh(snapshot)
+                if outcome.clash.reason == OPERATION and (known := self.known(snapshot)) is not None:
                     attempt.discard()
                     return known
                 if self.on_overlap != "skip" or outcome.clash.reason != OVERLAP:
@@ -74,12 +76,13 @@ class Appender:
             attempt.discard()
             raise
 
-    def _refresh(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+    def refresh(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+        """The newest version, published."""
         newest = self.rim.drive(refresh(TIME_SERIES, snapshot))
         self.publish(newest)
         return newest
 
-    def _known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
+    def known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
         """The first report of an operation that was applied before."""
         known = None if self.operation is None else snapshot.state.recognise(self.operation)
         if known is None:
@@ -87,23 +90,20 @@ class Appender:
         tally = known.tally if known.operation == self.operation else Tally()
         return AppendReport.of(tally, known.version, already_applied=True)
 
+    def stager(self, snapshot: Snapshot[TableState]) -> Stager:
+        """What turns input into segments for this version."""
+        return Stager(rim=self.rim, state=snapshot.state, cache=self.cache, grid=self.grid, on_overlap=self.on_overlap)
+
     def _stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt) -> Staged:
-        stager = Stager(
-            rim=self.rim,
-            state=snapshot.state,
-            cache=self.cache,
-            grid=self.grid,
-            on_overlap=self.on_overlap,
-            operation=self.operation,
-        )
         try:
-            return stager.stage(parts, attempt)
+            return self.stager(snapshot).stage(parts, attempt, self.operation)
         except BaseException:
             # No commit was tried yet, so nothing can need these files.
             attempt.discard()
             raise
 
-    def _commit(self, snapshot: Snapshot[TableState], staged: Staged) -> AppendReport | Conflict:
+    def commit(self, snapshot: Snapshot[TableState], staged: Staged) -> AppendReport | Conflict:
+        """Commit what was staged for this version; raises CommitOutcomeUnknown."""
         if staged.commit is None:
             return AppendReport.of(staged.attempt.tally, snapshot.version)
         outcome = self.rim.drive(commit(TIME_SERIES, snapshot.version, snapshot.time_ns, staged.commit, staged.terms.judge))

@@ -59,13 +59,13 @@ def create_table(
     """Commit version 1. Raises TableExists, or what a wrong schema or property deserves."""
     if rim.drive(load(TIME_SERIES)) is not None:
         raise _exists(path)
-    probe_put_if_absent(rim.store)
     meta = TableMeta(
         index=index,
         schema=None if schema is None else adopt_schema(schema, index),
         created_ns=rim.clock.now_ns(),
         properties=Properties.parse(properties),
     )
+    probe_put_if_absent(rim.store)
     entry = Commit(id=rim.ids.uuid(), operation="create", engine=ENGINE, actions=(UpdateTableMeta(claim(meta)),))
     outcome = rim.drive(commit(TIME_SERIES, 0, 0, entry, _give_way))
     match outcome:

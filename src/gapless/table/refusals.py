@@ -73,6 +73,17 @@ def outcome_unknown(version: int, commit_id: str) -> CommitOutcomeUnknown:
     )
 
 
+def group_interrupted() -> CommitOutcomeUnknown:
+    """The error for an append whose group's leading thread was interrupted."""
+    return CommitOutcomeUnknown(
+        "whether the append landed is not known",
+        why="It shared a commit with others, and the thread that led them was interrupted",
+        fix="Look for its rows, or send it again; with an operation_id that is harmless",
+        version=0,
+        commit_id="",
+    )
+
+
 def format_identity(index: IndexSpec, identity: Identity) -> str:
     """`symbol='AAPL', venue=7`."""
     return ", ".join(f"{name}={value!r}" for name, value in zip(index.entity, identity, strict=True))

@@ -130,6 +130,15 @@ class Staged:
     terms: AppendTerms
 
 
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """A run less the rows that an overlap policy left out."""
+
+    run: Run
+    skipped_rows: int = 0
+    skipped: CoverageMap = field(default_factory=CoverageMap)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stager:
     """Turns input into staged segments for one version of the table."""
@@ -139,16 +148,23 @@ class Stager:
     cache: CoverageCache
     grid: Grid
     on_overlap: OnOverlap
-    operation: OperationId | None = None
 
-    def stage(self, parts: Iterable[Batches], attempt: Attempt) -> Staged:
+    def stage(self, parts: Iterable[Batches], attempt: Attempt, operation: OperationId | None) -> Staged:
         """Write the rows of all parts as segments of `attempt`; raises what a wrong input deserves, leaving `attempt` to discard."""
         parts = tuple(parts)
-        schema = self._schema_for(parts)
-        types = () if schema is None else entity_types(schema, self.state.meta.index)
+        schema = self.schema_for(parts)
         if schema is not None:
-            for run in self._runs(parts, schema):
-                self._stage_run(run, attempt, types)
+            types = entity_types(schema, self.state.meta.index)
+            for run in self.runs(parts, schema):
+                filtered = self.filter_covered(run, types)
+                attempt.skipped_rows += filtered.skipped_rows
+                attempt.skipped = attempt.skipped.union(filtered.skipped)
+                self.write(filtered.run, attempt, types)
+        applied = () if operation is None else (SetTransaction(operation, attempt.tally),)
+        return self.staged(attempt, schema, applied)
+
+    def staged(self, attempt: Attempt, schema: pa.Schema | None, applied: tuple[SetTransaction, ...]) -> Staged:
+        """The attempt with its log entry and what must hold for it."""
         bounds = [segment.bounds for segment in attempt.segments]
         terms = AppendTerms(
             on_overlap=self.on_overlap,
@@ -156,13 +172,13 @@ class Stager:
             first=min((b.first for b in bounds), default=0),
             last=max((b.last for b in bounds), default=0),
             schema=schema,
-            entity_types=types,
+            entity_types=() if schema is None else entity_types(schema, self.state.meta.index),
             grid=self.grid,
-            operation=self.operation,
+            operations=tuple(one.operation for one in applied),
         )
-        return Staged(attempt=attempt, commit=self._commit(attempt, schema), terms=terms)
+        return Staged(attempt=attempt, commit=self._commit(attempt, schema, applied), terms=terms)
 
-    def _schema_for(self, parts: tuple[Batches, ...]) -> pa.Schema | None:
+    def schema_for(self, parts: tuple[Batches, ...]) -> pa.Schema | None:
         """The table's schema once it has taken the parts; None where it has none and takes none."""
         index, schema = self.state.meta.index, self.state.meta.schema
         if schema is None and parts:
@@ -172,7 +188,7 @@ class Stager:
                 schema = reconcile(schema, part.schema, index).schema
         return schema
 
-    def _runs(self, parts: tuple[Batches, ...], schema: pa.Schema) -> Iterator[Run]:
+    def runs(self, parts: Iterable[Batches], schema: pa.Schema) -> Iterator[Run]:
         """The fitted rows, cut into sorted runs of bounded memory."""
         index, stored = self.state.meta.index, stored_schema(schema)
         held: list[pa.RecordBatch] = []
@@ -190,9 +206,8 @@ class Stager:
         if any(batch.num_rows for batch in held):
             yield sort_run(pa.Table.from_batches(held, stored), index, self.grid)
 
-    def _stage_run(self, run: Run, attempt: Attempt, types: tuple[EntityType, ...]) -> None:
-        if self.on_overlap != "allow":
-            run = self._less_covered(run, attempt, types)
+    def write(self, run: Run, attempt: Attempt, types: tuple[EntityType, ...]) -> None:
+        """Store the run as a segment of the attempt; nothing where it holds no rows."""
         if run.table.num_rows:
             meta = self.state.meta
             if METADATA_FEATURE in meta.reader_features and meta.schema is not None:
@@ -200,20 +215,20 @@ class Stager:
                 run = replace(run, table=pa.Table.from_arrays(run.table.columns, schema=schema))
             attempt.write(encode_segment(run, meta.index.column, meta.properties.codec), self.state, types)
 
-    def _less_covered(self, run: Run, attempt: Attempt, types: tuple[EntityType, ...]) -> Run:
-        """The run, where nothing of it is covered; under "skip" its uncovered rows, else CoverageOverlap."""
+    def filter_covered(self, run: Run, types: tuple[EntityType, ...], also: CoverageMap | None = None) -> Filtered:
+        """The run, where the table (and `also`) covers nothing of it; under "skip" its other rows; else raises CoverageOverlap."""
+        if self.on_overlap == "allow" or not run.table.num_rows:
+            return Filtered(run)
         mine = run.coverage
         present = self._present(run, mine, types)
-        found = overlap(mine, present, signed=self.grid.signed)
+        found = overlap(mine, present if also is None else present.union(also), signed=self.grid.signed)
         if found is None:
-            return run
+            return Filtered(run)
         if self.on_overlap == "reject":
             raise overlap_error(self.state, self.cache, found, types, self.grid)
-        covered = mine.intersection(present)
+        covered = mine.intersection(present if also is None else present.union(also))
         kept = run.without(covered)
-        attempt.skipped_rows += run.table.num_rows - kept.table.num_rows
-        attempt.skipped = attempt.skipped.union(covered)
-        return kept
+        return Filtered(kept, run.table.num_rows - kept.table.num_rows, covered)
 
     def _present(self, run: Run, mine: CoverageMap, types: tuple[EntityType, ...]) -> CoverageMap:
         """What live segments cover where the run could meet them."""
@@ -221,16 +236,15 @@ class Stager:
         near = meeting(self.state.segments, self.grid.start(first), self.grid.end(last), frozenset(mine.identities()))
         return self.cache.union(near, types)
 
-    def _commit(self, attempt: Attempt, schema: pa.Schema | None) -> Commit | None:
+    def _commit(self, attempt: Attempt, schema: pa.Schema | None, applied: tuple[SetTransaction, ...]) -> Commit | None:
         """The log entry for the attempt; None where the table would stay as it is."""
         old = self.state.meta
         actions: list[Action] = []
         if schema != old.schema or not old.is_ours:
             actions.append(UpdateTableMeta(claim(replace(old, schema=schema))))
         actions += [AddSegment(segment) for segment in attempt.segments]
-        if self.operation is not None:
-            actions.append(SetTransaction(self.operation, attempt.tally))
-        if not attempt.segments and schema == old.schema and self.operation is None:
+        actions += applied
+        if not attempt.segments and schema == old.schema and not applied:
             return None
         return Commit(
             id=self.rim.ids.uuid(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -31,10 +31,13 @@ from gapless.parquet.batches import Batches, Progress, watched
 from gapless.parquet.dataset import segment_dataset
 from gapless.parquet.files import expand_paths, open_files
 from gapless.runtime.driver import Rim
+from gapless.runtime.locks import ForkSafeLock
+from gapless.runtime.turns import Turns
 from gapless.store.open import table_name
 from gapless.table.append import Appender, check_writable
 from gapless.table.coverage import CoverageCache
 from gapless.table.duck import duck_schema
+from gapless.table.group import Member, append_group, gather_small
 from gapless.table.inputs import as_batches
 from gapless.table.lifecycle import Location, create_table, open_rim, open_table, parse_index
 from gapless.table.rows import Rows
@@ -73,7 +76,8 @@ class TimeSeriesTable:
         self._rim, self._snapshot, self._upgrade = rim, snapshot, upgrade
         self._name = table_name(location)
         self._cache = CoverageCache(rim.store)
-        self._moving = Lock()
+        self._moving = ForkSafeLock()
+        self._turns: Turns[Member, AppendReport] = Turns(partial(append_group, lambda: self._snapshot))
 
     # -- making and opening ------------------------------------------------------------------------------------------
 
@@ -232,6 +236,11 @@ class TimeSeriesTable:
         appender = Appender(
             rim=self._rim, cache=self._cache, grid=self._grid, publish=self._move_to, on_overlap=policy, operation=operation
         )
+        if len(parts) == 1:
+            part, small = gather_small(parts[0])
+            parts = [part]
+            if small:
+                return self._turns.submit(Member(parts=(part,), appender=appender))
         return appender.append(self._snapshot, parts)
 
     def _move_to(self, snapshot: Snapshot[TableState]) -> None:

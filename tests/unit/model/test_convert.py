@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gapless.model.convert import Misfit, convert
+from gapless.model.types import stored_type
 
 MAP = pa.map_(pa.field("k", pa.string(), nullable=False), pa.field("v", pa.int8()))
 
@@ -119,7 +120,7 @@ def test_a_file_holds_never_null_children_below_null_parents(
     type_: pa.DataType, nest: Callable[[pa.Field], pa.DataType]
 ) -> None:
     target = nest(pa.field("x", type_, nullable=False))
-    found = convert(pa.nulls(2, target), target)
+    found = convert(convert(pa.nulls(2, target), target), stored_type(target))
     found.validate(full=True)
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"v": found}), sink)

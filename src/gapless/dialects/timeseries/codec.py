@@ -9,13 +9,15 @@ from typing import Any
 from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, SetTransaction, UpdateTableMeta
 from gapless.dialects.timeseries.meta_codec import decode_meta, encode_meta
 from gapless.dialects.timeseries.operation_codec import decode_operation, encode_operation
+from gapless.dialects.timeseries.seal import check_seal, seal
 from gapless.dialects.timeseries.segment_codec import decode_segment, encode_segment
-from gapless.errors import CorruptTable, GaplessError
+from gapless.errors import CallError, CorruptTable, TableError
 from gapless.model.instant import format_instant, parse_instant
+from gapless.model.segment import relative_path
 
 
 def encode_commit(commit: Commit, version: int, time_ns: int) -> bytes:
-    """Strict JSON without white space; 64-bit integers are written out in full."""
+    """Strict JSON without white space, sealed by a checksum; 64-bit integers are written out in full."""
     envelope = {
         "version": version,
         "base_version": version - 1,
@@ -26,7 +28,7 @@ def encode_commit(commit: Commit, version: int, time_ns: int) -> bytes:
         "parameters": dict(commit.parameters),
         "actions": [_encode_action(action) for action in commit.actions],
     }
-    return json.dumps(envelope, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    return seal(json.dumps(envelope, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def _encode_action(action: Action) -> dict[str, object]:
@@ -48,6 +50,7 @@ def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
     """
     try:
         envelope = json.loads(data, parse_constant=_refuse_constant)
+        check_seal(data, needed="commit_id" in envelope)
         _check_version(envelope["version"], version)
         actions = tuple(a for raw in envelope["actions"] if (a := _decode_action(raw)) is not None)
         time_ns, _ = parse_instant(envelope["timestamp"])
@@ -58,18 +61,22 @@ def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
             parameters=dict(envelope.get("parameters", {})),
             actions=actions,
         )
-    except GaplessError:
+    except TableError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        raise CorruptTable(
-            f"commit {path} cannot be read: {type(error).__name__}: {error}",
-            why="It is torn, altered, or no commit of a time-series table"
-            if data
-            else "It is empty: its writer did not finish",
-            fix="Bring the file back from a backup; versions before it can still be opened",
-            path=path,
-        ) from error
+    except (CallError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise _unreadable(data, path, error) from error
     return commit, time_ns
+
+
+def _unreadable(data: bytes, path: str, error: Exception) -> CorruptTable:
+    # timeseries-table-format writes a commit in place: a reader may meet one under way, or what a crash left of it.
+    unfinished = "where CURRENT names an earlier version and no writer is at work, that never was a commit: remove the file"
+    return CorruptTable(
+        f"commit {path} cannot be read: {type(error).__name__}: {error}",
+        why="It is torn, altered, or no commit of a time-series table" if data else "It is empty: its writer did not finish",
+        fix=f"Bring the file back from a backup; or, {unfinished}",
+        path=path,
+    )
 
 
 def _decode_action(raw: Mapping[str, Any]) -> Action | None:
@@ -80,7 +87,7 @@ def _decode_action(raw: Mapping[str, Any]) -> Action | None:
         case "AddSegment":
             return AddSegment(decode_segment(body))
         case "RemoveSegment":
-            return RemoveSegment(str(body["path"]))
+            return RemoveSegment(relative_path(body["path"]))
         case "SetTransaction":
             return SetTransaction(*decode_operation(body))
     return None
@@ -97,7 +104,7 @@ def _guess_operation(actions: tuple[Action, ...], version: int) -> str:
 
 
 def _check_version(said: object, version: int) -> None:
-    if said != version:
+    if said != version or isinstance(said, bool):
         raise ValueError(f"it says it is version {said}")
 
 

@@ -12,13 +12,13 @@ from gapless.coverage.codec import decode
 from gapless.coverage.overlap import Overlap, overlap
 from gapless.dialects.timeseries.actions import Action, Commit, TableMeta, UpdateTableMeta
 from gapless.dialects.timeseries.features import claim
-from gapless.errors import SchemaMismatch
+from gapless.errors import SchemaMismatch, UnsupportedType
 from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Get, Talk, ask
 from gapless.model.index import EntityType, Identity
 from gapless.model.operation import OperationId, settles
 from gapless.model.properties import OnOverlap
-from gapless.model.schema import reconcile, stored_schema
+from gapless.model.schema import reconcile
 from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
 
 OVERLAP = "overlap"
@@ -41,12 +41,12 @@ class AppendTerms:
     """The declared schema that its segments were written for; None where it wrote none for a table without one."""
     entity_types: tuple[EntityType, ...]
     grid: Grid
-    operation: OperationId | None = None
-    """What it is called, if it is called anything."""
+    operations: tuple[OperationId, ...] = ()
+    """What it is called, if it is called anything; a group commit has several."""
 
     def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
         """See `gapless.log.commit.Judge`."""
-        if self.operation is not None and any(settles(other.operation, self.operation) for other in theirs.operations):
+        if any(settles(other.operation, asked) for other in theirs.operations for asked in self.operations):
             return Clash(OPERATION)
         if theirs.meta is not None:
             rebased = self._rebase_meta(mine, theirs.meta)
@@ -101,10 +101,11 @@ def _common_schema(theirs: TableMeta, written: pa.Schema) -> pa.Schema | Clash:
         common = reconcile(theirs.schema, written, theirs.index).schema
     except SchemaMismatch as mismatch:
         return Clash(SCHEMA, "; ".join(mismatch.differences))
-    stored = stored_schema(common)
-    for field in stored_schema(written):
-        now = stored.field(field.name).type
-        if now != field.type:
+    except UnsupportedType as unsupported:
+        return Clash(SCHEMA, unsupported.what)
+    for field in written:
+        now = common.field(field.name).type
+        if now != field.type and not pa.types.is_null(field.type):
             return Clash(SCHEMA, f"column {field.name!r} is {field.type} here and {now} in the schema that came first")
     return common
 

@@ -35,7 +35,7 @@ _UNITS = {"Millis": "ms", "Micros": "us", "Nanos": "ns"}
 _UNIT_NAMES = {unit: name for name, unit in _UNITS.items()} | {"s": "Micros"}
 
 
-def encode_schema(schema: pa.Schema, written: Mapping[str, Any] | None = None) -> dict[str, object]:
+def encode_schema(schema: pa.Schema, written: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The `logical_schema` object of a table's schema of declared types.
 
     What an earlier commit has `written` stays as it is; columns it did not know (see `pending`) follow it, with their place.

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, cast
 
-from gapless.model.index import EntityType, Identity, IdentityValue
+from gapless.model.index import ENTITY_TYPES, EntityType, Identity, IdentityValue
 from gapless.model.instant import format_instant, parse_instant
 from gapless.model.segment import Bounds, CoverageRef, InlineCoverage, Segment, SidecarCoverage
 from gapless.model.stats import Bound, ColumnStats
@@ -17,6 +17,7 @@ _TAG_OF: dict[EntityType, str] = {
     "utf8": "utf8", "int8": "int32", "int16": "int32", "int32": "int32", "uint8": "int32", "uint16": "int32", "date": "int32",
     "bool": "int32", "int64": "int64", "uint32": "int64", "uint64": "uint64",
 }  # fmt: skip
+_RANGES = {"int64": (-(2**63), 2**63), "uint64": (0, 2**64)}
 _KIND_OF_BOUNDS = {"timestamp": "timestamp", "int64": "int64", "u_int64": "uint64"}
 
 
@@ -56,8 +57,8 @@ def decode_segment(body: Mapping[str, Any]) -> Segment:
     kind, first = _decode_index_value(body["index_min"])
     return Segment(
         path=body["path"],
-        rows=int(body["row_count"]),
-        size=None if body.get("file_size") is None else int(body["file_size"]),
+        rows=_count(body["row_count"]),
+        size=None if body.get("file_size") is None else _count(body["file_size"]),
         bounds=Bounds(first=first, last=_decode_index_value(body["index_max"])[1]),
         index_type=kind,
         identity=identity,
@@ -79,7 +80,18 @@ def _encode_index_value(segment: Segment, value: int) -> dict[str, object]:
 
 def _decode_index_value(body: Mapping[str, Any]) -> tuple[Any, int]:
     kind = _KIND_OF_BOUNDS[body["type"]]
-    return kind, parse_instant(body["value"])[0] if kind == "timestamp" else int(body["value"])
+    return kind, parse_instant(body["value"])[0] if kind == "timestamp" else _whole(body["value"], *_RANGES[kind])
+
+
+def _whole(number: object, low: int, end: int) -> int:
+    """A whole number of `[low, end)`; a number with a fraction, a text or a truth value is none."""
+    if type(number) is not int or not low <= number < end:
+        raise ValueError(f"{number!r} is no whole number from {low} up to {end}")
+    return number
+
+
+def _count(number: object) -> int:
+    return _whole(number, 0, 2**63)
 
 
 def _encode_layout(segment: Segment) -> object:
@@ -103,6 +115,8 @@ def _decode_layout(layout: Any, ours: Mapping[str, Any] | None) -> tuple[Identit
     if layout == "Mixed":
         return None, ()
     types = tuple(cast("EntityType", t) for t in (ours["types"] if ours else (part["type"] for part in layout["Single"])))
+    if unknown := set(types) - set(ENTITY_TYPES):
+        raise ValueError(f"entity values of type {min(unknown)!r}")
     values = zip(types, (part["value"] for part in layout["Single"]), strict=True)
     return tuple(_decode_identity_value(kind, value) for kind, value in values), types
 

@@ -1,0 +1,79 @@
+"""Work that concurrent callers share: one of them leads and does it for all who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Event, Lock
+from typing import Generic, TypeVar
+
+from gapless.runtime.locks import renew_after_fork
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+MOST_TOGETHER = 256
+"""Items that one turn takes at most."""
+
+
+@dataclass(slots=True, eq=False)
+class _Ticket(Generic[T, R]):
+    item: T
+    woken: Event = field(default_factory=Event)
+    result: R | BaseException | None = None
+    leads: bool = False
+
+
+class Turns(Generic[T, R]):
+    """Batches what threads submit while a turn is under way; the next turn takes all that gathered.
+
+    `work` is given the items, its caller's own first, and gives back one result for each, in order: a value, or the exception that
+    the item's caller shall see.
+    """
+
+    _lock: Lock
+    _waiting: list[_Ticket[T, R]]
+    _led: bool
+
+    def __init__(self, work: Callable[[Sequence[T]], Sequence[R | BaseException]]) -> None:
+        self._work = work
+        self.start_afresh()
+        renew_after_fork(self)
+
+    def submit(self, item: T) -> R:
+        """Do the item, with others or alone; returns its result or raises its exception."""
+        ticket: _Ticket[T, R] = _Ticket(item)
+        with self._lock:
+            self._waiting.append(ticket)
+            ticket.leads, self._led = not self._led, True
+        if not ticket.leads:
+            ticket.woken.wait()
+        if ticket.leads:
+            self._lead()
+        if isinstance(ticket.result, BaseException):
+            raise ticket.result
+        assert ticket.result is not None
+        return ticket.result
+
+    def _lead(self) -> None:
+        """One turn, which holds the leader's own item; then whoever waits leads the next."""
+        with self._lock:
+            turn, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
+        try:
+            results: Sequence[R | BaseException] = self._work([ticket.item for ticket in turn])
+        except BaseException as error:  # noqa: BLE001  # each caller is told, the leader too
+            results = [error] * len(turn)
+        for ticket, result in zip(turn, results, strict=True):
+            ticket.result = result
+            ticket.woken.set()
+        with self._lock:
+            self._led = bool(self._waiting)
+            if self._led:
+                self._waiting[0].leads = True
+                self._waiting[0].woken.set()
+
+    def start_afresh(self) -> None:
+        """No one waits and no one leads."""
+        self._lock = Lock()
+        self._waiting = []
+        self._led = False

@@ -1,0 +1,164 @@
+"""Group commit: small appends of one handle that come at the same time share a segment and a log entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.dialects.timeseries.actions import SetTransaction, TableState
+from gapless.log.dialect import Snapshot
+from gapless.model.index import EntityType
+from gapless.model.report import AppendReport, Tally
+from gapless.model.schema import entity_types
+from gapless.parquet.batches import Batches, read_once
+from gapless.parquet.run import sort_run
+from gapless.table.append import Appender
+from gapless.table.refusals import group_interrupted
+from gapless.table.stage import Attempt, Filtered, Stager
+
+SMALL_ROWS = 10_000
+"""Appends of at most so many rows may share a commit."""
+
+Latest = Callable[[], Snapshot[TableState]]
+Result = AppendReport | BaseException
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One append of a group: its rows, and how it would be done alone."""
+
+    parts: tuple[Batches, ...]
+    appender: Appender
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """A member whose rows may go into the shared segment."""
+
+    place: int
+    member: Member
+    filtered: Filtered
+
+    @property
+    def tally(self) -> Tally:
+        run = self.filtered.run
+        return Tally(
+            rows=run.table.num_rows,
+            segments=min(1, run.table.num_rows),
+            buckets=run.coverage.cardinality(),
+            skipped_rows=self.filtered.skipped_rows,
+            skipped_buckets=self.filtered.skipped.cardinality(),
+        )
+
+
+def gather_small(part: Batches) -> tuple[Batches, bool]:
+    """The part, and whether it is small; a small one is read into memory here, and its errors are raised here."""
+    if (part.rows_hint or 0) > SMALL_ROWS:
+        return part, False
+    held: list[pa.RecordBatch] = []
+    rows, left = 0, iter(part)
+    for batch in left:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows > SMALL_ROWS:
+            whole: Iterator[pa.RecordBatch] = chain(held, left)
+            return Batches(source=part.source, schema=part.schema, read=read_once(part.source, whole)), False
+    return Batches(source=part.source, schema=part.schema, read=lambda: iter(held), rows_hint=rows), True
+
+
+def append_group(latest: Latest, members: Sequence[Member]) -> list[Result]:
+    """Append each member as if alone, with one commit for all that need no other treatment; results in the members' order."""
+    results: dict[int, Result] = {}
+    try:
+        for policy in dict.fromkeys(member.appender.on_overlap for member in members):
+            alike = {place: one for place, one in enumerate(members) if one.appender.on_overlap == policy}
+            if len(alike) > 1:
+                _append_like(latest, alike, results)
+            # What did not fit in, or lost to another writer's commit, goes on alone and is told its own reason.
+            for place in alike.keys() - results.keys():
+                results[place] = _alone(latest, alike[place])
+    except (KeyboardInterrupt, SystemExit) as error:
+        # They reach the thread that leads, whose own item is the first; the others' callers were not interrupted.
+        results[0] = error
+    return [results[place] if place in results else group_interrupted() for place in range(len(members))]
+
+
+def _append_like(latest: Latest, members: dict[int, Member], results: dict[int, Result]) -> None:
+    """Members of one overlap policy, as far as they can share a commit."""
+    lead = next(iter(members.values())).appender
+    snapshot = lead.refresh(latest()) if any(m.appender.operation for m in members.values()) else latest()
+    settled, accepted = _accept(lead.stager(snapshot), snapshot, members)
+    results |= settled
+    if len(accepted) > 1:
+        results |= _commit_together(lead, snapshot, accepted)
+
+
+def _accept(
+    stager: Stager, snapshot: Snapshot[TableState], members: dict[int, Member]
+) -> tuple[dict[int, Result], list[_Accepted]]:
+    """Check each member by itself: those with a result already, and those whose rows may be written together."""
+    schema = snapshot.state.meta.schema
+    results: dict[int, Result] = {}
+    accepted: list[_Accepted] = []
+    if schema is None:
+        return results, accepted
+    types = entity_types(schema, snapshot.state.meta.index)
+    taken = CoverageMap()
+    named: set[object] = set()
+    for place, member in members.items():
+        operation = member.appender.operation
+        if (known := member.appender.known(snapshot)) is not None:
+            results[place] = known
+        elif operation is None or getattr(operation, "app", operation) not in named:
+            try:
+                filtered = _filtered(stager, member, types, schema, taken)
+            except Exception as error:  # noqa: BLE001  # it is this member's own, and its caller gets it
+                results[place] = error
+                continue
+            if filtered is not None:
+                accepted.append(_Accepted(place, member, filtered))
+                taken = taken.union(filtered.run.coverage)
+                named |= {getattr(operation, "app", operation)} - {None}
+    return results, accepted
+
+
+def _filtered(
+    stager: Stager, member: Member, types: tuple[EntityType, ...], schema: pa.Schema, taken: CoverageMap
+) -> Filtered | None:
+    """The member's rows as one run; None where it changes the schema or holds no rows, which is done alone."""
+    if stager.schema_for(member.parts) != schema:
+        return None
+    runs = list(stager.runs(member.parts, schema))
+    return stager.filter_covered(runs[0], types, also=taken) if len(runs) == 1 else None
+
+
+def _commit_together(lead: Appender, snapshot: Snapshot[TableState], accepted: list[_Accepted]) -> dict[int, Result]:
+    """One segment and one commit for all; nothing where another writer's commit clashes with any of them."""
+    stager = lead.stager(snapshot)
+    schema = snapshot.state.meta.schema
+    attempt = Attempt.begin(lead.rim)
+    index = snapshot.state.meta.index
+    try:
+        rows = pa.concat_tables([one.filtered.run.table for one in accepted])
+        stager.write(sort_run(rows, index, lead.grid), attempt, entity_types(schema, index))
+    except BaseException:
+        attempt.discard()
+        raise
+    operations = ((one.member.appender.operation, one.tally) for one in accepted)
+    applied = tuple(SetTransaction(operation, tally) for operation, tally in operations if operation is not None)
+    outcome = lead.commit(snapshot, stager.staged(attempt, schema, applied))
+    if not isinstance(outcome, AppendReport):
+        attempt.discard()
+        return {}
+    return {one.place: AppendReport.of(one.tally, outcome.version) for one in accepted}
+
+
+def _alone(latest: Latest, member: Member) -> Result:
+    try:
+        return member.appender.append(latest(), member.parts)
+    except Exception as error:  # noqa: BLE001  # its caller gets it
+        return error
