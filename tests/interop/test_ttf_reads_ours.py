@@ -33,7 +33,11 @@ def rows(*numbers: int, **columns: Any) -> pa.Table:
 
 def same(there: pa.Table, given: pa.Table, key: str = "n") -> None:
     """Whether the rows read there are those given here, in any order; aware times are equal in any zone."""
-    assert there.sort_by(key).to_pylist() == given.sort_by(key).to_pylist()
+    assert in_order(there, key) == in_order(given, key)
+
+
+def in_order(table: pa.Table, key: str) -> list[dict[str, Any]]:
+    return sorted(table.to_pylist(), key=lambda row: row[key])
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York", "+05:30"])
@@ -79,8 +83,8 @@ def test_entity_columns_of_every_type_alone_and_mixed(tmp_path: Path, query_ther
     same(there, data)
     wanted = there.filter(pc.equal(there["n"], 0))["e"][0].as_py()
     literal = f"'{wanted}'" if isinstance(wanted, str) else wanted
-    assert query_there(tmp_path / "t", f"select n from t where e = {literal}")["n"].to_pylist()[:1] == [0]
-    assert query_there(tmp_path / "t", f"select n from t where e <> {literal}").num_rows < 4
+    found = query_there(tmp_path / "t", f"select n from t where e = {literal}")["n"].to_pylist()
+    assert sorted(found) == [n for n, value in enumerate(data["e"].to_pylist()) if value == wanted]
 
 
 def test_several_entity_columns(tmp_path: Path, query_there: Query) -> None:
@@ -161,7 +165,7 @@ def test_nullable_and_nested_columns_in_one_table(tmp_path: Path, query_there: Q
     table.append(data)
     table.append(rows(2))  # all nullable columns left out
     missing = pa.table({"ts": hours(2), "n": [2], **{name: pa.nulls(1, array.type) for name, array in COLUMNS.items()}})
-    same(query_there(tmp_path / "t"), pa.concat_tables([data, missing.cast(data.schema)]))
+    same(query_there(tmp_path / "t"), pa.concat_tables([data, missing], promote_options="permissive"))
 
 
 def test_stat_03_floats_that_json_cannot_say(tmp_path: Path, query_there: Query) -> None:

@@ -28,10 +28,12 @@ _MADE = ("weather", "arrivals", "coverage.png", "coverage.html")
 
 def show_command(*words: str | Path, python: str = "") -> None:
     """Show a command (and the same in Python) and run it in this process; raises what it raises."""
-    say()
-    say(("$ ", "dim"), ("gapless " + shlex.join(map(str, words)), "bold cyan"))
+    console = stdout_console()
+    console.print()
+    # A terminal breaks these lines itself, so that they copy as they are.
+    console.print(Text.assemble(("$ ", "dim"), ("gapless " + shlex.join(map(str, words)), "bold cyan")), soft_wrap=True)
     if python:
-        say(("  Python: " + python, "dim"))
+        console.print(Text("  Python: " + python, style="dim"), soft_wrap=True)
     sys.stdout.flush()
     call([str(word) for word in words])
 
@@ -138,7 +140,10 @@ def _split_by_month(source: Path, folder: Path) -> list[Path]:
 def _append_all(table: Path, files: list[Path]) -> None:
     options = ("--index", "time_hour", "--entity", "origin", "--bucket", "1h")
     show_command(
-        "create", table, *options, python=f'table = gl.create("{table}", index="time_hour", entity=["origin"], bucket="1h")'
+        "create",
+        table,
+        *options,
+        python=f'import gapless as gl; table = gl.create("{table}", index="time_hour", entity=["origin"], bucket="1h")',
     )
     for at, file in enumerate(files):
         python = f'table.append_file("{file}", format=gl.Csv(nulls=["NA"]))' if at == 0 else ""

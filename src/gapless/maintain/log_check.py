@@ -180,9 +180,8 @@ class _Fold:
         while end < len(self.entries) and self.entries[end][0] <= version:
             end += 1
         batch = self.entries[self.place : end]
-        self.exact = self.exact and len(batch) == version - self.at and self._apply(batch)
-        if not self.exact:
-            self._apply(batch)
+        folded = self._apply(batch)
+        self.exact = self.exact and folded and len(batch) == version - self.at
         self.at, self.place = version, end
 
     def _apply(self, batch: Sequence[Entry]) -> bool:

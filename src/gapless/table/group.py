@@ -79,7 +79,7 @@ def append_group(latest: Latest, members: Sequence[Member]) -> list[Result]:
             if len(alike) > 1:
                 _append_like(latest, alike, results)
             # What did not fit in, or lost to another writer's commit, goes on alone and is told its own reason.
-            for place in alike.keys() - results.keys():
+            for place in sorted(alike.keys() - results.keys()):
                 results[place] = _alone(latest, alike[place])
     except (KeyboardInterrupt, SystemExit) as error:
         # They reach the thread that leads, whose own item is the first; the others' callers were not interrupted.

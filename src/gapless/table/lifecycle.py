@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.coverage.bucket import grid_of
+from gapless.coverage.calendar import parse_zone
 from gapless.dialects.timeseries.actions import Commit, TableMeta, TableState, UpdateTableMeta
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.features import claim
@@ -47,9 +48,11 @@ def parse_index(index: str, index_type: str, bucket: str | int, entity: Sequence
             option="timezone",
             value=timezone,
         )
+    if timezone is not None:
+        parse_zone(timezone)
     columns = (entity,) if isinstance(entity, str) else tuple(entity)
     spec = IndexSpec(column=index, type=kind, bucket=parse_bucket(bucket, kind, timezone), entity=columns, timezone=timezone)
-    grid_of(spec.bucket, signed=kind != "uint64")  # an unknown zone is refused here, not at the first append
+    grid_of(spec.bucket, signed=kind != "uint64")  # a width that the grid cannot have is refused here, not at the first append
     return spec
 
 

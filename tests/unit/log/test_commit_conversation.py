@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gapless.errors import StoreUnavailable
+from gapless.errors import AccessDenied, StoreError, StoreUnavailable
 from gapless.log.commit import Clash, Committed, Conflict, Outcome, Stands, Unknown, commit
 from gapless.log.dialect import Snapshot
 from gapless.log.requests import Get, Now, Put, PutHint, PutNew, Request, Talk, Wait
@@ -108,6 +108,8 @@ class World:
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "request lost":
             return Put.NO_ANSWER
+        if fault == "denied":
+            raise AccessDenied("no", path=path)
         if fault == "refused with nothing there" or path in self.objects:
             return Put.REFUSED
         self.objects[path] = data
@@ -119,7 +121,7 @@ class World:
             while True:
                 try:
                     reply = self.answer(request)
-                except StoreUnavailable as error:
+                except StoreError as error:
                     request = talk.throw(error)
                 else:
                     request = talk.send(reply)
@@ -192,6 +194,15 @@ def test_log_02_a_log_that_cannot_be_read_back_is_unknown_and_not_an_error() -> 
     world = World(faults=["answer lost"], blind=True)
     assert run(world, 0, Entry("mine")) == Unknown(1)
     assert "log/1" in world.objects
+
+
+def test_log_02_a_put_that_failed_whole_says_nothing_of_the_one_before_it() -> None:
+    """The first put may still land, so its files must stay."""
+    assert run(World(faults=["request lost", "denied", "denied"]), 0, Entry("mine")) == Unknown(1)
+    with pytest.raises(AccessDenied):
+        run(World(faults=["denied"]), 0, Entry("mine"))
+    world = World(faults=["answer lost", "denied"])
+    assert isinstance(run(world, 0, Entry("mine")), Committed)
 
 
 def test_a_retry_stays_at_its_version_until_that_is_decided() -> None:

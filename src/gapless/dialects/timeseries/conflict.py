@@ -11,6 +11,7 @@ from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import decode
 from gapless.coverage.overlap import Overlap, overlap
 from gapless.dialects.timeseries.actions import Action, Commit, TableMeta, UpdateTableMeta
+from gapless.dialects.timeseries.clashes import change_of, rules
 from gapless.dialects.timeseries.features import claim
 from gapless.errors import SchemaMismatch, UnsupportedType
 from gapless.log.commit import Clash, Stands
@@ -45,20 +46,24 @@ class AppendTerms:
     """What it is called, if it is called anything; a group commit has several."""
 
     def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
-        """See `gapless.log.commit.Judge`."""
-        if any(settles(other.operation, asked) for other in theirs.operations for asked in self.operations):
+        """Ask what `clashes.rules` says an append must ask; see `gapless.log.commit.Judge`."""
+        asked = {rule.condition for rule in rules("append", change_of(theirs), self.on_overlap)}
+        if "same operation" in asked and self._is_applied_by(theirs):
             return Clash(OPERATION)
-        if theirs.meta is not None:
+        if "other types" in asked and theirs.meta is not None:
             rebased = self._rebase_meta(mine, theirs.meta)
             if isinstance(rebased, Clash):
                 return rebased
             mine = rebased
-        if self.on_overlap != "allow":
+        if "same buckets" in asked:
             for segment in self._meeting(theirs):
                 found = overlap(self.coverage, (yield from self._coverage_of(segment)), signed=self.grid.signed)
                 if found is not None:
                     return Clash(OVERLAP, found)
         return Stands(mine)
+
+    def _is_applied_by(self, theirs: Commit) -> bool:
+        return any(settles(other.operation, asked) for other in theirs.operations for asked in self.operations)
 
     def _rebase_meta(self, mine: Commit, theirs: TableMeta) -> Commit | Clash:
         """Ours on top of their metadata: without an update of ours where theirs says all, else with ours added to it."""
@@ -73,6 +78,8 @@ class AppendTerms:
 
     def _meeting(self, theirs: Commit) -> list[Segment]:
         """Their segments that may cover a bucket of ours."""
+        if not self.coverage:
+            return []
         start, end = (self.grid.start(self.grid.id_of(self.first)), self.grid.end(self.grid.id_of(self.last)))
         mine: frozenset[Identity] = frozenset(self.coverage.identities())
         return [

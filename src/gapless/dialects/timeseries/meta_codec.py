@@ -90,16 +90,20 @@ def _check_protocol(body: Mapping[str, Any]) -> None:
     version = body.get("protocol_version")
     if version == PROTOCOL_VERSION and old is None:
         return
-    if old is not None:
-        release = _OLD_RELEASES.get(old, "before 0.5")
-        what = f"the table was written by timeseries-table-format {release} (format_version {old})"
-    else:
-        what = f"the table has protocol version {version}"
+    why = f"This release of gapless reads protocol version {PROTOCOL_VERSION}, which timeseries-table-format 0.5 to 0.9 write"
+    if old is None:
+        raise UnsupportedTable(
+            f"the table has protocol version {version}",
+            why=why,
+            fix="Open it with the release that wrote it, or a newer gapless",
+            needs=f"protocol_version {version}",
+        )
+    release = _OLD_RELEASES.get(old, "before 0.5")
     raise UnsupportedTable(
-        what,
-        why=f"This release reads protocol version {PROTOCOL_VERSION}, which timeseries-table-format 0.5 to 0.9 write",
+        f"the table was written by timeseries-table-format {release} (format_version {old})",
+        why=why,
         fix="Read its data/ with any Parquet reader and append that to a new table: gl.create(…), table.append_file(…)",
-        needs=f"format_version {old}" if old is not None else f"protocol_version {version}",
+        needs=f"format_version {old}",
     )
 
 

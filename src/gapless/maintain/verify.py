@@ -1,0 +1,175 @@
+"""`verify`: gather what a table's store holds, and hold it against what the log says. It writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.bucket import Grid, grid_of
+from gapless.dialects.timeseries.actions import TableState
+from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.errors import GaplessError, ObjectNotFound, StoreError
+from gapless.maintain.coverage_check import find_overlaps, read_coverage
+from gapless.maintain.finding import Finding, VerifyReport
+from gapless.maintain.log_check import LogFacts, LogView, examine_log, strict_versions
+from gapless.maintain.segment_check import check_bytes, check_coverage, check_rows, observe
+from gapless.model.index import EntityType
+from gapless.model.protocols import Store
+from gapless.model.schema import entity_types
+from gapless.model.segment import Segment, SidecarCoverage
+
+Progress = Callable[[int, int], None]
+"""Told how many segments are done, and of how many."""
+
+_FOLDERS = ("data", "_coverage", "_staged")
+_FOREIGN = ("data/.hoodie/", "_coverage/table/")
+"""What lies there belongs to a publication, or to timeseries-table-format."""
+
+
+@dataclass(slots=True)
+class Examination:
+    """A table's log and what its newest version names, looked at."""
+
+    view: LogView
+    findings: list[Finding]
+    unsound: set[str] = field(default_factory=set)
+    """Live segments whose rows cannot be trusted."""
+    lost_coverage: list[Segment] = field(default_factory=list)
+    """Live segments whose sidecar is missing or damaged."""
+    bytes_read: int = 0
+    unchecked: int = 0
+
+
+def _nothing(_done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+def verify_table(store: Store, *, deep: bool = False, progress: Progress = _nothing) -> VerifyReport:
+    """Look at a whole log and at all that its newest version names; `deep` reads every row. Raises StoreError."""
+    examined = examine_table(store, deep=deep, progress=progress)
+    view = examined.view
+    return VerifyReport(
+        url=store.url,
+        version=view.newest or None,
+        deep=deep,
+        commits=len(view.entries),
+        segments=len(view.state.live) if view.state else 0,
+        bytes_read=examined.bytes_read,
+        unchecked=examined.unchecked,
+        findings=tuple(examined.findings),
+    )
+
+
+def examine_table(store: Store, *, deep: bool = False, progress: Progress = _nothing) -> Examination:
+    """See `verify_table`."""
+    # Files first: one whose commit lands while we look is then named by the log.
+    stored = [info.path for folder in _FOLDERS for info in store.list(folder)]
+    view = examine_log(gather_log(store))
+    examined = Examination(view, list(view.findings))
+    if view.newest == 0 and not view.missing:
+        what = f"there is no table: {TIME_SERIES.folder}/ holds no commit"
+        examined.findings.append(Finding(code="no-table", path=TIME_SERIES.folder, what=what))
+    elif view.state is not None:
+        _examine_state(store, view.state, examined, deep=deep, progress=progress)
+    examined.findings += _strays(stored, view)
+    return examined
+
+
+def gather_log(store: Store) -> LogFacts:
+    """What lies in the log's folder. CURRENT is read before the listing, which so holds at least what it names."""
+    hint, pointer = _get(store, TIME_SERIES.hint), _get(store, TIME_SERIES.last_checkpoint)
+    names = [info.path for info in store.list(TIME_SERIES.folder)]
+    return LogFacts(
+        commits=_read(store, {v: name for name in names if (v := TIME_SERIES.version_of(name)) is not None}),
+        checkpoints=_read(store, {v: name for name in names if (v := TIME_SERIES.checkpoint_of(name)) is not None}),
+        hint=hint,
+        checkpoint_hint=pointer,
+    )
+
+
+def _read(store: Store, paths: Mapping[int, str]) -> Iterator[tuple[int, bytes]]:
+    for version in sorted(paths):
+        data = _get(store, paths[version])
+        if data is not None:
+            yield version, data
+
+
+def _get(store: Store, path: str) -> bytes | None:
+    try:
+        return store.get(path)
+    except ObjectNotFound:
+        return None
+
+
+def _examine_state(store: Store, state: TableState, examined: Examination, *, deep: bool, progress: Progress) -> None:
+    live = list(state.live.values())
+    schema, index = state.meta.schema, state.meta.index
+    grid = grid_of(index.bucket, signed=index.type != "uint64")
+    coverage: dict[str, CoverageMap] = {}
+    for done, entry in enumerate(live):
+        progress(done, len(live))
+        _examine_bytes(store, entry.segment, examined)
+        if schema is None:
+            continue
+        logged = _examine_coverage(store, entry.segment, entity_types(schema, index), examined)
+        if logged is not None:
+            coverage[entry.segment.path] = logged
+        if deep and entry.segment.path not in examined.unsound:
+            _examine_rows(store, entry.segment, state, grid, logged, examined)
+    progress(len(live), len(live))
+    examined.findings += find_overlaps(live, coverage, strict_versions(examined.view), index, grid)
+
+
+def _examine_bytes(store: Store, segment: Segment, examined: Examination) -> None:
+    found = check_bytes(store, segment)
+    examined.findings += found.findings
+    examined.bytes_read += found.bytes_read
+    examined.unchecked += not found.checked
+    if found.findings:
+        examined.unsound.add(segment.path)
+
+
+def _examine_coverage(
+    store: Store, segment: Segment, types: tuple[EntityType, ...], examined: Examination
+) -> CoverageMap | None:
+    """A segment's coverage; a finding where there is none, which `repair` mends only if the segment itself is sound."""
+    found = read_coverage(store, segment, types)
+    if not isinstance(found, Finding):
+        return found
+    if isinstance(segment.coverage, SidecarCoverage):
+        examined.lost_coverage.append(segment)
+    unsound = segment.path in examined.unsound
+    examined.findings.append(replace(found, mend="no") if unsound else found)
+    return None
+
+
+def _examine_rows(
+    store: Store, segment: Segment, state: TableState, grid: Grid, logged: CoverageMap | None, examined: Examination
+) -> None:
+    assert state.meta.schema is not None
+    try:
+        observed = observe(store, segment, state.meta.schema, state.meta.index, grid)
+    except StoreError:
+        raise
+    except GaplessError as error:
+        what = f"segment {segment.path} cannot be read: {error.what}"
+        examined.findings.append(Finding(code="segment-unreadable", path=segment.path, what=what))
+        examined.unsound.add(segment.path)
+        return
+    examined.findings += check_rows(segment, observed)
+    if logged is not None:
+        free = isinstance(segment.coverage, SidecarCoverage) and segment.coverage.checksum is None
+        examined.findings += check_coverage(segment, logged, observed.coverage, "repair" if free else "no")
+        if free and logged != observed.coverage:
+            examined.lost_coverage.append(segment)
+
+
+def _strays(stored: Sequence[str], view: LogView) -> list[Finding]:
+    """Files that no version names: what an interrupted write left, or one that is under way."""
+    named = view.named
+    return [
+        Finding(code="orphan", path=path, what=f"no version names {path}: a write was interrupted, or is under way", severity="note")
+        for path in stored
+        if path not in named and not path.startswith(_FOREIGN)
+    ]
