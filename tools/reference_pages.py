@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/cli.md, docs/reference/api.md.
+"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/{cli,api}.md, docs/semantics/clashes.md.
 
 Run `PYTHONPATH=src .venv/bin/python tools/reference_pages.py` after a change of a docstring, an error or an option. A test fails until then.
 """
@@ -21,6 +21,7 @@ import typer
 import gapless
 from gapless import errors
 from gapless.cli.app import COMMANDS
+from gapless.dialects.timeseries.clashes import describe
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Made by tools/reference_pages.py from the code. Change the code, then run it. -->\n"
@@ -325,14 +326,56 @@ def _block(block: str) -> str:
     return " ".join(block.split())
 
 
-PAGES = {"docs/errors.md": errors_page, "docs/reference/cli.md": cli_page, "docs/reference/api.md": api_page}
+def clashes_page() -> str:
+    """The page of which change may follow which, from the table that decides it."""
+    parts = [
+        "# Clashes",
+        NOTE.strip(),
+        (
+            "Two writers make a change at once. One commits first; may the other's change still follow? The table below is the one"
+            " that the code asks. A change that *stands* follows with the segments that it has written. One that *rebases* follows"
+            " after it was adapted. One that *conflicts* is refused, and nothing of it stays."
+        ),
+        (
+            "This release makes appends only. The other rows are for tables that timeseries-table-format changed, and for parts to"
+            " come: a *rewrite* upserts, replaces or deletes rows; to *compact* lays rows out anew; *schema* changes columns;"
+            " *properties* changes properties. What overlapping means says [coverage](coverage.md#overlap)."
+        ),
+        "| ours | came first | on_overlap | what holds |\n|---|---|---|---|\n"
+        + "\n".join(_clash_row(*row) for row in describe()),
+        "Why, in the order in which it is asked:",
+        "\n".join(f"- {text}." for text in dict.fromkeys(_reasons())),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+_REASON = re.compile(r"(?P<condition>[\w ]+): \*\*(?P<answer>\w+)\*\* \((?P<reason>.*?)\)")
+
+
+def _clash_row(mine: str, theirs: str, policy: str, said: str) -> str:
+    short = _REASON.sub(r"\g<condition>: **\g<answer>**", said)
+    return f"| {mine} | {theirs} | {policy} | {short.removeprefix('else ')} |"
+
+
+def _reasons() -> Iterator[str]:
+    for *_, said in describe():
+        for found in _REASON.finditer(said):
+            yield f"*{found['condition'].strip()}*, {found['answer']}: {found['reason']}"
+
+
+PAGES = {
+    "docs/errors.md": errors_page,
+    "docs/reference/cli.md": cli_page,
+    "docs/reference/api.md": api_page,
+    "docs/semantics/clashes.md": clashes_page,
+}
 
 
 def main() -> None:
     """Write the pages; say which changed."""
     for name, make in PAGES.items():
         path, text = ROOT / name, make()
-        if path.read_text(encoding="utf-8") != text:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             sys.stdout.write(f"{name}\n")
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
         StoreError,
         TableError,
     )
+    from gapless.maintain.finding import Finding, RepairReport, VerifyReport
     from gapless.model.formats import Csv, Json, Parquet
     from gapless.model.report import AppendReport
+    from gapless.table.care import repair, verify
     from gapless.table.rows import Rows
     from gapless.table.table import HistoryEntry, TimeSeriesTable, create, open  # noqa: A004  # gl.open, as gzip.open
 
@@ -45,20 +47,25 @@ __all__ = [
     "CoveredBucket",
     "Csv",
     "DataError",
+    "Finding",
     "Gap",
     "GaplessError",
     "HistoryEntry",
     "Json",
     "Parquet",
+    "RepairReport",
     "Rows",
     "StoreError",
     "TableError",
     "TimeSeriesTable",
+    "VerifyReport",
     "Window",
     "__version__",
     "create",
     "errors",
     "open",
+    "repair",
+    "verify",
 ]
 
 _NAMES_OF = {
@@ -75,8 +82,10 @@ _NAMES_OF = {
         "StoreError",
         "TableError",
     ),
+    "gapless.maintain.finding": ("Finding", "RepairReport", "VerifyReport"),
     "gapless.model.formats": ("Csv", "Json", "Parquet"),
     "gapless.model.report": ("AppendReport",),
+    "gapless.table.care": ("repair", "verify"),
     "gapless.table.rows": ("Rows",),
     "gapless.table.table": ("HistoryEntry", "TimeSeriesTable", "create", "open"),
 }

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -288,6 +289,21 @@ def test_ctrl_c_ends_with_130_and_one_block(tmp_path: Path, environment: dict[st
     assert process.returncode == 130
     assert err.startswith(b"Error [interrupted]: stopped by the keyboard\n")
     assert b"Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="there is no /proc to see when the query begins")
+def test_ctrl_c_is_heard_during_a_query(prices: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    query = "select count(*) from range(1000000000000) a, this"
+    command = [sys.executable, "-m", "gapless", "sql", str(prices), query, "-o", str(tmp_path / "x.csv")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        while b"duckdb" not in Path(f"/proc/{process.pid}/maps").read_bytes():  # it is not there yet
+            time.sleep(0.1)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, b"")
+    assert err.startswith(b"Error [interrupted]: stopped by the keyboard\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_names_that_are_not_ascii_work_under_any_locale(tmp_path: Path, environment: dict[str, str], prices: Path) -> None:

@@ -48,12 +48,12 @@ def test_timestamp_indexes(tmp_path: Path, query_there: Query, unit: str, zone: 
     table.append(data.slice(0, 3))
     table.append(data.slice(3))
     same(query_there(tmp_path / "t"), data)
-    assert query_there(tmp_path / "t", "select n from t where ts > timestamp '2024-01-01T04:00:00Z' order by n")["n"].to_pylist() == [0, 3]
+    assert query_there(tmp_path / "t", "select n from t where ts > timestamp '2024-01-01T04:00:00Z' order by n")[
+        "n"
+    ].to_pylist() == [0, 3]
 
 
-@pytest.mark.parametrize(
-    ("kind", "low", "high"), [("int64", -(2**63), 2**63 - 1), ("uint64", 0, 2**64 - 1)]
-)
+@pytest.mark.parametrize(("kind", "low", "high"), [("int64", -(2**63), 2**63 - 1), ("uint64", 0, 2**64 - 1)])
 @pytest.mark.parametrize("width", [1, 10, 2**63 - 1])
 def test_integer_indexes_to_their_ends(tmp_path: Path, query_there: Query, kind: str, low: int, high: int, width: int) -> None:
     table = gl.create(tmp_path / "t", index="k", index_type=kind, bucket=width)
@@ -89,7 +89,15 @@ def test_entity_columns_of_every_type_alone_and_mixed(tmp_path: Path, query_ther
 
 def test_several_entity_columns(tmp_path: Path, query_there: Query) -> None:
     table = gl.create(tmp_path / "t", index="ts", bucket="1h", entity=["site", "sensor", "port"])
-    data = rows(0, 0, 1, 2, site=["x", "x", "y", "x"], sensor=pa.array([1, 2, 1, 1], pa.uint16()), port=pa.array([2**63, 1, 1, 1], pa.uint64()))
+    data = rows(
+        0,
+        0,
+        1,
+        2,
+        site=["x", "x", "y", "x"],
+        sensor=pa.array([1, 2, 1, 1], pa.uint16()),
+        port=pa.array([2**63, 1, 1, 1], pa.uint64()),
+    )
     data = data.set_column(1, "n", pa.array(range(4)))
     table.append(data.slice(0, 1))
     table.append(data.slice(1))
@@ -229,7 +237,15 @@ FOREIGN_COLUMNS = {
     "fixed list": pa.array([[1], [2]], pa.list_(pa.int64(), 1)),
     "list of dates": pa.array([[date(2024, 1, 1)], None]),
 }
-FOREIGN_BUCKETS = {"500ms": None, "1500ms": None, "100us": None, "1mo": None, "3mo": "Europe/Berlin", "4294967297s": None, "4294967297d": "UTC"}
+FOREIGN_BUCKETS = {
+    "500ms": None,
+    "1500ms": None,
+    "100us": None,
+    "1mo": None,
+    "3mo": "Europe/Berlin",
+    "4294967297s": None,
+    "4294967297d": "UTC",
+}
 
 
 def refused_there(root: Path, feature: str) -> None:

@@ -23,13 +23,13 @@ COMMANDS = {
     "info": ("gapless.cli.about", "Say what the table is: its index, its size, its ends."),
     "history": ("gapless.cli.about", "List the table's commits, oldest first."),
     "schema": ("gapless.cli.about", "List the table's columns, their types and their roles."),
+    "verify": ("gapless.cli.care", "Look for damage: in the log, in every segment's bytes, in the coverage."),
+    "repair": ("gapless.cli.care", "Mend what can be mended: hints, log checkpoints, coverage; lost commits."),
     "demo": ("gapless.cli.demo", "Run the main job on real data: a year of hourly weather."),
 }
 """Where each command is, and the first sentence of its help. A module is imported when its command is called: Arrow alone takes
 longer to import than a list of commands should take to appear."""
-_EXIT_CODES = (
-    "Exit codes: 0 fine, 1 failed, 2 what was typed is wrong, 3 gaps found, 4 overlap refused, 5 commit outcome unknown."
-)
+_EXIT_CODES = "Exit codes: 0 fine, 1 failed or damage found, 2 what was typed is wrong, 3 gaps found, 4 overlap refused, 5 commit outcome unknown."
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -42,6 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # while an error was being told
         code = INTERRUPTED
+    if code == INTERRUPTED:
+        # At once: a thread may still be deep in a query, and whoever reads stdout may never read on.
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 

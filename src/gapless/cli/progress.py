@@ -15,8 +15,11 @@ RowsDone = Callable[[int, int | None], None]
 
 
 @contextmanager
-def row_progress(doing: str) -> Iterator[RowsDone]:
-    """Show a bar while the block runs, gone when it ends; `doing` is what is done, such as "reading 3 files"."""
+def row_progress(doing: str, noun: str = "rows") -> Iterator[RowsDone]:
+    """Show a bar while the block runs, gone when it ends; `doing` is what is done, such as "reading 3 files".
+
+    What it yields counts `noun`, rows where not given.
+    """
     console = stderr_console()
     columns = (
         SpinnerColumn(),
@@ -28,7 +31,7 @@ def row_progress(doing: str) -> Iterator[RowsDone]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(doing, total=None, rows="")
         yield lambda done, total: bar.update(
-            task, completed=done, total=total, rows=f"{done:,} rows" + (f" of {total:,}" if total else "")
+            task, completed=done, total=total, rows=f"{done:,} {noun}" + (f" of {total:,}" if total else "")
         )
 
 

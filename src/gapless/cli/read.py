@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gapless.cli.interrupt import in_thread, interruptible
 from gapless.cli.options import End, EntityFilter, JsonFlag, Start, StorageOptions, TablePath, open_table, option, parse_entity
 from gapless.cli.rows import Output
 
@@ -67,7 +68,8 @@ def sql(
     Example: gapless sql prices "select symbol, avg(close) from this group by symbol"
     """
     shape = Output(json=json, csv=csv, file=output, limit=limit)
-    shape.emit(open_table(path, storage_option).sql(query))
+    table = open_table(path, storage_option)
+    shape.emit(interruptible(in_thread(lambda: table.sql(query))))
 
 
 def split_names(text: str, known: list[str] | tuple[str, ...]) -> list[str]:

@@ -24,12 +24,16 @@ def read_coverage(store: Store, segment: Segment, types: tuple[EntityType, ...])
     """A segment's coverage as the log has it, or why it cannot be had; a sidecar can be made again from whole rows."""
     match segment.coverage:
         case None:
-            return _finding("coverage-missing", segment, "has no coverage: the log names none, so no append can be checked against it")
+            return _finding(
+                "coverage-missing", segment, "has no coverage: the log names none, so no append can be checked against it"
+            )
         case InlineCoverage(data):
             try:
                 return decode(data, types, path=segment.path)
             except CorruptTable as error:
-                return _finding("coverage-unreadable", segment, f"has a coverage in its commit that cannot be read: {error.why}")
+                return _finding(
+                    "coverage-unreadable", segment, f"has a coverage in its commit that cannot be read: {error.why}"
+                )
         case SidecarCoverage():
             return _read_sidecar(store, segment, segment.coverage, types)
 
@@ -52,7 +56,9 @@ def _read_sidecar(
 
 
 def _damaged(code: Code, segment: Segment, sidecar: SidecarCoverage, what: str) -> Finding:
-    return Finding(code=code, path=sidecar.path, what=f"the coverage {sidecar.path} of segment {segment.path} {what}", mend="repair")
+    return Finding(
+        code=code, path=sidecar.path, what=f"the coverage {sidecar.path} of segment {segment.path} {what}", mend="repair"
+    )
 
 
 def _finding(code: Code, segment: Segment, what: str) -> Finding:

@@ -8,7 +8,6 @@ from typing import Literal
 from gapless.errors import CorruptTable
 
 Code = Literal[
-    "no-table",
     "commit-missing",
     "commit-damaged",
     "commit-contradicts",
@@ -141,3 +140,11 @@ def count(number: int, noun: str, plural: str = "") -> str:
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
+
+def numbers_of(run: range) -> str:
+    """Consecutive versions in words.
+
+    >>> numbers_of(range(3, 4)), numbers_of(range(3, 6))
+    ('version 3', 'versions 3 to 5')
+    """
+    return f"version {run[0]}" if len(run) == 1 else f"versions {run[0]} to {run[-1]}"

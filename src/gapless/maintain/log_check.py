@@ -10,7 +10,7 @@ from gapless.dialects.timeseries.actions import AddSegment, Commit, RemoveSegmen
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.log.dialect import Snapshot
-from gapless.maintain.finding import Finding
+from gapless.maintain.finding import Finding, numbers_of
 from gapless.maintain.hint_check import check_hints, hinted_version
 from gapless.model.instant import NS_PER_DAY, format_instant
 from gapless.model.operation import JobId
@@ -42,6 +42,8 @@ class Bridge:
     entries: tuple[Entry, ...]
     """The commits of the range that can be read."""
     after: TableState
+    time_ns: int
+    """The checkpoint's commit time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,14 +153,18 @@ class _Fold:
         path = TIME_SERIES.checkpoint_path(version)
         try:
             found = TIME_SERIES.decode_checkpoint(data, version)
-        except (CorruptTable, UnsupportedTable) as error:
+        except UnsupportedTable as error:
+            self.findings.append(Finding(code="commit-unsupported", path=path, what=f"{path}: {error.what}"))
+            return
+        except CorruptTable as error:
             self._reject(version, Finding(code="checkpoint-damaged", path=path, what=error.what, mend="repair"))
             return
         start, before, place = self.at, self.state, self.place
         self._advance(version)
         if not self.exact:
             between = tuple(self.entries[place : self.place])
-            self.bridges.append(Bridge(start=start, end=version, before=before, entries=between, after=found.state))
+            bridge = Bridge(start=start, end=version, before=before, entries=between, after=found.state, time_ns=found.time_ns)
+            self.bridges.append(bridge)
             self.state, self.exact = found.state, True
         elif self.state is None or not same_state(self.state, found):
             what = f"the log checkpoint of version {version} is not what the commits up to there make"
@@ -242,15 +248,6 @@ def _kept(run: range, bridged: frozenset[int]) -> str:
 
 def _is_lost(run: range) -> str:
     return "is lost" if len(run) == 1 else "are lost"
-
-
-def numbers_of(run: range) -> str:
-    """Consecutive versions in words.
-
-    >>> numbers_of(range(3, 4)), numbers_of(range(3, 6))
-    ('version 3', 'versions 3 to 5')
-    """
-    return f"version {run[0]}" if len(run) == 1 else f"versions {run[0]} to {run[-1]}"
 
 
 def _time_findings(entries: Sequence[Entry]) -> list[Finding]:

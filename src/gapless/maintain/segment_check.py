@@ -17,7 +17,7 @@ from gapless.maintain.finding import Code, Finding, Mend, count
 from gapless.model.fit import restore
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.protocols import Store
-from gapless.model.segment import Bounds, Segment
+from gapless.model.segment import Bounds, Segment, SidecarCoverage
 from gapless.model.stats import Bound, ColumnStats
 from gapless.parquet.checksum import check, footer_length
 from gapless.parquet.run import sort_run, unit_ns
@@ -53,7 +53,9 @@ def check_bytes(store: Store, segment: Segment) -> BytesChecked:
     except (CorruptTable, ObjectNotFound) as error:
         return _failed(_finding("segment-altered", segment, f"changed while it was read: {error.what}"))
     if found != digest:
-        return _failed(_finding("segment-altered", segment, "does not have the bytes it was written with: another checksum"), size)
+        return _failed(
+            _finding("segment-altered", segment, "does not have the bytes it was written with: another checksum"), size
+        )
     try:
         check(footer, segment.footer_checksum, segment.path)
     except CorruptTable:
@@ -175,7 +177,9 @@ def check_coverage(segment: Segment, logged: CoverageMap, observed: CoverageMap,
         return
     extra, lacking = logged.difference(observed).cardinality(), observed.difference(logged).cardinality()
     what = f"{count(lacking, 'bucket')} that its rows lie in are not in its coverage, and {extra:,} in it hold no row"
-    yield _finding("coverage-differs", segment, f"has another coverage than its rows: {what}", mend)
+    path = segment.coverage.path if isinstance(segment.coverage, SidecarCoverage) else segment.path
+    what = f"segment {segment.path} has another coverage than its rows: {what}"
+    yield Finding(code="coverage-differs", path=path, what=what, mend=mend)
 
 
 def _within(inner: Bounds, outer: Bounds) -> bool:
@@ -209,5 +213,5 @@ def _failed(finding: Finding, bytes_read: int = 0) -> BytesChecked:
     return BytesChecked(findings=(finding,), bytes_read=bytes_read, checked=True)
 
 
-def _finding(code: Code, segment: Segment, what: str, mend: Mend = "no") -> Finding:
-    return Finding(code=code, path=segment.path, what=f"segment {segment.path} {what}", mend=mend)
+def _finding(code: Code, segment: Segment, what: str) -> Finding:
+    return Finding(code=code, path=segment.path, what=f"segment {segment.path} {what}")

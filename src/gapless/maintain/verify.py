@@ -46,7 +46,10 @@ def _nothing(_done: int, _total: int) -> None:
 
 
 def verify_table(store: Store, *, deep: bool = False, progress: Progress = _nothing) -> VerifyReport:
-    """Look at a whole log and at all that its newest version names; `deep` reads every row. Raises StoreError."""
+    """Look at a whole log and at all that its newest version names; `deep` reads every row. Raises StoreError.
+
+    A store without a log gives a report without a version and without a problem.
+    """
     examined = examine_table(store, deep=deep, progress=progress)
     view = examined.view
     return VerifyReport(
@@ -67,10 +70,7 @@ def examine_table(store: Store, *, deep: bool = False, progress: Progress = _not
     stored = [info.path for folder in _FOLDERS for info in store.list(folder)]
     view = examine_log(gather_log(store))
     examined = Examination(view, list(view.findings))
-    if view.newest == 0 and not view.missing:
-        what = f"there is no table: {TIME_SERIES.folder}/ holds no commit"
-        examined.findings.append(Finding(code="no-table", path=TIME_SERIES.folder, what=what))
-    elif view.state is not None:
+    if view.state is not None:
         _examine_state(store, view.state, examined, deep=deep, progress=progress)
     examined.findings += _strays(stored, view)
     return examined
@@ -169,7 +169,9 @@ def _strays(stored: Sequence[str], view: LogView) -> list[Finding]:
     """Files that no version names: what an interrupted write left, or one that is under way."""
     named = view.named
     return [
-        Finding(code="orphan", path=path, what=f"no version names {path}: a write was interrupted, or is under way", severity="note")
+        Finding(
+            code="orphan", path=path, what=f"no version names {path}: a write was interrupted, or is under way", severity="note"
+        )
         for path in stored
         if path not in named and not path.startswith(_FOREIGN)
     ]

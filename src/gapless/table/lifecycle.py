@@ -85,13 +85,18 @@ def open_table(rim: Rim, path: str) -> Snapshot[TableState]:
     """The newest snapshot; raises TableNotFound where there is no table."""
     snapshot = rim.drive(load(TIME_SERIES))
     if snapshot is None:
-        raise TableNotFound(
-            f"there is no table at {path}",
-            why=f"It has no {TIME_SERIES.folder}/ with commits",
-            fix='Make one with gl.create(path, index="ts", bucket="1h"), or check the path',
-            path=path,
-        )
+        raise no_table(path)
     return snapshot
+
+
+def no_table(path: str) -> TableNotFound:
+    """The error for a place that holds no table."""
+    return TableNotFound(
+        f"there is no table at {path}",
+        why=f"It has no {TIME_SERIES.folder}/ with commits",
+        fix='Make one with gl.create(path, index="ts", bucket="1h"), or check the path',
+        path=path,
+    )
 
 
 def open_rim(location: Location, storage_options: Mapping[str, str] | None) -> Rim:

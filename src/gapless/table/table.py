@@ -20,6 +20,8 @@ from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import InvalidOption, InvalidTime
 from gapless.log.dialect import Snapshot
 from gapless.log.snapshot import read_entries, refresh
+from gapless.maintain.finding import VerifyReport
+from gapless.maintain.verify import verify_table
 from gapless.model.index import EntityType, Identity, IndexSpec, format_bucket
 from gapless.model.instant import NS_PER
 from gapless.model.operation import parse_operation_id
@@ -75,7 +77,7 @@ class TimeSeriesTable:
         """Use `create` or `open`."""
         self._rim, self._snapshot, self._upgrade = rim, snapshot, upgrade
         self._name = table_name(location)
-        self._cache = CoverageCache(rim.store)
+        self._cache = CoverageCache(rim.store, self._grid)
         self._moving = ForkSafeLock()
         self._turns: Turns[Member, AppendReport] = Turns(partial(append_group, lambda: self._snapshot))
 
@@ -343,6 +345,15 @@ class TimeSeriesTable:
                 )
             return self._grid.start(self._grid.id_of(self._rim.clock.now_ns()))
         return parse_index_value(end, self.index, self.schema, name="end")
+
+    # -- care ----------------------------------------------------------------------------------------------------------
+
+    def verify(self, *, deep: bool = False) -> VerifyReport:
+        """Look for damage in the table's log, and in all that its newest version names, whichever version this handle sees.
+
+        `deep` reads every row too. See `gl.verify`, which also takes a table that does not open. Raises StoreError.
+        """
+        return verify_table(self._rim.store, deep=deep)
 
     def _covered(self, segments: Iterable[Segment]) -> Any:
         return self._cache.union(segments, self._entity_types)

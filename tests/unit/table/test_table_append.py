@@ -27,7 +27,7 @@ from gapless.errors import (
     UnsupportedType,
 )
 from gapless.parquet import run as run_module
-from gapless.table import stage
+from gapless.table import group, stage
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 _counter = itertools.count()
@@ -55,7 +55,9 @@ def batches(*tables: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def tiny_runs(monkeypatch: pytest.MonkeyPatch, run_bytes: int = 100) -> None:
+    """Let an append write a segment every few rows, without gathering a small one first."""
     monkeypatch.setattr(stage, "RUN_BYTES", run_bytes)
+    monkeypatch.setattr(group, "SMALL_ROWS", 0)
 
 
 def test_a_report_says_what_happened(place: str) -> None:
@@ -208,7 +210,6 @@ def test_a_schema_mismatch_lists_the_differences_and_no_more(place: str) -> None
     with pytest.raises(SchemaMismatch) as refusal:
         table.append(wrong)
     assert [line.partition(":")[0] for line in refusal.value.differences] == ["x", "y"]
-    assert "ts" not in " ".join(refusal.value.differences)
     with pytest.raises(SchemaMismatch, match="ts: missing"):
         table.append({"sym": ["A"]})
 
@@ -329,7 +330,8 @@ def test_skip_leaves_covered_buckets_out_and_counts(place: str) -> None:
     table.append(pa.concat_tables([hours(0, 1, x=1), hours(0, sym="B", x=1)]))
     report = table.append(pa.concat_tables([hours(1, 1.5, 2, x=2), hours(0, 3, sym="B", x=2)]), on_overlap="skip")
     assert (report.rows, report.buckets, report.skipped_rows, report.skipped_buckets) == (2, 2, 3, 2)
-    assert [row["x"] for row in table.scan().to_arrow().to_pylist()] == [1.0, 1.0, 2.0, 1.0, 2.0]
+    assert [row["x"] for row in table.scan(entity={"sym": "A"}).to_arrow().to_pylist()] == [1.0, 1.0, 2.0]
+    assert [row["x"] for row in table.scan(entity={"sym": "B"}).to_arrow().to_pylist()] == [1.0, 2.0]
     again = table.append(hours(0, 1, 2), on_overlap="skip")
     assert (again.version, again.rows, again.segments, again.skipped_rows, again.skipped_buckets) == (3, 0, 0, 3, 3)
     assert table.version == 3

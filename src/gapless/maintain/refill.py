@@ -1,0 +1,142 @@
+"""What may stand under the numbers of lost commits: what a later checkpoint says they did, or nothing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from gapless._version import __version__
+from gapless.dialects.timeseries.actions import (
+    Action,
+    AddSegment,
+    Commit,
+    RemoveSegment,
+    SetTransaction,
+    TableState,
+    UpdateTableMeta,
+)
+from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.dialects.timeseries.features import claim
+from gapless.errors import CorruptTable
+from gapless.log.dialect import Snapshot
+from gapless.maintain.log_check import Bridge, Entry, LogView, same_state
+
+MAX_LOST = 10_000
+"""More lost commits than this look like a damaged CURRENT."""
+ENGINE = f"gapless/{__version__}"
+_TICK_NS = 1_000
+
+Actions = dict[int, tuple[Action, ...]]
+
+
+def refill(view: LogView, schema: pa.Schema | None, now_ns: int, id_prefix: str) -> tuple[Entry, ...] | str:
+    """Commits for all lost and damaged versions, or why none can stand there.
+
+    `schema` is what a live segment holds, for a table whose own is lost. The commits are empty but for what a later
+    checkpoint knows and the schema; with them the log replays, as far as it can be told, to what it was.
+    """
+    lost = [version for run in view.missing if len(run) <= MAX_LOST for version in run] + list(view.damaged)
+    if not lost or len(lost) > MAX_LOST or any(len(run) > MAX_LOST for run in view.missing):
+        return f"more than {MAX_LOST:,} versions are lost, so that a damaged CURRENT is likelier: look at it, and remove it if it is"
+    actions: Actions = dict.fromkeys(lost, ())
+    for bridge in view.bridges:
+        told = rebuild(bridge)
+        if told is None:
+            return f"what is left contradicts the log checkpoint of version {bridge.end}"
+        actions |= told
+    state = _replayed(view.entries, actions)
+    if state is None:
+        return "the commits that are left cannot stand without it"
+    if state.meta.schema is None and state.live:
+        start = next((version for version, commit, _ in view.entries if commit.meta is not None), 0)
+        place = next((version for version in sorted(lost) if version > start), None)
+        if schema is None or place is None:
+            return "it said which columns the table has, and they cannot be told from what is left"
+        actions[place] = (UpdateTableMeta(claim(replace(state.meta, schema=schema))), *actions[place])
+        if _replayed(view.entries, actions) is None:
+            return "the commits that are left cannot stand without it"
+    return _timed(view.entries, actions, now_ns, id_prefix)
+
+
+def rebuild(bridge: Bridge) -> Actions | None:
+    """What the versions of a bridge that cannot be read did, as far as it still shows; None where it does not add up."""
+    read = _read(bridge)
+    if bridge.end - bridge.start - len(read) > MAX_LOST:
+        return None
+    lost = [version for version in range(bridge.start + 1, bridge.end + 1) if version not in read]
+    if not lost:
+        return None
+    actions: dict[int, list[Action]] = {version: [] for version in lost}
+    for live in bridge.after.live.values():
+        if live.version in actions:
+            actions[live.version].append(AddSegment(live.segment))
+    for known in bridge.after.applied.values():
+        if known.version in actions:
+            actions[known.version].append(SetTransaction(known.operation, known.tally))
+    gone = _live_paths(bridge) - bridge.after.live.keys()
+    actions[lost[-1]] += [RemoveSegment(path) for path in sorted(gone)]
+    for meta in ([], [UpdateTableMeta(bridge.after.meta)]):
+        told = {version: (*(meta if version == lost[0] else ()), *done) for version, done in actions.items()}
+        state = _replayed(bridge.entries, told, bridge.before)
+        if state is not None and _same(state, bridge):
+            return told
+    return None
+
+
+def _live_paths(bridge: Bridge) -> set[str]:
+    """Paths that would be live after the bridge if the lost versions had removed nothing."""
+    paths = set(bridge.before.live) if bridge.before else set()
+    for _, commit, _ in bridge.entries:
+        paths |= {segment.path for segment in commit.added}
+        paths -= {action.path for action in commit.actions if isinstance(action, RemoveSegment)}
+    return paths
+
+
+def _same(state: TableState, bridge: Bridge) -> bool:
+    # The times of lost commits are not known, and so not those of the operations they applied.
+    kept = bridge.after.applied
+    read = _read(bridge)
+    applied = {
+        key: replace(one, time_ns=kept[key].time_ns) if key in kept and one.version not in read else one
+        for key, one in state.applied.items()
+    }
+    return same_state(replace(state, applied=applied), Snapshot(bridge.end, bridge.time_ns, bridge.after))
+
+
+def _read(bridge: Bridge) -> frozenset[int]:
+    return frozenset(version for version, _, _ in bridge.entries)
+
+
+def _replayed(entries: Sequence[Entry], actions: Actions, before: TableState | None = None) -> TableState | None:
+    try:
+        return TIME_SERIES.replay(before, _merged(entries, {v: (_commit(done, ""), 0) for v, done in actions.items()}))
+    except CorruptTable:
+        return None
+
+
+def _merged(entries: Sequence[Entry], fillers: Mapping[int, tuple[Commit, int]]) -> list[Entry]:
+    return sorted([*entries, *((version, *filler) for version, filler in fillers.items())], key=lambda entry: entry[0])
+
+
+def _commit(actions: tuple[Action, ...], commit_id: str) -> Commit:
+    return Commit(id=commit_id, operation="repair", engine=ENGINE, parameters={"accept_loss": True}, actions=actions)
+
+
+def _timed(entries: Sequence[Entry], actions: Actions, now_ns: int, id_prefix: str) -> tuple[Entry, ...]:
+    """The fillers with commit times that do not run backward: just after the commit before, never past the one after."""
+    known = {version: time_ns for version, _, time_ns in entries}
+    later = sorted(known)
+    fillers: list[Entry] = []
+    before = None
+    for version in sorted({*actions, *known}):
+        if version in known:
+            before = known[version]
+            continue
+        following = next((known[v] for v in later if v > version), None)
+        earliest = now_ns - now_ns % _TICK_NS if following is None else following
+        after = earliest if before is None else before + _TICK_NS
+        before = max(after, earliest) if following is None else min(after, following)
+        fillers.append((version, _commit(actions[version], f"{id_prefix}-{version}"), before))
+    return tuple(fillers)
