@@ -319,3 +319,12 @@ def test_names_that_are_not_ascii_work_under_any_locale(tmp_path: Path, environm
         assert (done.returncode, done.stderr) == (0, b"")
         if option:
             assert "päivä ✓" in done.stdout.decode()
+
+
+def test_an_operation_sent_again_writes_nothing(gapless: Gapless, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("ts,v\n2024-01-01T00:00:00Z,1\n")
+    gapless("create", tmp_path / "t", "--index", "ts", "--bucket", "1h")
+    first = gapless("append", tmp_path / "t", tmp_path / "a.csv", "--operation-id", "job-7:42", "--json")
+    again = gapless("append", tmp_path / "t", tmp_path / "a.csv", "--operation-id", "job-7:42")
+    assert json.loads(first.out)["already_applied"] is False
+    assert (again.code, again.out) == (0, "This operation was applied before, by version 2; nothing was written now.\n")

@@ -155,7 +155,7 @@ def test_garbage_is_no_commit(data: bytes, version: int) -> None:
 
 
 @given(st.integers(2, VERSIONS), st.lists(changes(), min_size=1, max_size=3), st.sampled_from(["ours", "theirs"]))
-@settings(max_examples=5000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_changed_commit_decodes_to_values_or_a_typed_error(
     ours: Path, theirs: Path, version: int, changed: list[Callable[[Any], Any]], whose: str
 ) -> None:

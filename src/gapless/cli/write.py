@@ -118,6 +118,10 @@ def append(
         str | None,
         option("POLICY", "What to do with buckets the table covers: reject (the append), skip (those rows) or allow."),
     ] = None,
+    operation_id: Annotated[
+        str | None,
+        option("ID", "Name of this change, so that sending it again changes nothing: APP:SEQUENCE for a stream, else a job's text."),
+    ] = None,
     upgrade: Annotated[
         bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")
     ] = False,
@@ -135,11 +139,23 @@ def append(
     table = open_table(path, storage_option, upgrade=upgrade)
     file_format = choose_format(format_, {name: value for name, value in given.items() if value is not None}, files)
     with row_progress(f"appending {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else "")) as done:
-        report = table.append_file(files, format=file_format, on_overlap=policy, progress=done)
+        report = table.append_file(
+            files, format=file_format, on_overlap=policy, operation_id=parse_operation(operation_id), progress=done
+        )
     if json:
         write_json(asdict(report))
     else:
         say(report_text(report))
+
+
+def parse_operation(text: str | None) -> tuple[str, int] | str | None:
+    """An operation id as typed: `job-7:42` is sequence 42 of the stream job-7, any other text a job.
+
+    >>> parse_operation("job-7:42"), parse_operation("backfill-2026-01-05")
+    (('job-7', 42), 'backfill-2026-01-05')
+    """
+    app, colon, sequence = (text or "").rpartition(":")
+    return (app, int(sequence)) if colon and sequence.isascii() and sequence.isdigit() else text
 
 
 def choose_format(name: str | None, given: dict[str, object], files: Sequence[str]) -> Format | None:
@@ -184,6 +200,8 @@ def report_text(report: AppendReport) -> str:
     >>> report_text(AppendReport(version=2, rows=0, segments=0, buckets=0, skipped_rows=24, skipped_buckets=1))
     'Nothing to write, still version 2. Left out: 24 rows in 1 bucket that the table covers already.'
     """
+    if report.already_applied:
+        return f"This operation was applied before, by version {report.version}; nothing was written now."
     left_out = f" Left out: {_count(report.skipped_rows, 'row')} in {_count(report.skipped_buckets, 'bucket')} that the table covers already."
     written = f"Version {report.version}: {_count(report.rows, 'row')} in {_count(report.segments, 'segment')}, covering {_count(report.buckets, 'bucket')}."
     return (written if report.segments else f"Nothing to write, still version {report.version}.") + (

@@ -59,4 +59,8 @@ def _check_pointer(pointer: bytes | None, checkpoints: Sequence[int]) -> list[Fi
         return []
     path = TIME_SERIES.last_checkpoint
     what = f"_last_checkpoint names version {named}" if named else f"_last_checkpoint holds {pointer[:40]!r}"
-    return [Finding(code="checkpoint-hint", path=path, what=f"{what}, and no log checkpoint of that version can be read", mend="repair")]
+    return [
+        Finding(
+            code="checkpoint-hint", path=path, what=f"{what}, and no log checkpoint of that version can be read", mend="repair"
+        )
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -41,12 +41,14 @@ def refill(view: LogView, schema: pa.Schema | None, now_ns: int, id_prefix: str)
     if not lost or len(lost) > MAX_LOST or any(len(run) > MAX_LOST for run in view.missing):
         return f"more than {MAX_LOST:,} versions are lost, so that a damaged CURRENT is likelier: look at it, and remove it if it is"
     actions: Actions = dict.fromkeys(lost, ())
+    times: dict[int, int] = {}
     for bridge in view.bridges:
         told = rebuild(bridge)
         if told is None:
             return f"what is left contradicts the log checkpoint of version {bridge.end}"
         actions |= told
-    state = _replayed(view.entries, actions)
+        times |= _times(bridge)
+    state = _replayed(view.entries, actions, times)
     if state is None:
         return "the commits that are left cannot stand without it"
     if state.meta.schema is None and state.live:
@@ -55,9 +57,9 @@ def refill(view: LogView, schema: pa.Schema | None, now_ns: int, id_prefix: str)
         if schema is None or place is None:
             return "it said which columns the table has, and they cannot be told from what is left"
         actions[place] = (UpdateTableMeta(claim(replace(state.meta, schema=schema))), *actions[place])
-        if _replayed(view.entries, actions) is None:
+        if _replayed(view.entries, actions, times) is None:
             return "the commits that are left cannot stand without it"
-    return _timed(view.entries, actions, now_ns, id_prefix)
+    return _timed(view.entries, actions, times, _Stamp(now_ns - now_ns % _TICK_NS, id_prefix))
 
 
 def rebuild(bridge: Bridge) -> Actions | None:
@@ -79,8 +81,8 @@ def rebuild(bridge: Bridge) -> Actions | None:
     actions[lost[-1]] += [RemoveSegment(path) for path in sorted(gone)]
     for meta in ([], [UpdateTableMeta(bridge.after.meta)]):
         told = {version: (*(meta if version == lost[0] else ()), *done) for version, done in actions.items()}
-        state = _replayed(bridge.entries, told, bridge.before)
-        if state is not None and _same(state, bridge):
+        state = _replayed(bridge.entries, told, _times(bridge), bridge.before)
+        if state is not None and same_state(state, Snapshot(bridge.end, bridge.time_ns, bridge.after)):
             return told
     return None
 
@@ -94,24 +96,23 @@ def _live_paths(bridge: Bridge) -> set[str]:
     return paths
 
 
-def _same(state: TableState, bridge: Bridge) -> bool:
-    # The times of lost commits are not known, and so not those of the operations they applied.
-    kept = bridge.after.applied
-    read = _read(bridge)
-    applied = {
-        key: replace(one, time_ns=kept[key].time_ns) if key in kept and one.version not in read else one
-        for key, one in state.applied.items()
-    }
-    return same_state(replace(state, applied=applied), Snapshot(bridge.end, bridge.time_ns, bridge.after))
+def _times(bridge: Bridge) -> dict[int, int]:
+    """Commit times of lost versions, where the checkpoint has them."""
+    known = {applied.version: applied.time_ns for applied in bridge.after.applied.values()}
+    return known | {bridge.end: bridge.time_ns}
 
 
 def _read(bridge: Bridge) -> frozenset[int]:
     return frozenset(version for version, _, _ in bridge.entries)
 
 
-def _replayed(entries: Sequence[Entry], actions: Actions, before: TableState | None = None) -> TableState | None:
+def _replayed(
+    entries: Sequence[Entry], actions: Actions, times: Mapping[int, int], before: TableState | None = None
+) -> TableState | None:
     try:
-        return TIME_SERIES.replay(before, _merged(entries, {v: (_commit(done, ""), 0) for v, done in actions.items()}))
+        return TIME_SERIES.replay(
+            before, _merged(entries, {v: (_commit(done, ""), times.get(v, 0)) for v, done in actions.items()})
+        )
     except CorruptTable:
         return None
 
@@ -124,19 +125,34 @@ def _commit(actions: tuple[Action, ...], commit_id: str) -> Commit:
     return Commit(id=commit_id, operation="repair", engine=ENGINE, parameters={"accept_loss": True}, actions=actions)
 
 
-def _timed(entries: Sequence[Entry], actions: Actions, now_ns: int, id_prefix: str) -> tuple[Entry, ...]:
-    """The fillers with commit times that do not run backward: just after the commit before, never past the one after."""
-    known = {version: time_ns for version, _, time_ns in entries}
-    later = sorted(known)
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    now_ns: int
+    id_prefix: str
+
+
+def _timed(entries: Sequence[Entry], actions: Actions, times: Mapping[int, int], stamp: _Stamp) -> tuple[Entry, ...]:
+    """The fillers with their commit times: those that are known, else just after the commit before and never past the one after."""
+    known = {**{version: times[version] for version in actions if version in times}, **{v: time for v, _, time in entries}}
     fillers: list[Entry] = []
-    before = None
-    for version in sorted({*actions, *known}):
-        if version in known:
-            before = known[version]
-            continue
-        following = next((known[v] for v in later if v > version), None)
-        earliest = now_ns - now_ns % _TICK_NS if following is None else following
-        after = earliest if before is None else before + _TICK_NS
-        before = max(after, earliest) if following is None else min(after, following)
-        fillers.append((version, _commit(actions[version], f"{id_prefix}-{version}"), before))
+    before: int | None = None
+    for version, following in _with_following(sorted({*actions, *known}), known):
+        time_ns = known.get(version)
+        if time_ns is None:
+            bound = stamp.now_ns if following is None else following
+            after = bound if before is None else before + _TICK_NS
+            time_ns = max(after, bound) if following is None else min(after, following)
+        before = time_ns
+        if version in actions:
+            fillers.append((version, _commit(actions[version], f"{stamp.id_prefix}-{version}"), time_ns))
     return tuple(fillers)
+
+
+def _with_following(versions: Sequence[int], known: Mapping[int, int]) -> list[tuple[int, int | None]]:
+    """Each version with the next known commit time after it."""
+    following: int | None = None
+    found: list[tuple[int, int | None]] = []
+    for version in reversed(versions):
+        found.append((version, following))
+        following = known.get(version, following)
+    return found[::-1]

@@ -15,7 +15,7 @@ from gapless.model.segment import Segment
 from gapless.parquet.row_groups import row_group_stats
 from gapless.parquet.source import damaged, open_segment
 from gapless.scan.expression import to_expression
-from gapless.scan.plan import ReadGroup
+from gapless.scan.plan import ReadGroup, prune
 from gapless.scan.predicate import And, Constant, IsNull, Or, Predicate, columns_of
 from gapless.scan.prune import may_match
 from gapless.scan.range import index_column, index_range
@@ -68,7 +68,8 @@ def read(store: Store, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
                 yield from table.select(plan.columns).to_batches()
             continue
         for narrowed in _narrow(plan, group):
-            tables = [table for segment in group.segments for table in _read_segment(store, segment, narrowed, sort=True)]
+            near = prune(group.segments, narrowed.predicate, plan.index, plan.schema)
+            tables = [table for segment in near for table in _read_segment(store, segment, narrowed, sort=True)]
             if tables:
                 yield from _sorted(pa.concat_tables(tables), plan).select(plan.columns).to_batches()
 

@@ -6,8 +6,10 @@ sorted together, in windows of the index where they would not fit in memory at o
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from itertools import pairwise
 
 import pyarrow as pa
@@ -82,15 +84,25 @@ def _components(segments: Sequence[Segment], *, apart: bool) -> list[tuple[Segme
 
 
 def _windows(segments: Sequence[Segment], limit: int) -> tuple[tuple[int, int], ...]:
-    """Cut the segments' common range into equal windows of about `limit` rows each."""
-    rows = sum(s.rows for s in segments)
-    first = min(s.bounds.first for s in segments)
-    end = max(s.bounds.last for s in segments) + 1
-    count = min(-(-rows // limit), end - first)
-    if count <= 1:
+    """Cut the segments' common range into windows of about `limit` rows each, as if each segment's rows were spread evenly."""
+    if sum(s.rows for s in segments) <= limit:
         return ()
-    edges = [first + (end - first) * i // count for i in range(count + 1)]
-    return tuple(pairwise(edges))
+    change: dict[int, float] = defaultdict(float)
+    for s in segments:
+        density = s.rows / (s.bounds.last + 1 - s.bounds.first)
+        change[s.bounds.first] += density
+        change[s.bounds.last + 1] -= density
+    points = sorted(change)
+    edges, density, held = [points[0]], 0.0, 0.0
+    for at, end in pairwise(points):
+        density += change[at]
+        while held + density * (end - at) >= limit and at < end:
+            at = min(end, at + max(1, int((limit - held) / density)))  # noqa: PLW2901  # the rest of this stretch
+            edges.append(at)
+            held = 0.0
+        held += density * (end - at)
+    ends = edges[1:] if edges[-1] == points[-1] else [*edges[1:], points[-1]]
+    return tuple(zip(edges, ends, strict=False))
 
 
 def row_bytes(schema: pa.Schema) -> int:

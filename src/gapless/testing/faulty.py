@@ -9,7 +9,7 @@ from math import log
 from random import Random
 from typing import TypeVar
 
-from gapless.errors import ObjectExists, ObjectNotFound, StorageFull, StoreError, StoreUnavailable
+from gapless.errors import AccessDenied, ObjectExists, ObjectNotFound, StorageFull, StoreError, StoreUnavailable
 from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, Store
 from gapless.testing.dict_store import DictStore
 from gapless.testing.timeline import Timeline
@@ -28,13 +28,15 @@ class Faults:
     lost_request: float = 0.0
     """No answer, and nothing was done: a reset, a 503, a timeout."""
     lost_reply: float = 0.0
-    """No answer, though it was done. Of puts and deletes only, as the rest."""
+    """No answer, though it was done (puts and deletes only, as the rest)."""
     late: float = 0.0
     """No answer, and it is done only some time afterwards."""
     sent_twice: float = 0.0
     """The client repeats a create whose answer it lost, and is told that the object exists: its own."""
     refused: float = 0.0
     """A create is told that the object exists, though nothing is stored: a 409 for another request in flight."""
+    denied: float = 0.0
+    """Access is denied; nothing was done."""
     full: float = 0.0
     """A put finds no space; nothing was stored."""
     delay_s: float = 0.005
@@ -45,13 +47,16 @@ class Faults:
     @classmethod
     def even(cls, chance: float) -> Faults:
         """Every kind of fault with the same chance."""
-        return cls(lost_request=chance, lost_reply=chance, late=chance, sent_twice=chance, refused=chance, full=chance / 4)
+        return cls(lost_request=chance, lost_reply=chance, late=chance, sent_twice=chance, refused=chance, full=chance / 3, denied=chance / 6)
 
 
-_READS = ("lost_request",)
-_CREATES = ("lost_request", "lost_reply", "late", "full", "sent_twice", "refused")
-_REPLACES = ("lost_request", "lost_reply", "late", "full")
-_DELETES = ("lost_request", "lost_reply", "late")
+_READS = ("lost_request", "denied")
+_DELETES = (*_READS, "lost_reply", "late")
+_REPLACES = (*_DELETES, "full")
+_CREATES = (*_REPLACES, "sent_twice", "refused")
+
+_EARLY: dict[str, type[StoreError]] = {"full": StorageFull, "denied": AccessDenied, "refused": ObjectExists}
+"""What is raised in place of doing it."""
 
 Step = tuple[int, str, str, str, str]
 """(simulated nanoseconds, who, call, path, what came of it)."""
@@ -157,12 +162,9 @@ class SimStore:
 
     def _fail_early(self, fault: str, call: str, path: str, effect: Callable[[], object]) -> None:
         """Raise the faults that come before the effect."""
-        if fault == "full":
+        if fault in _EARLY:
             self._note(call, path, fault)
-            raise StorageFull(f"no space for {path!r}", why="Simulated", fix="Free some", path=path)
-        if fault == "refused":
-            self._note(call, path, fault)
-            raise ObjectExists(f"{path!r} conflicts", why="Another request is in flight", fix="Try again", path=path)
+            raise _EARLY[fault](f"{call} of {path!r} failed", why=f"Simulated: {fault}", fix="Try again", path=path)
         if fault == "late":
             self._do_later(call, path, effect)
         if fault in ("late", "lost_request"):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.errors import CommitConflict, CommitOutcomeUnknown, CoverageOverlap, StorageFull, StoreUnavailable
+from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, CoverageOverlap, StorageFull, StoreUnavailable
 from gapless.model.report import AppendReport
 from gapless.runtime.driver import Rim
 from gapless.table.lifecycle import open_table
@@ -28,7 +28,7 @@ SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("entity", pa.st
 MAX_SENDS = 4
 """How often one change with an operation id is sent."""
 _RANGE = (0, 1_000 * BUCKET_WIDTH)
-_REFUSALS = (CoverageOverlap, CommitConflict, StorageFull)
+_REFUSALS = (CoverageOverlap, CommitConflict, StorageFull, AccessDenied)
 _NO_ANSWER = (CommitOutcomeUnknown, StoreUnavailable)
 
 
@@ -127,8 +127,8 @@ def live(tasks: list[Task], rebirth: Callable[[], Process], random: Random) -> N
                 left.pop(0)
                 sends = 0
             continue
-        except StoreUnavailable:
-            pass
+        except (StoreUnavailable, AccessDenied):
+            pass  # what was read or opened is not known, and nothing depends on it
         except Exception:  # noqa: BLE001 - the auditor reports it
             process.history.mishaps.append(f"{process.store.name}: {traceback.format_exc()}")
         left.pop(0)

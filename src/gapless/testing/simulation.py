@@ -11,6 +11,7 @@ assert not run.faults, run.faults
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -129,7 +130,7 @@ def simulate(seed: int, *, make_store: Callable[[], Store] | None = None, scenar
         world.play()
         found = audit(store, history, deadline_s=scenario.deadline_s)
         if random.random() < AFTERLIFE_CHANCE:
-            found += _check_afterlife(store, timeline, history)
+            found += _afterlife(store, timeline, history)
     return Run(seed=seed, trace=tuple(world.trace), history=history, faults=tuple(found))
 
 
@@ -174,6 +175,13 @@ class _World:
         self._faults = faults
         for store in self._stores:
             store.faults = faults
+
+
+def _afterlife(store: Store, timeline: Timeline, history: History) -> list[str]:
+    try:
+        return _check_afterlife(store, timeline, history)
+    except Exception:  # noqa: BLE001 - whatever it is, it is a fault
+        return [f"once all was over: {traceback.format_exc()}"]
 
 
 def _check_afterlife(store: Store, timeline: Timeline, history: History) -> list[str]:

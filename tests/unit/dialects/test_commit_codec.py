@@ -44,6 +44,7 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size
 )
 paths = st.lists(names, min_size=1, max_size=3).map("/".join)
 instants = st.integers(-5_000 * 366 * 86_400 * NS, 250_000 * 366 * 86_400 * NS)
+counts = st.integers(0, 2**63 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 VALUES: dict[EntityType, st.SearchStrategy[Any]] = {
     "utf8": texts, "int8": st.integers(-128, 127), "int16": st.integers(-(2**15), 2**15 - 1), "int32": st.integers(-(2**31), 2**31 - 1),

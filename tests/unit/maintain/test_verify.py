@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import gapless as gl
@@ -205,10 +209,8 @@ def test_rows_out_of_the_order_that_the_log_promises_are_found(make_place: MakeP
     rows = table.scan().to_arrow().slice(0, 2).take([1, 0]).set_column(1, "symbol", [["C", "C"]])
     table.append(rows)
     path = place.segment(7)["path"]
-    import pyarrow.parquet as pq
-
-    sink = __import__("io").BytesIO()
-    pq.write_table(pq.read_table(__import__("io").BytesIO(place.store.get(path))).take([1, 0]), sink, write_page_checksum=True)
+    sink = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(place.store.get(path))).take([1, 0]), sink, write_page_checksum=True)
     place.write(path, sink.getvalue())
     place.edit_segment(7, checksum=None, footer_checksum=None, file_size=None)
     assert place.codes(deep=True) == ["order-differs"]
@@ -271,9 +273,6 @@ def test_segments_of_one_version_may_share_a_bucket(place: Any, monkeypatch: pyt
     table = gl.open(place.url)
     moments = [f"2026-02-01T00:{minute:02d}:00Z" for minute in range(3)]
     batches = gl.open(place.url).scan().to_arrow().slice(0, 3)
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     times = pc.assume_timezone(pc.strptime(pa.array(moments), format="%Y-%m-%dT%H:%M:%SZ", unit="s"), "UTC")
     moved = batches.set_column(0, "ts", times)
     assert table.append(pa.RecordBatchReader.from_batches(moved.schema, moved.to_batches(max_chunksize=1))).segments > 1

@@ -160,7 +160,8 @@ def _encode_bound(bound: Bound | None) -> object:
 
 def _decode_stats(body: Mapping[str, Any]) -> ColumnStats:
     low, high = _decode_bound(body.get("min")), _decode_bound(body.get("max"))
-    return ColumnStats(min=low, max=high, nulls=body.get("nulls"), nans=body.get("nans"))
+    nulls, nans = (None if body.get(key) is None else _count(body[key]) for key in ("nulls", "nans"))
+    return ColumnStats(min=low, max=high, nulls=nulls, nans=nans)
 
 
 def _decode_bound(raw: Any) -> Bound | None:

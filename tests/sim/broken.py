@@ -1,0 +1,308 @@
+"""Known bugs, planted from outside: each takes pytest's monkeypatch and breaks one thing the simulator must notice."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gapless.dialects.timeseries import conflict
+from gapless.dialects.timeseries.actions import Commit, TableState
+from gapless.dialects.timeseries.conflict import AppendTerms
+from gapless.dialects.timeseries.dialect import TimeSeries
+from gapless.errors import CommitOutcomeUnknown, StoreUnavailable
+from gapless.log import commit as commit_module
+from gapless.log.commit import Judge, Outcome, commit
+from gapless.log.dialect import Snapshot
+from gapless.log.requests import Get, Put, PutHint, PutNew, Request, Talk, ask
+from gapless.log.snapshot import load
+from gapless.model.report import AppendReport
+from gapless.runtime.driver import Rim
+from gapless.table import append, lifecycle
+from gapless.table.append import Appender
+from gapless.table.coverage import CoverageCache
+from gapless.table.stage import Attempt, Staged
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+Conversation = Callable[..., Talk[Any]]
+
+
+def twisted(talk: Talk[Any], twist: Callable[[Request[Any], Any], Any]) -> Talk[Any]:
+    """The same conversation, with answers changed on their way."""
+    try:
+        request = next(talk)
+        while True:
+            try:
+                reply = yield request
+            except Exception as error:  # noqa: BLE001 - thrown on
+                request = talk.throw(error)
+            else:
+                request = talk.send(twist(request, reply))
+    except StopIteration as end:
+        return end.value
+
+
+def _commits_with(monkeypatch: pytest.MonkeyPatch, conversation: Conversation) -> None:
+    monkeypatch.setattr(append, "commit", conversation)
+
+
+def _answers(monkeypatch: pytest.MonkeyPatch, wrong: Put, believed: Put) -> None:
+    def twist(request: Request[Any], reply: Any) -> Any:
+        return believed if isinstance(request, PutNew) and reply is wrong else reply
+
+    _commits_with(monkeypatch, lambda *arguments: twisted(commit(*arguments), twist))
+
+
+def skip_the_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer to the put is taken for a commit."""
+    _answers(monkeypatch, Put.NO_ANSWER, Put.DONE)
+
+
+def take_exists_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """"It exists" is taken for "ours exists"."""
+    _answers(monkeypatch, Put.REFUSED, Put.DONE)
+
+
+class _NoAnswerError(Exception):
+    pass
+
+
+def _upon_no_answer(again: Callable[..., Talk[Any]]) -> Conversation:
+    """The conversation, which starts again in another way as soon as a put gets no answer."""
+
+    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Any]:
+        asked: list[int] = []
+
+        def twist(request: Request[Any], reply: Any) -> Any:
+            if isinstance(request, PutNew) and reply is Put.NO_ANSWER:
+                asked.append(dialect.version_of(request.path))
+                raise _NoAnswerError
+            return reply
+
+        try:
+            return (yield from twisted(commit(dialect, base, time_ns, entry, judge), twist))
+        except _NoAnswerError:
+            return (yield from again(dialect, asked[0], time_ns, entry, judge))
+
+    return broken
+
+
+def retry_one_version_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After no answer at N the put goes to N + 1, if the version N is there."""
+
+    def again(dialect: Any, version: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
+        there = yield from ask(Get(dialect.path_of(version)))
+        return (yield from commit(dialect, version if there else version - 1, time_ns, entry, judge))
+
+    _commits_with(monkeypatch, _upon_no_answer(again))
+
+
+def append_again_after_a_lost_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is taken for a failure, and the commit made again under a new id."""
+
+    def again(dialect: Any, version: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
+        fresh = replace(entry, id=entry.id[:-1] + ("0" if entry.id[-1] != "0" else "1"))
+        return (yield from commit(dialect, version - 1, time_ns, fresh, judge))
+
+    _commits_with(monkeypatch, _upon_no_answer(again))
+
+
+def rebase_blindly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebase does not look at the coverage of the commits that came first."""
+    monkeypatch.setattr(AppendTerms, "_meeting", lambda _self, _theirs: [])
+
+
+def rebase_on_the_last_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebase over several commits looks at the last of them alone."""
+    meeting = AppendTerms._meeting
+
+    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
+        version = base
+        while (yield from ask(Get(dialect.path_of(version + 2)))) is not None:
+            version += 1
+        return (yield from commit(dialect, version, time_ns, entry, judge))
+
+    assert meeting is not None
+    _commits_with(monkeypatch, broken)
+
+
+def forget_operations_on_rebase(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebase does not ask whether the operation landed meanwhile."""
+    monkeypatch.setattr(conflict, "settles", lambda _known, _asked: False)
+
+
+def trust_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest version is the one that CURRENT names."""
+
+    def broken(dialect: Any, at: int | None = None) -> Talk[Any]:
+        hint = yield from ask(Get(dialect.hint))
+        return (yield from load(dialect, int(hint) if hint else at))
+
+    monkeypatch.setattr(lifecycle, "load", broken)
+
+
+def delete_on_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the outcome is not known, the files are removed."""
+    honest = Appender.commit
+
+    def broken(self: Appender, snapshot: Snapshot[TableState], staged: Staged) -> Any:
+        try:
+            return honest(self, snapshot, staged)
+        except (CommitOutcomeUnknown, StoreUnavailable):
+            staged.attempt.discard()
+            raise
+
+    monkeypatch.setattr(Appender, "commit", broken)
+
+
+def delete_when_the_retry_finds_no_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second put that is refused for lack of space is taken to say that the first did not land either."""
+
+    def broken(path: str, data: bytes, *, again: bool) -> Talk[Put]:
+        del again
+        return (yield from ask(PutNew(path, data)))
+
+    monkeypatch.setattr(commit_module, "_put", broken)
+
+
+def compare_no_commit_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever lies at our version is taken for ours."""
+    monkeypatch.setattr(TimeSeries, "id_of", lambda _self, _entry: "")
+
+
+def report_the_version_aimed_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report names the version of the first try, not the one where the rebase landed."""
+    honest = Appender.commit
+
+    def broken(self: Appender, snapshot: Snapshot[TableState], staged: Staged) -> Any:
+        result = honest(self, snapshot, staged)
+        aimed = snapshot.version + (staged.commit is not None)
+        return replace(result, version=aimed) if isinstance(result, AppendReport) else result
+
+    monkeypatch.setattr(Appender, "commit", broken)
+
+
+def _checkpoints_of(monkeypatch: pytest.MonkeyPatch, change: Callable[[TableState], TableState]) -> None:
+    honest = TimeSeries.encode_checkpoint
+
+    def broken(self: TimeSeries, snapshot: Snapshot[TableState]) -> bytes:
+        return honest(self, replace(snapshot, state=change(snapshot.state)))
+
+    monkeypatch.setattr(TimeSeries, "encode_checkpoint", broken)
+
+
+def checkpoint_without_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log checkpoint leaves the operation ids out."""
+    _checkpoints_of(monkeypatch, lambda state: replace(state, applied={}))
+
+
+def checkpoint_without_the_last_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log checkpoint holds the segments of the version before."""
+    _checkpoints_of(monkeypatch, lambda state: replace(state, live=dict(list(state.live.items())[:-1])))
+
+
+def hint_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CURRENT is moved on before the commit is made."""
+
+    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
+        yield from ask(PutHint(dialect.hint, b"%d\n" % (base + 1)))
+        return (yield from commit(dialect, base, time_ns, entry, judge))
+
+    _commits_with(monkeypatch, broken)
+
+
+def time_by_the_clock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit's time is its writer's clock, whatever the time of the commit before."""
+    monkeypatch.setattr(commit_module, "max", lambda clock_ns, _least_ns: clock_ns, raising=False)
+
+
+def take_a_cold_cache_for_no_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coverage that is not in memory counts as none."""
+    honest = CoverageCache.union
+    monkeypatch.setattr(
+        CoverageCache, "union", lambda self, segments, types: honest(self, [s for s in segments if s.path in self._known], types)
+    )
+
+
+def clean_up_after_any_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rim gives up at the first silence of a read, and the append removes its files."""
+    honest = Rim._get
+
+    def impatient(self: Rim, path: str, until: float) -> bytes | None:
+        del until
+        return honest(self, path, 0.0)
+
+    monkeypatch.setattr(Rim, "_get", impatient)
+    delete_on_unknown(monkeypatch)
+
+
+def name_files_by_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two attempts of one millisecond write to the same file."""
+    honest = Attempt._put
+
+    def broken(self: Attempt, path: str, data: Any) -> None:
+        honest(self, path, data)
+
+    class _NoIds:
+        def uuid(self) -> str:
+            return "00000000-0000-4000-8000-000000000000"
+
+    def write(self: Attempt, *arguments: Any) -> None:
+        rim = self.rim
+        self.rim = replace(rim, ids=_NoIds())
+        try:
+            honest_write(self, *arguments)
+        finally:
+            self.rim = rim
+
+    honest_write = Attempt.write
+    monkeypatch.setattr(Attempt, "_put", broken)
+    monkeypatch.setattr(Attempt, "write", write)
+
+
+def read_what_is_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refresh that meets silence pretends that there is nothing new."""
+
+    def broken(self: Rim, path: str, until: float) -> bytes | None:
+        try:
+            return honest(self, path, until)
+        except StoreUnavailable:
+            return None
+
+    honest = Rim._get
+    monkeypatch.setattr(Rim, "_get", broken)
+
+
+PLANTS: tuple[Plant, ...] = (
+    skip_the_read_back,
+    take_exists_for_done,
+    append_again_after_a_lost_reply,
+    retry_one_version_on,
+    rebase_blindly,
+    rebase_on_the_last_only,
+    forget_operations_on_rebase,
+    trust_current,
+    delete_on_unknown,
+    delete_when_the_retry_finds_no_space,
+    compare_no_commit_ids,
+    report_the_version_aimed_at,
+    checkpoint_without_operations,
+    checkpoint_without_the_last_segment,
+    hint_before_the_commit,
+    time_by_the_clock_alone,
+    take_a_cold_cache_for_no_coverage,
+    clean_up_after_any_error,
+    name_files_by_time_alone,
+    read_what_is_newest,
+)
+
+
+@contextlib.contextmanager
+def planted(plant: Plant) -> Iterator[None]:
+    """Within it, the bug is there."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        plant(monkeypatch)
+        yield
