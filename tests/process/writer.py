@@ -79,6 +79,8 @@ def said(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
 def main() -> None:
     task = Task(**json.loads(sys.argv[1]))
     table = None if task.create else open_at(task.place)
+    # What a first append loads would be waited for by all at once.
+    _append(make_table(("memory://warm", {})), task, 0)
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(task.start, task.start + task.count):

@@ -29,7 +29,7 @@ from gapless.table.lifecycle import open_rim
 LOG = "_timeseries_log"
 START = datetime(2024, 1, 1)
 VERSIONS = 5
-FEW = settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+FEW = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def rows(*hours: int) -> pa.Table:

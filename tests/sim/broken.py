@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from gapless.table import append, lifecycle
 from gapless.table.append import Appender
 from gapless.table.coverage import CoverageCache
 from gapless.table.stage import Attempt, Staged
+from gapless.testing.clock import SimIds
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Conversation = Callable[..., Talk[Any]]
@@ -62,7 +64,7 @@ def skip_the_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def take_exists_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """"It exists" is taken for "ours exists"."""
+    """ "It exists" is taken for "ours exists"."""
     _answers(monkeypatch, Put.REFUSED, Put.DONE)
 
 
@@ -117,7 +119,6 @@ def rebase_blindly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rebase_on_the_last_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebase over several commits looks at the last of them alone."""
-    meeting = AppendTerms._meeting
 
     def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
         version = base
@@ -125,7 +126,6 @@ def rebase_on_the_last_only(monkeypatch: pytest.MonkeyPatch) -> None:
             version += 1
         return (yield from commit(dialect, version, time_ns, entry, judge))
 
-    assert meeting is not None
     _commits_with(monkeypatch, broken)
 
 
@@ -223,7 +223,9 @@ def take_a_cold_cache_for_no_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Coverage that is not in memory counts as none."""
     honest = CoverageCache.union
     monkeypatch.setattr(
-        CoverageCache, "union", lambda self, segments, types: honest(self, [s for s in segments if s.path in self._known], types)
+        CoverageCache,
+        "union",
+        lambda self, segments, types: honest(self, [s for s in segments if s.path in self._known], types),
     )
 
 
@@ -241,30 +243,26 @@ def clean_up_after_any_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def name_files_by_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two attempts of one millisecond write to the same file."""
-    honest = Attempt._put
+    honest = Attempt.write
 
-    def broken(self: Attempt, path: str, data: Any) -> None:
-        honest(self, path, data)
-
-    class _NoIds:
+    class OneId(SimIds):
         def uuid(self) -> str:
             return "00000000-0000-4000-8000-000000000000"
 
-    def write(self: Attempt, *arguments: Any) -> None:
+    def broken(self: Attempt, *arguments: Any) -> None:
         rim = self.rim
-        self.rim = replace(rim, ids=_NoIds())
+        self.rim = replace(rim, ids=OneId(Random(0)))
         try:
-            honest_write(self, *arguments)
+            honest(self, *arguments)
         finally:
             self.rim = rim
 
-    honest_write = Attempt.write
-    monkeypatch.setattr(Attempt, "_put", broken)
-    monkeypatch.setattr(Attempt, "write", write)
+    monkeypatch.setattr(Attempt, "write", broken)
 
 
-def read_what_is_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refresh that meets silence pretends that there is nothing new."""
+def take_silence_for_absence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that gets no answer until the deadline counts as a read of nothing."""
+    honest = Rim._get
 
     def broken(self: Rim, path: str, until: float) -> bytes | None:
         try:
@@ -272,7 +270,6 @@ def read_what_is_newest(monkeypatch: pytest.MonkeyPatch) -> None:
         except StoreUnavailable:
             return None
 
-    honest = Rim._get
     monkeypatch.setattr(Rim, "_get", broken)
 
 
@@ -296,7 +293,7 @@ PLANTS: tuple[Plant, ...] = (
     take_a_cold_cache_for_no_coverage,
     clean_up_after_any_error,
     name_files_by_time_alone,
-    read_what_is_newest,
+    take_silence_for_absence,
 )
 
 

@@ -18,6 +18,23 @@ DEADLINE_S = 60.0
 """How long a commit tries before it gives up."""
 _FIRST_BACKOFF_S = 0.005
 _LONGEST_BACKOFF_S = 1.0
+_LOST_RACE_S = 0.02
+"""Who lost a race backs off for at most this or twice what its put took, so that a loser does not sleep through the others' turns."""
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How a conversation waits."""
+
+    until: float
+    """Its deadline, by the monotonic clock."""
+    lost_s: float | None = None
+    """The seconds that the last put took, where another's was first; None where the store did not answer."""
+
+    def ceiling(self, attempt: int) -> float:
+        """The longest wait before try `attempt` in seconds."""
+        longest = _LONGEST_BACKOFF_S if self.lost_s is None else max(_LOST_RACE_S, 2 * self.lost_s)
+        return min(longest, _LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** min(attempt, 16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +51,12 @@ class Rim:
 
         An error of the store is thrown into the conversation, which may know what it means; else it reaches the caller.
         """
-        until = self.clock.monotonic() + self.deadline_s
+        pace = _Pace(self.clock.monotonic() + self.deadline_s)
         try:
             request = next(talk)
             while True:
                 try:
-                    reply = self._answer(request, until)
+                    reply = self._answer(request, pace)
                 except StoreError as error:
                     request = talk.throw(error)
                 else:
@@ -48,38 +65,40 @@ class Rim:
             result: T = end.value
             return result
 
-    def _answer(self, request: Request[Any], until: float) -> object:
+    def _answer(self, request: Request[Any], pace: _Pace) -> object:
         match request:
             case PutNew(path, data):
-                return self._put_new(path, data)
+                return self._put_new(path, data, pace)
             case PutHint(path, data):
                 with contextlib.suppress(StoreError):
                     self.store.put(path, data, mode="overwrite", durable=False)
                 return None
             case Get(path):
-                return self._get(path, until)
+                return self._get(path, pace)
             case ListNames(folder, after):
                 return tuple(info.path for info in self.store.list(folder, after))
             case Warn(message):
                 warnings.warn(message, LogWarning, stacklevel=2)
                 return None
             case Wait(attempt):
-                return self._wait(attempt, until)
+                return self._wait(attempt, pace)
             case Now():
                 return self.clock.now_ns()
             case _:
                 raise AssertionError(request)
 
-    def _put_new(self, path: str, data: bytes) -> Put:
+    def _put_new(self, path: str, data: bytes, pace: _Pace) -> Put:
+        began, pace.lost_s = self.clock.monotonic(), None
         try:
             self.store.put(path, data)
         except ObjectExists:
+            pace.lost_s = self.clock.monotonic() - began
             return Put.REFUSED
         except StoreUnavailable:
             return Put.NO_ANSWER
         return Put.DONE
 
-    def _get(self, path: str, until: float) -> bytes | None:
+    def _get(self, path: str, pace: _Pace) -> bytes | None:
         attempt = 0
         while True:
             try:
@@ -88,14 +107,14 @@ class Rim:
                 return None
             except StoreUnavailable:
                 attempt += 1
-                if not self._wait(attempt, until):
+                pace.lost_s = None
+                if not self._wait(attempt, pace):
                     raise
 
-    def _wait(self, attempt: int, until: float) -> bool:
-        """Exponential back-off with full jitter, within the deadline."""
-        left = until - self.clock.monotonic()
+    def _wait(self, attempt: int, pace: _Pace) -> bool:
+        """Back off with full jitter, the ceiling doubling from try to try, within the deadline."""
+        left = pace.until - self.clock.monotonic()
         if left <= 0:
             return False
-        ceiling = min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** min(attempt, 16))
-        self.clock.sleep(min(left, ceiling * self.ids.jitter()))
+        self.clock.sleep(min(left, pace.ceiling(attempt) * self.ids.jitter()))
         return True

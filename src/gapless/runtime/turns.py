@@ -59,11 +59,7 @@ class Turns(Generic[T, R]):
         """One turn, which holds the leader's own item; then whoever waits leads the next."""
         with self._lock:
             turn, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
-        try:
-            results: Sequence[R | BaseException] = self._work([ticket.item for ticket in turn])
-        except BaseException as error:  # noqa: BLE001  # each caller is told, the leader too
-            results = [error] * len(turn)
-        for ticket, result in zip(turn, results, strict=True):
+        for ticket, result in zip(turn, self.take([ticket.item for ticket in turn]), strict=True):
             ticket.result = result
             ticket.woken.set()
         with self._lock:
@@ -71,6 +67,13 @@ class Turns(Generic[T, R]):
             if self._led:
                 self._waiting[0].leads = True
                 self._waiting[0].woken.set()
+
+    def take(self, items: Sequence[T]) -> Sequence[R | BaseException]:
+        """Do these items in one turn: for each a result, or the exception that its caller shall see."""
+        try:
+            return self._work(items)
+        except BaseException as error:  # noqa: BLE001  # each caller is told, the leader too
+            return [error] * len(items)
 
     def start_afresh(self) -> None:
         """No one waits and no one leads."""

@@ -73,7 +73,9 @@ def parse_where(text: str, schema: pa.Schema) -> p.Predicate:
 def _reason(error: Exception) -> str:
     """What sqlglot says of a text that it cannot parse, in one line and without its colours."""
     details = getattr(error, "errors", None) or [{}]
-    return str(details[-1].get("description") or "It cannot be parsed")
+    description = str(details[-1].get("description") or "It cannot be parsed")
+    # That one names sqlglot's own classes.
+    return "Something is missing beside an operator" if description.startswith("Required keyword") else description
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.dialects.timeseries.actions import SetTransaction, TableState
+from gapless.errors import CoverageOverlap
 from gapless.log.dialect import Snapshot
 from gapless.model.index import EntityType
 from gapless.model.report import AppendReport, Tally
@@ -116,6 +117,8 @@ def _accept(
         elif operation is None or getattr(operation, "app", operation) not in named:
             try:
                 filtered = _filtered(stager, member, types, schema, taken)
+            except CoverageOverlap:
+                continue  # it may be another member's rows, which are not there yet and may never be
             except Exception as error:  # noqa: BLE001  # it is this member's own, and its caller gets it
                 results[place] = error
                 continue

@@ -31,8 +31,8 @@ class Rows:
     """Starts a read."""
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows as `pyarrow.RecordBatch`es, in bounded memory: for a scan about one row group (64 MiB of Arrow data) and, where
-        segments overlap, one sort of about 128 MiB.
+        """The rows as `pyarrow.RecordBatch`es, in bounded memory: for a scan about one row group (64 MiB of Arrow data); where
+        segments overlap, or rows are asked for in index order, a sort of about 128 MiB, which takes up to four times as much.
         """
         return (batch for batch in self.read() if batch.num_rows)
 

@@ -202,7 +202,7 @@ class TimeSeriesTable:
                 sequences that only grow: the highest is remembered for ever. Jobs that run in any order (a backfill by day) take one
                 text each. Sent again, from anywhere, the first report comes back with `already_applied`, and `data` is not read.
 
-        Rows may come in any order; they are sorted by entity and index. Memory stays within about four times 128 MiB beside the
+        Rows may come in any order; they are sorted by entity and index. Memory stays within about six times 128 MiB beside the
         input's own batches. Raises CoverageOverlap, SchemaMismatch, NullKey and the other DataErrors, CommitConflict,
         CommitOutcomeUnknown, UpgradeNeeded, StoreError.
         """

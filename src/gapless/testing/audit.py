@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from gapless.errors import CommitConflict, CoverageOverlap
 from gapless.model.protocols import Store
 from gapless.testing.audit_log import Ledger, Logged, read_ledger
-from gapless.testing.history import BUCKET_WIDTH, History, Intent, Row, Seen, Sent, buckets_of
+from gapless.testing.history import Bucket, History, Intent, Row, Seen, Sent, buckets_of
 
 
 def audit(store: Store, history: History, *, deadline_s: float) -> list[str]:
@@ -16,10 +17,9 @@ def audit(store: Store, history: History, *, deadline_s: float) -> list[str]:
     `store` is the store behind all faults, once nothing is under way any more.
     """
     ledger = read_ledger(store)
-    owners = {number: sent.intent for sent in history.sent for _, _, number in sent.intent.rows}
-    found = [*history.mishaps, *ledger.faults, *_check_commits(ledger, owners), *_check_once(ledger, history)]
+    found = [*history.mishaps, *ledger.faults, *_check_commits(ledger, history), *_check_once(ledger, history)]
     for sent in history.sent:
-        found += (f"{_name(sent)}: {fault}" for fault in _check_sent(sent, ledger, deadline_s))
+        found += (f"{_name(sent)}: {fault}" for fault in _check_sent(sent, ledger, history, deadline_s))
     for seen in history.seen:
         found += (f"{seen.actor} saw version {seen.version}: {fault}" for fault in _check_seen(seen, ledger, history))
     return found
@@ -30,28 +30,43 @@ def _name(sent: Sent) -> str:
     return f"{sent.actor}'s append of {sent.intent.rows}{operation} ({sent.intent.on_overlap}) was {sent.outcome}"
 
 
-def _check_commits(ledger: Ledger, owners: dict[int, Intent]) -> Iterator[str]:
-    """Each commit holds one intent's rows, whole, and steps on nothing that its policy spares."""
+def _check_commits(ledger: Ledger, history: History) -> Iterator[str]:
+    """Each commit holds whole what its senders wanted, and steps on nothing that their policy spares."""
     if len({commit.id for commit in ledger.commits.values()}) < len(ledger.commits):
         yield "two commits have one id"
     for version, commit in ledger.commits.items():
-        intents = {id(owners[number]): owners[number] for _, _, number in commit.added if number in owners}
-        if len(intents) > 1 or any(number not in owners for _, _, number in commit.added):
-            yield f"version {version} holds rows of {len(intents)} intents, or of none: {commit.added}"
-        elif commit.policy != "allow" and buckets_of(commit.added) & commit.before:
-            yield f"version {version} ({commit.policy}) covers {sorted(buckets_of(commit.added) & commit.before)} twice"
-        elif intents:
-            wanted = to_write(next(iter(intents.values())), commit)
-            if commit.added != wanted:
-                yield f"version {version} holds {commit.added} of an append of {wanted}"
+        twice = sorted(_covered_twice(commit, history))
+        if commit.policy != "allow" and twice:
+            yield f"version {version} ({commit.policy}) covers {twice} twice"
+        wanted = tuple(sorted(row for rows in parts_of(commit, history).values() for row in rows))
+        if commit.added != wanted:
+            yield f"version {version} holds {commit.added} of appends of {wanted}"
 
 
-def to_write(intent: Intent, commit: Logged) -> tuple[Row, ...]:
-    """The rows of an intent that the commit should hold: under "skip" those of buckets that were not covered before."""
+def parts_of(commit: Logged, history: History) -> dict[Intent, tuple[Row, ...]]:
+    """The intents whose rows a commit holds, in the order in which they were sent, with the rows that it should hold of each."""
+    numbers = {number for _, _, number in commit.added}
+    parts: dict[Intent, tuple[Row, ...]] = {}
+    covered = commit.before
+    for sent in history.sent:
+        if commit.id in sent.ids and {number for _, _, number in sent.intent.rows} & numbers:
+            parts[sent.intent] = rows = to_write(sent.intent, covered)
+            covered |= buckets_of(rows)
+    return parts
+
+
+def to_write(intent: Intent, covered: frozenset[Bucket]) -> tuple[Row, ...]:
+    """The rows of an intent that a commit should hold: under "skip" those of buckets that were not covered."""
     rows = tuple(sorted(intent.rows))
-    if intent.on_overlap != "skip":
-        return rows
-    return tuple(row for row in rows if not buckets_of((row,)) & commit.before)
+    return tuple(row for row in rows if not buckets_of((row,)) & covered) if intent.on_overlap == "skip" else rows
+
+
+def _covered_twice(commit: Logged, history: History) -> frozenset[Bucket]:
+    twice, covered = frozenset[Bucket](), commit.before
+    for rows in parts_of(commit, history).values():
+        twice |= buckets_of(rows) & covered
+        covered |= buckets_of(rows)
+    return twice
 
 
 def _check_once(ledger: Ledger, history: History) -> Iterator[str]:
@@ -70,14 +85,16 @@ def _check_once(ledger: Ledger, history: History) -> Iterator[str]:
             jobs |= {body["id"]} if "id" in body else set()
             sequences |= {body["app_id"]: body["sequence"]} if "app_id" in body else {}
     known = {identifier for sent in history.sent for identifier in sent.ids}
-    strangers = [commit.version for commit in ledger.commits.values() if commit.operation == "append" and commit.id not in known]
+    strangers = [
+        commit.version for commit in ledger.commits.values() if commit.operation == "append" and commit.id not in known
+    ]
     if strangers:
         yield f"no one sent the commits {strangers}"
 
 
-def _check_sent(sent: Sent, ledger: Ledger, deadline_s: float) -> Iterator[str]:
+def _check_sent(sent: Sent, ledger: Ledger, history: History, deadline_s: float) -> Iterator[str]:
     """The answer of one call against what the log holds."""
-    mine = [commit.version for commit in ledger.commits.values() if commit.id in sent.ids]
+    mine = [commit.version for commit in ledger.commits.values() if _is_of(commit, sent)]
     if len(mine) > 1:
         yield f"it landed more than once, as {mine}"
     match sent.outcome:
@@ -86,7 +103,21 @@ def _check_sent(sent: Sent, ledger: Ledger, deadline_s: float) -> Iterator[str]:
                 yield f"but it landed as version {mine[0]}"
             yield from _check_refusal(sent, ledger, deadline_s)
         case "acknowledged":
-            yield from _check_report(sent, ledger, mine)
+            yield from _check_report(sent, ledger, history, mine)
+
+
+def _is_of(commit: Logged, sent: Sent) -> bool:
+    """Whether a commit was made by this call, and in a group commit for this member of it."""
+    if commit.id not in sent.ids or not sent.shared:
+        return commit.id in sent.ids
+    numbers = {number for _, _, number in sent.intent.rows} & {number for _, _, number in commit.added}
+    return bool(numbers) or _body_of(commit, sent.intent) is not None
+
+
+def _body_of(commit: Logged, intent: Intent) -> Any:
+    """The commit's `SetTransaction` for an intent; None without."""
+    names = [(body, body.get("id", (body.get("app_id"), body.get("sequence")))) for body in commit.operations]
+    return next((body for body, name in names if name == intent.operation_id), None)
 
 
 def _check_refusal(sent: Sent, ledger: Ledger, deadline_s: float) -> Iterator[str]:
@@ -102,7 +133,7 @@ def _check_refusal(sent: Sent, ledger: Ledger, deadline_s: float) -> Iterator[st
         yield f"before the deadline: {error}"
 
 
-def _check_report(sent: Sent, ledger: Ledger, mine: list[int]) -> Iterator[str]:
+def _check_report(sent: Sent, ledger: Ledger, history: History, mine: list[int]) -> Iterator[str]:
     report = sent.report
     assert report is not None
     commit = ledger.commits.get(report.version)
@@ -110,14 +141,18 @@ def _check_report(sent: Sent, ledger: Ledger, mine: list[int]) -> Iterator[str]:
         yield f"as version {report.version}, which the log does not have"
     elif report.already_applied:
         yield from _check_repeated(sent, commit, mine)
+    elif mine and commit.version not in mine:
+        yield f"as version {report.version}; it landed as {mine}"
     elif commit.id in sent.ids:
-        wanted = to_write(sent.intent, commit)
+        wanted = parts_of(commit, history).get(sent.intent, ())
         left_out = tuple(row for row in sent.intent.rows if row not in wanted)
-        counts = (len(wanted), commit.segments, len(buckets_of(wanted)), len(left_out), len(buckets_of(left_out)))
+        counts = (len(wanted), min(1, len(wanted)), len(buckets_of(wanted)), len(left_out), len(buckets_of(left_out)))
         if counts != _counts(report):
             yield f"its report counts {_counts(report)}, and version {commit.version} holds {counts}"
-    elif report.rows or sent.intent.operation_id is not None or mine:
-        yield f"as version {report.version}, which is another's; it landed as {mine}"
+        if left_out and sent.intent.on_overlap != "skip":
+            yield f"version {commit.version} lacks {left_out}"
+    elif report.rows or sent.intent.operation_id is not None:
+        yield f"as version {report.version}, which is another's"
     elif not buckets_of(sent.intent.rows) <= buckets_of(commit.rows):
         yield f"nothing was written, though version {commit.version} lacks some of it"
 
@@ -128,15 +163,13 @@ def _check_repeated(sent: Sent, commit: Logged, mine: list[int]) -> Iterator[str
     assert report is not None
     if mine:
         yield f"it says it was applied before, and landed as {mine}"
-    bodies = [body for body in commit.operations if operation in (body.get("id"), (body.get("app_id"), body.get("sequence")))]
-    if bodies:
-        if tuple(bodies[0]["report"].values()) != _counts(report):
-            yield f"its report counts {_counts(report)}, and the first time {bodies[0]['report']}"
-        return
+    body = _body_of(commit, sent.intent)
+    if body is not None and tuple(body["report"].values()) != _counts(report):
+        yield f"its report counts {_counts(report)}, and the first time {body['report']}"
     higher = isinstance(operation, tuple) and any(
-        body.get("app_id") == operation[0] and body["sequence"] > operation[1] for body in commit.operations
+        other.get("app_id") == operation[0] and other["sequence"] > operation[1] for other in commit.operations
     )
-    if not higher or any(_counts(report)):
+    if body is None and not (higher and not any(_counts(report))):
         yield f"version {commit.version} does not hold it, nor a later sequence"
 
 
@@ -159,6 +192,3 @@ def _check_seen(seen: Seen, ledger: Ledger, history: History) -> Iterator[str]:
         acknowledged = (s.report.version for s in history.sent if s.report is not None and s.ended_ns <= seen.started_ns)
         if (newest := max(acknowledged, default=0)) > seen.version:
             yield f"as the newest, though version {newest} had been acknowledged"
-
-
-__all__ = ["BUCKET_WIDTH", "audit", "to_write"]

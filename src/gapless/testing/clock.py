@@ -8,6 +8,11 @@ from random import Random
 from gapless.testing.timeline import Timeline
 
 
+def seeded(seed: int) -> Random:
+    """Chance that a seed decides."""
+    return Random(seed)  # noqa: S311 - to repeat is what it is for
+
+
 class SimClock:
     """See `gapless.model.protocols.Clock`: simulated time, which passes only while someone waits."""
 

@@ -17,7 +17,7 @@ from gapless.testing.timeline import Timeline
 T = TypeVar("T")
 
 
-class Killed(BaseException):  # noqa: N818 - an event, not an error of ours
+class Killed(BaseException):
     """The process died here. Whatever it still tries to do to the store raises this again, so that no clean-up has an effect."""
 
 
@@ -47,7 +47,15 @@ class Faults:
     @classmethod
     def even(cls, chance: float) -> Faults:
         """Every kind of fault with the same chance."""
-        return cls(lost_request=chance, lost_reply=chance, late=chance, sent_twice=chance, refused=chance, full=chance / 3, denied=chance / 6)
+        return cls(
+            lost_request=chance,
+            lost_reply=chance,
+            late=chance,
+            sent_twice=chance,
+            refused=chance,
+            full=chance / 3,
+            denied=chance / 6,
+        )
 
 
 _READS = ("lost_request", "denied")

@@ -43,6 +43,8 @@ class Sent:
     """What an acknowledged call gave back."""
     error: Exception | None = None
     """What a refused or unknown call raised."""
+    shared: bool = False
+    """Whether other appends of the process came at the same moment, for a group commit."""
     ids: frozenset[str]
     """Every id that was drawn during the call: the id of a commit that it made is among them."""
     started_ns: int

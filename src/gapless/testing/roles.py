@@ -9,6 +9,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -21,6 +22,7 @@ from gapless.table.lifecycle import open_table
 from gapless.table.table import TimeSeriesTable
 from gapless.testing.clock import SimClock, SimIds
 from gapless.testing.faulty import Killed, SimStore
+from gapless.testing.group import append_at_once
 from gapless.testing.history import BUCKET_WIDTH, Bucket, History, Intent, Outcome, Row, Seen, Sent
 
 LOCATION = "memory://sim"
@@ -37,6 +39,13 @@ class Append:
     """Append, and with an operation id send again until the answer is clear."""
 
     intent: Intent
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Append several at once, as threads that share the handle do."""
+
+    intents: tuple[Intent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,7 @@ class Rest:
     seconds: float
 
 
-Task = Append | Open | Refresh | Read | Rest
+Task = Append | Together | Open | Refresh | Read | Rest
 
 
 class Process:
@@ -93,7 +102,14 @@ class Process:
         """Open anew next time."""
         self._table = None
 
-    def note_seen(self, started_ns: int, *, fresh: bool, read: tuple[tuple[Row, ...], frozenset[Bucket]] | None = None, version: int | None = None) -> None:
+    def note_seen(
+        self,
+        started_ns: int,
+        *,
+        fresh: bool,
+        read: tuple[tuple[Row, ...], frozenset[Bucket]] | None = None,
+        version: int | None = None,
+    ) -> None:
         """Put into the history what was seen."""
         rows, buckets = read or (None, None)
         self.history.seen.append(
@@ -123,7 +139,7 @@ def live(tasks: list[Task], rebirth: Callable[[], Process], random: Random) -> N
             sends += 1
             process.store.timeline.pause(random.random())
             process = rebirth()
-            if not isinstance(task, Append) or task.intent.operation_id is None or sends >= MAX_SENDS:
+            if not may_be_resent(task) or sends >= MAX_SENDS:
                 left.pop(0)
                 sends = 0
             continue
@@ -135,36 +151,72 @@ def live(tasks: list[Task], rebirth: Callable[[], Process], random: Random) -> N
         sends = 0
 
 
+def may_be_resent(task: Task) -> bool:
+    """Whether a task is an append that can be sent twice without harm."""
+    intents = (task.intent,) if isinstance(task, Append) else task.intents if isinstance(task, Together) else ()
+    return bool(intents) and all(intent.operation_id is not None for intent in intents)
+
+
 def _append(process: Process, task: Append) -> None:
     for _ in range(MAX_SENDS):
-        outcome = _send(process, task.intent)
-        if outcome != "unknown" or task.intent.operation_id is None:
+        (outcome,) = _send(process, (task.intent,))
+        if outcome != "unknown" or not may_be_resent(task):
             return
         process.forget_table()
 
 
-def _send(process: Process, intent: Intent) -> Outcome:
+def _append_together(process: Process, task: Together) -> None:
+    for intent, outcome in zip(task.intents, _send(process, task.intents), strict=True):
+        if outcome == "unknown" and may_be_resent(Append(intent)):
+            process.forget_table()
+            _append(process, Append(intent))
+
+
+def _send(process: Process, intents: tuple[Intent, ...]) -> list[Outcome]:
+    """Send appends at one moment, and note what came of each."""
     table, started_ns, drawn = process.table, process.now_ns, len(process.ids.given)
+    calls = [partial(_append_one, table, intent) for intent in intents]
+    results = append_at_once(table, calls) if len(calls) > 1 else [calls[0]()]
+    sent = [
+        Sent(
+            actor=process.store.name,
+            intent=intent,
+            outcome=_outcome_of(result),
+            shared=len(intents) > 1,
+            report=result if isinstance(result, AppendReport) else None,
+            error=result if isinstance(result, Exception) else None,
+            ids=frozenset(process.ids.given[drawn:]),
+            started_ns=started_ns,
+            ended_ns=process.now_ns,
+        )
+        for intent, result in zip(intents, results, strict=True)
+    ]
+    process.history.sent += sent
+    for result in results:
+        if isinstance(result, Killed):
+            raise result
+    return [one.outcome for one in sent]
 
-    def note(outcome: Outcome, report: AppendReport | None = None, error: Exception | None = None) -> Outcome:
-        ids = frozenset(process.ids.given[drawn:])
-        sent = Sent(
-            actor=process.store.name, intent=intent, outcome=outcome, report=report, error=error, ids=ids,
-            started_ns=started_ns, ended_ns=process.now_ns,
-        )  # fmt: skip
-        process.history.sent.append(sent)
-        return outcome
 
+def _append_one(table: TimeSeriesTable, intent: Intent) -> AppendReport | BaseException:
     try:
-        report = table.append(to_batch(intent.rows), on_overlap=intent.on_overlap, operation_id=intent.operation_id)
-    except Killed:
-        note("killed")
-        raise
-    except _NO_ANSWER as error:
-        return note("unknown", error=error)
-    except _REFUSALS as error:
-        return note("refused", error=error)
-    return note("acknowledged", report)
+        return table.append(to_batch(intent.rows), on_overlap=intent.on_overlap, operation_id=intent.operation_id)
+    except (Killed, *_NO_ANSWER, *_REFUSALS) as error:
+        return error
+
+
+def _outcome_of(result: AppendReport | BaseException) -> Outcome:
+    """What a call came to; raises an error that no fault excuses."""
+    match result:
+        case AppendReport():
+            return "acknowledged"
+        case Killed():
+            return "killed"
+        case _ if isinstance(result, _NO_ANSWER):
+            return "unknown"
+        case _ if isinstance(result, _REFUSALS):
+            return "refused"
+    raise result
 
 
 def to_batch(rows: tuple[Row, ...]) -> pa.RecordBatch:
@@ -188,7 +240,7 @@ def _read(process: Process, task: Read) -> None:
     table, started_ns = process.table, process.now_ns
     version, rows, coverage = table.version, table.scan(), table.coverage(*_RANGE)
     process.rim.clock.sleep(task.linger_s)
-    read = rows_of(rows.to_arrow()), frozenset((b.identity[0], b.start // BUCKET_WIDTH) for b in coverage.buckets())
+    read = rows_of(rows.to_arrow()), frozenset((str(b.identity[0]), b.start // BUCKET_WIDTH) for b in coverage.buckets())
     process.note_seen(started_ns, fresh=False, read=read, version=version)
 
 
@@ -203,4 +255,11 @@ def _rest(process: Process, task: Rest) -> None:
     process.rim.clock.sleep(task.seconds)
 
 
-_ACTS: dict[type, Callable[[Process, Any], None]] = {Append: _append, Open: _open, Refresh: _refresh, Read: _read, Rest: _rest}
+_ACTS: dict[type, Callable[[Process, Any], None]] = {
+    Append: _append,
+    Together: _append_together,
+    Open: _open,
+    Refresh: _refresh,
+    Read: _read,
+    Rest: _rest,
+}

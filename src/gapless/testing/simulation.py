@@ -26,15 +26,32 @@ from gapless.runtime.driver import Rim
 from gapless.table.lifecycle import create_table, open_table, parse_index
 from gapless.table.table import TimeSeriesTable
 from gapless.testing.audit import audit
-from gapless.testing.clock import SimClock, SimIds
+from gapless.testing.clock import SimClock, SimIds, seeded
 from gapless.testing.dict_store import DictStore
 from gapless.testing.faulty import Faults, SimStore, Step
 from gapless.testing.history import BUCKET_WIDTH, History, Intent
-from gapless.testing.roles import LOCATION, SCHEMA, Append, Open, Process, Read, Refresh, Rest, Task, live, rows_of, to_batch
+from gapless.testing.roles import (
+    LOCATION,
+    SCHEMA,
+    Append,
+    Open,
+    Process,
+    Read,
+    Refresh,
+    Rest,
+    Task,
+    Together,
+    live,
+    may_be_resent,
+    rows_of,
+    to_batch,
+)
 from gapless.testing.timeline import Timeline
 
 OUTAGE = Faults(lost_request=0.5, lost_reply=0.25, late=0.25)
 """While the network is down, nothing is answered."""
+TOGETHER_CHANCE = 0.15
+"""Of how many appends come with others, for a group commit."""
 AFTERLIFE_CHANCE = 0.25
 """Of how many runs the table is opened, read and written once all is over."""
 
@@ -77,7 +94,9 @@ def draw_scenario(random: Random) -> Scenario:
     numbers = iter(range(1, 1_000_000))
     actors = {name: draw_tasks(random, name, lane, numbers) for lane, name in enumerate(names)}
     if random.random() < 0.3:  # twins do the same work, as an orchestrator that starts a job a second time
-        actors[names[-1]] = [task for task in actors[names[0]] if not isinstance(task, Append) or task.intent.operation_id]
+        actors[names[-1]] = [
+            task for task in actors[names[0]] if not isinstance(task, Append | Together) or may_be_resent(task)
+        ]
     down_s = random.random() * 0.3
     return Scenario(
         actors=actors,
@@ -98,10 +117,24 @@ def draw_tasks(random: Random, name: str, lane: int, numbers: Any) -> list[Task]
     for turn in range(random.choice((2, 3, 4))):
         if random.random() < appends:
             operation = {"stream": (f"app-{name}", turn), "job": f"job-{name}-{turn}", "none": None}[naming]
-            tasks.append(Append(draw_intent(random, lane, numbers, operation)))
+            intent = draw_intent(random, lane, numbers, operation)
+            tasks.append(Append(intent))
+            if random.random() < TOGETHER_CHANCE:
+                others = draw_others(random, lane, numbers, operation)
+                tasks[-1] = Together((intent, *others))
         else:
             tasks.append(random.choice((Open(), Refresh(), Read(0.0), Read(random.random() / 5), Rest(random.random() / 5))))
     return tasks if random.random() < 0.5 else [*tasks, Read(random.choice((0.0, 0.05)))]
+
+
+def draw_others(random: Random, lane: int, numbers: Any, first: tuple[str, int] | str | None) -> list[Intent]:
+    """What other threads of the process want to append at the same moment as the first."""
+    app = first[0] if isinstance(first, tuple) else first
+    names = [
+        None if app is None else (f"{app}-{extra}", first[1]) if isinstance(first, tuple) else f"{app}-{extra}"
+        for extra in (1, 2)
+    ]
+    return [draw_intent(random, lane, numbers, name) for name in names[: random.choice((1, 2))]]
 
 
 def draw_intent(random: Random, lane: int, numbers: Any, operation: tuple[str, int] | str | None) -> Intent:
@@ -119,7 +152,7 @@ def simulate(seed: int, *, make_store: Callable[[], Store] | None = None, scenar
     `make_store` makes the store behind the faults, which must be empty; `scenario` replaces what the seed would draw. The same
     arguments give the same trace. Raises nothing that a fault may cause; what should not be is in `Run.faults`.
     """
-    random = Random(seed)
+    random = seeded(seed)
     scenario = scenario or draw_scenario(random)
     timeline, history = Timeline(), History()
     store = DictStore(lambda: timeline.now_ns) if make_store is None else make_store()
@@ -135,7 +168,7 @@ def simulate(seed: int, *, make_store: Callable[[], Store] | None = None, scenar
 
 
 def _make_table(store: Store, timeline: Timeline, scenario: Scenario, random: Random) -> None:
-    rim = Rim(store=store, clock=SimClock(timeline), ids=SimIds(Random(random.getrandbits(64))))
+    rim = Rim(store=store, clock=SimClock(timeline), ids=SimIds(seeded(random.getrandbits(64))))
     index = parse_index("ts", "int64", BUCKET_WIDTH, ("entity",), None)
     create_table(rim, LOCATION, index, SCHEMA if scenario.typed else None, scenario.properties)
 
@@ -152,7 +185,7 @@ class _World:
 
     def play(self) -> None:
         for name, tasks in self._scenario.actors.items():
-            own = Random(self._random.getrandbits(64))
+            own = seeded(self._random.getrandbits(64))
             self._timeline.spawn(name, partial(live, tasks, partial(self._bear, name, own), own))
         if self._scenario.outage_s is not None:
             for at_s, faults in zip(self._scenario.outage_s, (OUTAGE, self._scenario.faults), strict=True):
@@ -161,13 +194,13 @@ class _World:
 
     def _bear(self, name: str, random: Random) -> Process:
         store = SimStore(
-            self._store, random=Random(random.getrandbits(64)), timeline=self._timeline, faults=self._faults, name=name
+            self._store, random=seeded(random.getrandbits(64)), timeline=self._timeline, faults=self._faults, name=name
         )
         store.trace = self.trace
         if random.random() < self._scenario.kill_chance:
             store.dies_at = 1 + random.randrange(25)
         self._stores.append(store)
-        ids = SimIds(Random(random.getrandbits(64)))
+        ids = SimIds(seeded(random.getrandbits(64)))
         skew_ns = random.choice((0, 0, -(10**9), 10**9, 3_600 * 10**9))
         return Process(store, ids, self._history, deadline_s=self._scenario.deadline_s, skew_ns=skew_ns)
 
@@ -186,7 +219,7 @@ def _afterlife(store: Store, timeline: Timeline, history: History) -> list[str]:
 
 def _check_afterlife(store: Store, timeline: Timeline, history: History) -> list[str]:
     """Once all is over, the table opens, reads as the last reader would expect, and takes a write, without help."""
-    rim = Rim(store=store, clock=SimClock(timeline), ids=SimIds(Random(0)), deadline_s=1.0)
+    rim = Rim(store=store, clock=SimClock(timeline), ids=SimIds(seeded(0)), deadline_s=1.0)
     table = TimeSeriesTable(rim, LOCATION, open_table(rim, LOCATION))
     version, rows = table.version, rows_of(table.scan().to_arrow())
     report = table.append(to_batch(((10**6, "x", 10**9),)), on_overlap="allow")

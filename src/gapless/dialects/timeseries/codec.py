@@ -52,7 +52,7 @@ def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
         envelope = json.loads(data, parse_constant=_refuse_constant)
         check_seal(data, needed="commit_id" in envelope)
         _check_version(envelope["version"], version)
-        actions = tuple(a for raw in envelope["actions"] if (a := _decode_action(raw)) is not None)
+        actions = tuple(a for raw in envelope["actions"] if (a := _decode_action(raw, path)) is not None)
         time_ns, _ = parse_instant(envelope["timestamp"])
         commit = Commit(
             id=str(envelope.get("commit_id", "")),
@@ -79,11 +79,11 @@ def _unreadable(data: bytes, path: str, error: Exception) -> CorruptTable:
     )
 
 
-def _decode_action(raw: Mapping[str, Any]) -> Action | None:
+def _decode_action(raw: Mapping[str, Any], path: str) -> Action | None:
     ((name, body),) = raw.items()
     match name:
         case "UpdateTableMeta":
-            return UpdateTableMeta(decode_meta(body))
+            return UpdateTableMeta(decode_meta(body, path))
         case "AddSegment":
             return AddSegment(decode_segment(body))
         case "RemoveSegment":

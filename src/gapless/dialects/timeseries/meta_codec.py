@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from gapless.dialects.timeseries.actions import TableMeta
 from gapless.dialects.timeseries.schema_codec import decode_schema, encode_schema
 from gapless.errors import CallError, UnsupportedTable
 from gapless.model.index import Bucket, FixedWidth, IndexSpec, IntWidth, LocalDays, Months, format_bucket, parse_bucket
 from gapless.model.instant import NS_PER, format_instant, parse_instant
 from gapless.model.properties import Properties
+from gapless.model.schema import entity_types
 
 PROTOCOL_VERSION = 7
 TYPES_FEATURE = "gapless_types"
@@ -53,8 +56,11 @@ def encode_meta(meta: TableMeta) -> dict[str, object]:
     return body
 
 
-def decode_meta(body: Mapping[str, Any]) -> TableMeta:
-    """Metadata from the action's body; raises UnsupportedTable for an older or newer protocol or an unknown reader feature."""
+def decode_meta(body: Mapping[str, Any], path: str = "") -> TableMeta:
+    """Metadata from the action's body; `path` is the commit's, for messages.
+
+    Raises UnsupportedTable for an older or newer protocol or an unknown reader feature, CorruptTable for a malformed schema.
+    """
     _check_protocol(body)
     readers = frozenset(map(str, body.get("required_reader_features", ())))
     if unknown := sorted(readers - READER_FEATURES):
@@ -74,15 +80,25 @@ def decode_meta(body: Mapping[str, Any]) -> TableMeta:
             fix="Open it with the release that wrote it",
             needs=str(error.facts.get("option", "properties")),
         ) from error
+    index = _decode_index(body["kind"]["TimeSeries"], body.get("bucket"))
     return TableMeta(
-        index=_decode_index(body["kind"]["TimeSeries"], body.get("bucket")),
-        schema=None if schema is None else decode_schema(schema),
+        index=index,
+        schema=None if schema is None else _with_keys(decode_schema(schema, path), index),
         logical=schema,
         created_ns=parse_instant(body["created_at"])[0],
         properties=properties,
         reader_features=readers,
         writer_features=frozenset(map(str, body.get("required_writer_features", ()))),
     )
+
+
+def _with_keys(schema: pa.Schema, index: IndexSpec) -> pa.Schema:
+    """Give back a schema that has the index and entity columns, of types that they can have; raises KeyError or ValueError."""
+    kind = schema.field(index.column).type
+    if not (pa.types.is_timestamp(kind) if index.type == "timestamp" else kind == pa.type_for_alias(index.type)):
+        raise ValueError(f"the index {index.column!r} is a column of {kind} in a table whose index is {index.type}")
+    entity_types(schema, index)
+    return schema
 
 
 def _check_protocol(body: Mapping[str, Any]) -> None:

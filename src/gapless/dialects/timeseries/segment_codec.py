@@ -65,11 +65,17 @@ def decode_segment(body: Mapping[str, Any]) -> Segment:
         identity_types=types,
         coverage=_decode_coverage(body),
         stats={name: _decode_stats(stats) for name, stats in body.get("stats", {}).items()},
-        checksum=body.get("checksum"),
-        footer_checksum=body.get("footer_checksum"),
+        checksum=_text(body.get("checksum")),
+        footer_checksum=_text(body.get("footer_checksum")),
         sorted_by=tuple(body.get("sorted_by", ())),
         data_change=bool(body.get("data_change", True)),
     )
+
+
+def _text(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 def _encode_index_value(segment: Segment, value: int) -> dict[str, object]:
@@ -137,7 +143,7 @@ def _decode_coverage(body: Mapping[str, Any]) -> CoverageRef | None:
     if (inline := body.get("coverage")) is not None:
         return InlineCoverage(base64.b64decode(inline, validate=True))
     path = body.get("coverage_path")
-    return None if path is None else SidecarCoverage(path, body.get("coverage_checksum"))
+    return None if path is None else SidecarCoverage(path, _text(body.get("coverage_checksum")))
 
 
 def _encode_stats(stats: ColumnStats) -> dict[str, object]:

@@ -1,0 +1,48 @@
+"""Which seeds a run of the tests draws, and what playing them costs."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from gapless.testing.simulation import simulate
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def first_seed() -> int:
+    """Drawn from the commit hash, so that every change plays histories of its own; 0 outside a clone."""
+    try:
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return int(head[:10], 16) * 1_000_000
+
+
+@contextmanager
+def one_arrow_thread() -> Iterator[None]:
+    """Tiny segments decode faster where Arrow hands nothing over to its pool."""
+    before = pa.cpu_count()
+    pa.set_cpu_count(1)
+    try:
+        yield
+    finally:
+        pa.set_cpu_count(before)
+
+
+def play(first: int, count: int) -> tuple[list[str], float, int]:
+    """Play so many histories: what went wrong with the command that replays it, CPU seconds, store calls."""
+    begun = time.process_time()
+    wrong: list[str] = []
+    calls = 0
+    with one_arrow_thread():
+        for seed in range(first, first + count):
+            run = simulate(seed)
+            calls += len(run.trace)
+            wrong += (f"replay with: {run.command}\n    {fault}" for fault in run.faults)
+    return wrong, time.process_time() - begun, calls

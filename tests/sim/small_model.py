@@ -1,0 +1,328 @@
+"""Every history of two writers on one log, with at most a given number of faults, on the real commit conversation.
+
+A state is what is stored, what is still on the wire, and where each writer stands: its generator, made anew from the answers it
+was given, which a fingerprint of its frames tells from others. Orders that lead to equal states are followed once.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any
+
+from gapless.errors import StorageFull, StoreError, StoreUnavailable
+from gapless.log.commit import Clash, Committed, Conflict, Stands, Unknown, commit
+from gapless.log.dialect import Snapshot
+from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Wait
+from gapless.log.snapshot import advance, load, refresh
+
+NOW_NS = 5_000_000
+PATIENCE = 6
+"""Backoffs before the deadline."""
+MAX_LIVES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One append: its commit id, what it is called and what it covers."""
+
+    id: str
+    operation: str = ""
+    covers: frozenset[int] = frozenset()
+
+
+State = tuple[tuple[int, Entry], ...]
+"""(version, entry) of every commit."""
+
+
+class Toy:
+    """A dialect as small as can be; its state is the list of commits."""
+
+    folder = "log"
+    hint = "log/CURRENT"
+    last_checkpoint = "log/_last_checkpoint"
+
+    def path_of(self, version: int) -> str:
+        return f"log/{version}"
+
+    def version_of(self, path: str) -> int | None:
+        name = path.removeprefix("log/")
+        return int(name) if name.isdigit() else None
+
+    def encode(self, entry: Entry, version: int, time_ns: int) -> bytes:
+        return _encode(entry, version, time_ns)
+
+    def decode(self, data: bytes, version: int) -> tuple[Entry, int]:
+        entry, at, time_ns = _decode(data)
+        assert at == version
+        return entry, time_ns
+
+    def id_of(self, entry: Entry) -> str:
+        return entry.id
+
+    def replay(self, state: State | None, entries: Iterable[tuple[int, Entry, int]]) -> State:
+        return (*(state or ()), *((version, entry) for version, entry, _ in entries))
+
+    def checkpoint_path(self, version: int) -> str:
+        return f"log/{version}.checkpoint"
+
+    def checkpoint_of(self, path: str) -> int | None:
+        del path
+        return None
+
+    def encode_checkpoint(self, snapshot: Snapshot[State]) -> bytes:
+        raise NotImplementedError
+
+    def decode_checkpoint(self, data: bytes, version: int) -> Snapshot[State]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return "TOY"
+
+
+@functools.cache
+def _encode(entry: Entry, version: int, time_ns: int) -> bytes:
+    return json.dumps([entry.id, entry.operation, sorted(entry.covers), version, time_ns]).encode()
+
+
+@functools.cache
+def _decode(data: bytes) -> tuple[Entry, int, int]:
+    name, operation, covers, version, time_ns = json.loads(data)
+    return Entry(name, operation, frozenset(covers)), version, time_ns
+
+
+TOY = Toy()
+CREATED = {"log/1": TOY.encode(Entry("create"), 1, 1_000), TOY.hint: b"1\n"}
+Result = tuple[str, str, int]
+"""(operation, "landed" | "known" | "refused" | "full", version)."""
+
+
+def judge(mine: Entry, _version: int, theirs: Entry) -> Talk[Stands[Entry] | Clash]:
+    yield from ()
+    if theirs.operation == mine.operation:
+        return Clash("operation")
+    return Clash("overlap") if theirs.covers & mine.covers else Stands(mine)
+
+
+def writer(appends: tuple[tuple[str, frozenset[int]], ...], life: int) -> Talk[tuple[Result, ...]]:
+    """Open the table and make each append once, sending it again until the answer is clear."""
+    opened = yield from load(TOY)
+    assert opened is not None
+    snapshot: Snapshot[State] = opened
+    results: tuple[Result, ...] = ()
+    for operation, covers in appends:
+        send = 0
+        while True:
+            snapshot = yield from refresh(TOY, snapshot)
+            known = [version for version, entry in snapshot.state if entry.operation == operation]
+            if known:
+                results = (*results, (operation, "known", known[0]))
+                break
+            clashing = [version for version, entry in snapshot.state if entry.covers & covers]
+            if clashing:
+                results = (*results, (operation, "refused", clashing[0]))
+                break
+            send += 1
+            entry = Entry(f"{operation}/{life}/{send}", operation, covers)
+            try:
+                outcome = yield from commit(TOY, snapshot.version, snapshot.time_ns, entry, judge)
+            except StorageFull:
+                results = (*results, (entry.id, "full", 0))
+                continue
+            if isinstance(outcome, Committed):
+                snapshot = advance(TOY, snapshot, outcome.entries)
+                results = (*results, (operation, "landed", outcome.version))
+                break
+            assert isinstance(outcome, Conflict | Unknown)
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a writer stands: which life, the answers of this life, and what they make of its generator."""
+
+    life: int
+    answers: tuple[Any, ...]
+    mark: Any
+    request: Request[Any] | None
+    """What it asks now; None once it is done."""
+    results: tuple[Result, ...] = ()
+    """What it was told in this life."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One state."""
+
+    objects: tuple[tuple[str, bytes], ...]
+    flying: tuple[tuple[str, bytes, bool], ...]
+    """Puts on the wire: path, bytes, whether only if absent."""
+    writers: tuple[Standing, ...]
+    faults_left: int
+
+    @property
+    def key(self) -> bytes:
+        """Equal for states with equal futures: a digest, since millions of them are kept."""
+        writers = [(w.life, w.mark, w.results) for w in self.writers]
+        return blake2b(repr((self.objects, self.flying, self.faults_left, writers)).encode(), digest_size=16).digest()
+
+
+@dataclass(slots=True)
+class Census:
+    """What an exploration met."""
+
+    states: int = 0
+    moves: int = 0
+    ends: int = 0
+    outcomes: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+
+Program = Callable[[int], Talk[tuple[Result, ...]]]
+
+
+def _mark(talk: Generator[Any, Any, Any]) -> Any:
+    """A fingerprint of where a conversation stands: code positions and local values, down the chain of `yield from`."""
+    found = []
+    inner: Any = talk
+    while inner is not None and getattr(inner, "gi_frame", None) is not None:
+        frame = inner.gi_frame
+        found.append((frame.f_code.co_name, frame.f_lasti, repr(sorted(frame.f_locals.items(), key=lambda item: item[0]))))
+        inner = inner.gi_yieldfrom
+    return tuple(found)
+
+
+def _stand(program: Program, life: int, answers: tuple[Any, ...]) -> Standing:
+    talk = program(life)
+    try:
+        request = next(talk)
+        for answer in answers:
+            request = talk.throw(answer) if isinstance(answer, StoreError) else talk.send(answer)
+    except StopIteration as end:
+        return Standing(life, answers, ("done",), None, end.value)
+    return Standing(life, answers, _mark(talk), request)
+
+
+class Explorer:
+    """Walks through all states that writers can bring about."""
+
+    def __init__(self, programs: tuple[Program, ...], check: Callable[[World], None], faults: int) -> None:
+        self.programs, self.check = programs, check
+        self.start = World(tuple(sorted(CREATED.items())), (), tuple(_stand(p, 0, ()) for p in programs), faults)
+        self.census = Census()
+
+    def explore(self) -> Census:
+        """Visit every state once; raises AssertionError from the check of one that must not be."""
+        seen = {self.start.key}
+        left = [self.start]
+        while left:
+            world = left.pop()
+            self.census.states += 1
+            self.check(world)
+            moves = 0
+            for following in self._moves(world):
+                moves += 1
+                if (key := following.key) not in seen:
+                    seen.add(key)
+                    left.append(following)
+            self.census.moves += moves
+            if not moves:
+                self.census.ends += 1
+                summary = tuple(what for w in world.writers for _, what, _ in w.results)
+                self.census.outcomes[summary] = self.census.outcomes.get(summary, 0) + 1
+        return self.census
+
+    def _moves(self, world: World) -> Iterator[World]:
+        for place, (path, data, if_absent) in enumerate(world.flying):
+            flying = world.flying[:place] + world.flying[place + 1 :]
+            yield replace(world, objects=_stored(world.objects, path, data, if_absent=if_absent), flying=flying)
+        for place, standing in enumerate(world.writers):
+            if standing.request is not None:
+                yield from self._steps(world, place, standing.request)
+
+    def _steps(self, world: World, place: int, request: Request[Any]) -> Iterator[World]:
+        """What may come of one request: its honest answer, and each fault where one is left."""
+        worse = replace(world, faults_left=world.faults_left - 1)
+        faulty = world.faults_left > 0
+        match request:
+            case Now():
+                yield self._told(world, place, NOW_NS)
+                return
+            case Wait(attempt):
+                yield self._told(world, place, attempt < PATIENCE)
+                if faulty:
+                    yield self._told(worse, place, False)
+                return
+            case Get(path):
+                yield self._told(world, place, dict(world.objects).get(path))
+                if faulty:
+                    yield self._told(worse, place, StoreUnavailable("silence", path=path))
+            case ListNames(_, after):
+                yield self._told(world, place, tuple(path for path, _ in world.objects if path > after))
+            case PutHint(path, data):
+                yield self._told(_put(world, path, data, if_absent=False), place, None)
+                if faulty:
+                    yield self._told(worse, place, None)
+                    yield self._told(_launch(worse, path, data, if_absent=False), place, None)
+                    yield self._killed(_put(worse, path, data, if_absent=False), place)
+            case PutNew(path, data):
+                absent = path not in dict(world.objects)
+                stored = _put(world, path, data, if_absent=True)
+                yield self._told(stored, place, Put.DONE if absent else Put.REFUSED)
+                if faulty:
+                    yield from self._bad_puts(worse, place, path, data)
+        if faulty:
+            yield self._killed(worse, place)
+
+    def _bad_puts(self, worse: World, place: int, path: str, data: bytes) -> Iterator[World]:
+        stored = _put(worse, path, data, if_absent=True)
+        flying = _launch(worse, path, data, if_absent=True)
+        yield self._told(worse, place, Put.NO_ANSWER)
+        yield self._told(stored, place, Put.NO_ANSWER)
+        yield self._told(flying, place, Put.NO_ANSWER)
+        yield self._told(worse, place, Put.REFUSED)
+        yield self._told(stored, place, Put.REFUSED)
+        yield self._told(worse, place, StorageFull("full", path=path))
+        yield self._killed(stored, place)
+        yield self._killed(flying, place)
+
+    def _told(self, world: World, place: int, answer: Any) -> World:
+        standing = world.writers[place]
+        try:
+            following = _stand(self.programs[place], standing.life, (*standing.answers, answer))
+        except StoreUnavailable:
+            return self._killed(world, place)  # it gave up with a typed error, and someone starts it again
+        return _with_writer(world, place, following)
+
+    def _killed(self, world: World, place: int) -> World:
+        life = world.writers[place].life + 1
+        assert life < MAX_LIVES
+        return _with_writer(world, place, _stand(self.programs[place], life, ()))
+
+
+def _with_writer(world: World, place: int, standing: Standing) -> World:
+    return replace(world, writers=(*world.writers[:place], standing, *world.writers[place + 1 :]))
+
+
+def _stored(
+    objects: tuple[tuple[str, bytes], ...], path: str, data: bytes, *, if_absent: bool
+) -> tuple[tuple[str, bytes], ...]:
+    held = dict(objects)
+    if not (if_absent and path in held):
+        held[path] = data
+    return tuple(sorted(held.items()))
+
+
+def _put(world: World, path: str, data: bytes, *, if_absent: bool) -> World:
+    return replace(world, objects=_stored(world.objects, path, data, if_absent=if_absent))
+
+
+def _launch(world: World, path: str, data: bytes, *, if_absent: bool) -> World:
+    return replace(world, flying=tuple(sorted((*world.flying, (path, data, if_absent)))))
+
+
+def commits_of(world: World) -> list[tuple[Entry, int, int]]:
+    """(entry, version, commit time), in order."""
+    return sorted((_decode(data) for path, data in world.objects if TOY.version_of(path)), key=lambda commit: commit[1])
