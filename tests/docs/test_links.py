@@ -14,7 +14,7 @@ from gapless.cli.app import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-_LINK = re.compile(r"!?\[(?:[^\]\[]|`[^`]*`|\[[^\]]*\])*\]\((?P<target>[^)\s]+)\)")
+_LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 _CODE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
 

@@ -22,7 +22,7 @@ from gapless.model.stats import Bound, ColumnStats
 from gapless.parquet.checksum import check, footer_length
 from gapless.parquet.run import sort_run, unit_ns
 from gapless.parquet.segment_writer import column_stats
-from gapless.parquet.source import damaged, open_segment
+from gapless.parquet.source import open_segment, read_group
 
 _PIECE_BYTES = 8 << 20
 
@@ -144,12 +144,7 @@ def observe(store: Store, segment: Segment, schema: pa.Schema, index: IndexSpec,
         present = set(file.schema_arrow.names)
         names = [name for name in schema.names if name in present]
         for number in range(file.metadata.num_row_groups):
-            try:
-                rows = file.read_row_group(number, columns=names)
-            except (pa.ArrowException, OSError) as error:
-                raise damaged(segment, error) from error
-            if rows.num_rows != file.metadata.row_group(number).num_rows:
-                raise damaged(segment, ValueError(f"row group {number} gives {rows.num_rows} rows"))
+            rows = read_group(file, segment, number, names)
             observed.add(restore(rows.select(names), schema, path=segment.path), index, grid)
     return observed
 

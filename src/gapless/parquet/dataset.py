@@ -2,84 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import fs
+import pyarrow.compute as pc
 
-from gapless.errors import ObjectNotFound
-from gapless.model.index import IndexSpec
-from gapless.model.protocols import Store
-from gapless.model.segment import Segment
-from gapless.parquet.source import open_object
-from gapless.scan.opaque import guarantee
-from gapless.scan.plan import known_stats
+from gapless.errors import GaplessError
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-
-class StoreFileSystem(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
-    """A store as a read-only Arrow filesystem."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both are over one store."""
-        return isinstance(other, StoreFileSystem) and other._store is self._store
-
-    def __hash__(self) -> int:
-        """By the store's place."""
-        return hash(self._store.url)
-
-    def get_type_name(self) -> str:
-        """For messages."""
-        return "gapless"
-
-    def normalize_path(self, path: str) -> str:
-        """As it is."""
-        return path
-
-    def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
-        """Size and kind of each path."""
-        return [self._info(path) for path in paths]
-
-    def open_input_file(self, path: str) -> pa.NativeFile:
-        """A seekable file."""
-        return open_object(self._store, path, self._store.head(path).size)
-
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        """A file read from its start."""
-        return self.open_input_file(path)
-
-    def _info(self, path: str) -> fs.FileInfo:
-        try:
-            return fs.FileInfo(path, fs.FileType.File, size=self._store.head(path).size)
-        except ObjectNotFound:
-            return fs.FileInfo(path, fs.FileType.NotFound)
-
-    def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError("a pinned version is read only")
-
-    get_file_info_selector = create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refuse
-    delete_file = move = copy_file = open_output_stream = open_append_stream = _refuse
+Scan = Callable[[tuple[str, ...], pc.Expression | None], Iterator[pa.RecordBatch]]
+"""Reads these columns of the rows that an expression keeps, in Arrow's semantics."""
 
 
-def segment_dataset(store: Store, segments: Sequence[Segment], index: IndexSpec, schema: pa.Schema) -> ds.Dataset:
-    """The segments as one dataset of the table's declared schema; what the log knows of each prunes it."""
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A dataset, and what reading it raised: an engine may pass on no more than the text of an error."""
+
+    dataset: ds.Dataset
+    failures: list[GaplessError] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanner:
+    """As much of a `pyarrow.dataset.Scanner` as an engine uses."""
+
+    schema: pa.Schema
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+
+def pin(schema: pa.Schema, scan: Scan) -> Pinned:
+    """A dataset of `schema` whose rows `scan` reads.
+
+    Arrow's own reader is not used: it checks neither footers nor pages, and where a file system in Python raises, DuckDB
+    2.0 waits for ever.
+    """
     import pyarrow.dataset as ds
 
-    file_format = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-    remote = fs.PyFileSystem(StoreFileSystem(store))
-    fragments = []
-    for segment in segments:
-        local = store.local_path(segment.path)
-        known = guarantee(known_stats(segment, index), segment.rows, schema)
-        fragments.append(
-            file_format.make_fragment(
-                local or segment.path, fs.LocalFileSystem() if local else remote, partition_expression=known
-            )
-        )
-    return ds.FileSystemDataset(fragments, schema, file_format, filesystem=None)
+    failures: list[GaplessError] = []
+
+    class PinnedDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has no types
+        """A dataset without files of its own."""
+
+        def __init__(self) -> None:
+            super().__init__([], schema, ds.ParquetFileFormat())
+
+        def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any) -> _Scanner:  # noqa: A002, PLR6301  # Arrow's name
+            names = tuple(schema.names if columns is None else columns)
+            return _Scanner(pa.schema([schema.field(name) for name in names]), lambda: _noted(scan(names, filter), failures))
+
+    return Pinned(PinnedDataset(), failures)
+
+
+def _noted(batches: Iterator[pa.RecordBatch], failures: list[GaplessError]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except GaplessError as error:
+        failures.append(error)
+        raise

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from gapless.model.fit import restore
 from gapless.model.index import IndexSpec
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.parquet.row_groups import row_group_stats
-from gapless.parquet.source import damaged, open_segment
+from gapless.parquet.source import open_segment, read_group
 from gapless.scan.expression import to_expression
+from gapless.scan.opaque import guarantee, prune_by_expression
 from gapless.scan.plan import ReadGroup, prune
 from gapless.scan.predicate import And, Constant, IsNull, Or, Predicate, columns_of
 from gapless.scan.prune import may_match
@@ -38,6 +40,8 @@ class ReadPlan:
     """A further filter, in Arrow's own semantics."""
     expression_columns: tuple[str, ...] = ()
     """What `expression` may read."""
+    shown: pa.Schema | None = None
+    """The types under which `expression` sees the columns and they are given back, where these are not the declared ones."""
     by_index: bool = False
 
     @property
@@ -98,20 +102,26 @@ def _read_segment(store: Store, segment: Segment, plan: ReadPlan, *, sort: bool)
     with open_segment(store, segment) as file:
         present = set(file.schema_arrow.names)
         names = [name for name in schema.names if name in present]
-        for number in range(file.metadata.num_row_groups):
-            group = file.metadata.row_group(number)
-            if not may_match(
-                plan.predicate, row_group_stats(file.metadata, number, plan.schema), plan.schema, rows=group.num_rows
-            ):
-                continue
-            try:
-                # No columns to read still means rows to give.
-                rows = file.read_row_group(number, columns=names) if names else _rows_only(group.num_rows)
-            except (pa.ArrowException, OSError) as error:
-                raise damaged(segment, error) from error
+        for number in _matching_groups(file.metadata, plan):
+            # No columns to read still means rows to give.
+            rows = read_group(file, segment, number, names) if names else _rows_only(file.metadata.row_group(number).num_rows)
             table = _filter(restore(rows.select(names), schema), plan)
             if table.num_rows:
                 yield table
+
+
+def _matching_groups(metadata: pq.FileMetaData, plan: ReadPlan) -> list[int]:
+    """The row groups that may hold a row the filters keep."""
+    stats = [row_group_stats(metadata, number, plan.schema) for number in range(metadata.num_row_groups)]
+    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    kept = [n for n, known in enumerate(stats) if may_match(plan.predicate, known, plan.schema, rows=rows[n])]
+    if plan.expression is None or not kept:
+        return kept
+    schema = plan.schema if plan.shown is None else plan.shown
+    known = [{name: found for name in plan.expression_columns if (found := stats[n](name)) is not None} for n in kept]
+    truths = [guarantee(found, rows[n], schema) for n, found in zip(kept, known, strict=True)]
+    matching = prune_by_expression(plan.expression, truths, schema)
+    return [n for n, matches in zip(kept, matching, strict=True) if matches]
 
 
 def _rows_only(count: int) -> pa.Table:
@@ -121,4 +131,6 @@ def _rows_only(count: int) -> pa.Table:
 def _filter(table: pa.Table, plan: ReadPlan) -> pa.Table:
     if plan.predicate != EVERYTHING:
         table = table.filter(to_expression(plan.predicate, table.schema))
+    if plan.shown is not None:
+        table = table.cast(pa.schema([plan.shown.field(name) for name in table.schema.names]))
     return table if plan.expression is None else table.filter(plan.expression)

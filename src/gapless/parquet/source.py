@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -83,6 +84,19 @@ def open_segment(store: Store, segment: Segment) -> pq.ParquetFile:
         return pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
     except (pa.ArrowException, OSError) as error:
         raise damaged(segment, error) from error
+
+
+def read_group(file: pq.ParquetFile, segment: Segment, number: int, columns: Sequence[str] | None = None) -> pa.Table:
+    """One row group of a segment that `open_segment` opened, in some columns or all. Raises CorruptTable."""
+    try:
+        rows = file.read_row_group(number, columns=None if columns is None else list(columns))
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(segment, error) from error
+    expected = file.metadata.row_group(number).num_rows
+    if rows.num_rows != expected:
+        # Pages have checksums, their headers do not: one whose type is altered is passed over silently.
+        raise damaged(segment, ValueError(f"row group {number} gives {rows.num_rows} rows and not {expected}"))
+    return rows
 
 
 def _checked_metadata(store: Store, segment: Segment) -> pq.FileMetaData | None:

@@ -29,7 +29,9 @@ class _Pace:
     until: float
     """Its deadline, by the monotonic clock."""
     lost_s: float | None = None
-    """The seconds that the last put took, where another's was first; None where the store did not answer."""
+    """The seconds that the last put took, where another's was first; None where none was, or the store did not answer."""
+    path: str = ""
+    """What the last put was to store."""
 
     def ceiling(self, attempt: int) -> float:
         """The longest wait before try `attempt` in seconds."""
@@ -88,7 +90,7 @@ class Rim:
                 raise AssertionError(request)
 
     def _put_new(self, path: str, data: bytes, pace: _Pace) -> Put:
-        began, pace.lost_s = self.clock.monotonic(), None
+        began, pace.lost_s, pace.path = self.clock.monotonic(), None, path
         try:
             self.store.put(path, data)
         except ObjectExists:
@@ -104,6 +106,8 @@ class Rim:
             try:
                 return self.store.get(path)
             except ObjectNotFound:
+                if path == pace.path:  # refused, but not for another's
+                    pace.lost_s = None
                 return None
             except StoreUnavailable:
                 attempt += 1

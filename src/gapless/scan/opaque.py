@@ -91,3 +91,16 @@ def prune_by_expression(expression: pc.Expression, guarantees: Sequence[pc.Expre
             where=str(expression),
         ) from error
     return [number in kept for number in range(len(guarantees))]
+
+
+def expression_columns(expression: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that an expression may read, in the order of `schema`; all where that cannot be told."""
+    text = str(expression)
+    named = [field for field in schema if field.name in text]
+    try:
+        if "FieldPath(" not in text:
+            pa.schema(named).empty_table().filter(expression)
+            return tuple(field.name for field in named)
+    except (pa.ArrowException, KeyError, TypeError):
+        pass  # it names something else, or does not fit, which reading will say
+    return tuple(schema.names)

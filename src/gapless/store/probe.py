@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 
-from gapless.errors import ObjectExists, StoreError
+from gapless.errors import ObjectExists, StoreError, StoreUnavailable
 from gapless.model.protocols import Store
 
 _KEPT: set[tuple[str, int]] = set()
@@ -15,7 +16,8 @@ _KEPT: set[tuple[str, int]] = set()
 def probe_put_if_absent(store: Store) -> None:
     """Check once a process that a store refuses to create what exists; raises StoreError where it does not.
 
-    Writes one small object under `_staged/`, where no reader looks, and removes it.
+    Writes one small object under `_staged/`, where no reader looks, and removes it. A store that gives no answer has broken no
+    promise: it is asked again the next time. Raises AccessDenied or StorageFull where nothing can be written.
     """
     key = (store.url, os.getpid())
     if key in _KEPT:
@@ -24,8 +26,11 @@ def probe_put_if_absent(store: Store) -> None:
     try:
         store.put(path, b"first", durable=False)
         _create_again(store, path)
+    except StoreUnavailable:
+        return
     finally:
-        store.delete(path)
+        with contextlib.suppress(StoreError):
+            store.delete(path)
     _KEPT.add(key)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import TableState
-from gapless.dialects.timeseries.conflict import OPERATION, OVERLAP, overlap_of
+from gapless.dialects.timeseries.conflict import OVERLAP, overlap_of
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
 from gapless.errors import AccessDenied, StorageFull, UnsupportedTable, UpgradeNeeded
@@ -24,7 +24,7 @@ from gapless.model.report import AppendReport, Tally
 from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
 from gapless.parquet.batches import Batches
-from gapless.parquet.source import open_segment
+from gapless.parquet.source import open_segment, read_group
 from gapless.runtime.driver import Rim
 from gapless.table.coverage import CoverageCache
 from gapless.table.refusals import outcome_unknown, refuse_conflict, refuse_overlap
@@ -53,28 +53,24 @@ class Appender:
                 return known
         attempt = Attempt.begin(self.rim)
         lost: Attempt | None = None
-        try:
-            while True:
-                try:
-                    staged = self._stage(snapshot, parts, attempt)
-                finally:
-                    if lost is not None:
-                        lost.discard()
-                outcome = self.commit(snapshot, staged)
-                if isinstance(outcome, AppendReport):
-                    return outcome
-                snapshot = self.refresh(snapshot)
-                if outcome.clash.reason == OPERATION and (known := self.known(snapshot)) is not None:
-                    attempt.discard()
-                    return known
-                if self.on_overlap != "skip" or outcome.clash.reason != OVERLAP:
-                    attempt.discard()
-                    raise self._refusal(snapshot, outcome)
-                lost, parts, attempt = attempt, self._read_back(attempt, staged), self._successor(attempt)
-        except (StorageFull, AccessDenied):
-            # Local puts and conditional puts fail whole: what was refused so is not there.
-            attempt.discard()
-            raise
+        while True:
+            try:
+                staged = self._stage(snapshot, parts, attempt)
+            finally:
+                if lost is not None:
+                    lost.discard()
+            outcome = self.commit(snapshot, staged)
+            if isinstance(outcome, AppendReport):
+                return outcome
+            snapshot = self.refresh(snapshot)
+            # Whatever clashed first: the operation may be in any of the commits since, and none of them is judged again.
+            if (known := self.known(snapshot)) is not None:
+                attempt.discard()
+                return known
+            if self.on_overlap != "skip" or outcome.clash.reason != OVERLAP:
+                attempt.discard()
+                raise self._refusal(snapshot, outcome)
+            lost, parts, attempt = attempt, self._read_back(attempt, staged), self._successor(attempt)
 
     def refresh(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
         """The newest version, published."""
@@ -106,7 +102,12 @@ class Appender:
         """Commit what was staged for this version; raises CommitOutcomeUnknown."""
         if staged.commit is None:
             return AppendReport.of(staged.attempt.tally, snapshot.version)
-        outcome = self.rim.drive(commit(TIME_SERIES, snapshot.version, snapshot.time_ns, staged.commit, staged.terms.judge))
+        try:
+            outcome = self.rim.drive(commit(TIME_SERIES, snapshot.version, snapshot.time_ns, staged.commit, staged.terms.judge))
+        except (StorageFull, AccessDenied):
+            # Local puts and conditional puts fail whole: what was refused so is not there.
+            staged.attempt.discard()
+            raise
         match outcome:
             case Committed(version, entries):
                 for segment, coverage in zip(staged.attempt.segments, staged.attempt.coverage, strict=True):
@@ -131,7 +132,7 @@ class Appender:
         def read(segment: Segment) -> Iterator[pa.RecordBatch]:
             with open_segment(self.rim.store, segment) as file:
                 for number in range(file.num_row_groups):
-                    yield from file.read_row_group(number).to_batches()
+                    yield from read_group(file, segment, number).to_batches()
 
         return tuple(Batches(source="rows staged before", schema=schema, read=partial(read, one)) for one in lost.segments)
 

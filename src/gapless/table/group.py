@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.dialects.timeseries.actions import SetTransaction, TableState
-from gapless.errors import CoverageOverlap
+from gapless.errors import CoverageOverlap, StoreError
 from gapless.log.dialect import Snapshot
 from gapless.model.index import EntityType
 from gapless.model.report import AppendReport, Tally
@@ -89,13 +89,19 @@ def append_group(latest: Latest, members: Sequence[Member]) -> list[Result]:
 
 
 def _append_like(latest: Latest, members: dict[int, Member], results: dict[int, Result]) -> None:
-    """Members of one overlap policy, as far as they can share a commit."""
+    """Members of one overlap policy, as far as they can share a commit; an error of that is told to those it held, and to no one else."""
     lead = next(iter(members.values())).appender
-    snapshot = lead.refresh(latest()) if any(m.appender.operation for m in members.values()) else latest()
+    try:
+        snapshot = lead.refresh(latest()) if any(m.appender.operation for m in members.values()) else latest()
+    except StoreError:
+        return  # each finds out alone
     settled, accepted = _accept(lead.stager(snapshot), snapshot, members)
     results |= settled
     if len(accepted) > 1:
-        results |= _commit_together(lead, snapshot, accepted)
+        try:
+            results |= _commit_together(lead, snapshot, accepted)
+        except Exception as error:  # noqa: BLE001  # their callers get it
+            results |= {one.place: error for one in accepted}
 
 
 def _accept(

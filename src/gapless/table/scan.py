@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.dialects.timeseries.actions import TableState
-from gapless.errors import InvalidFilter, InvalidOption, InvalidTime
+from gapless.errors import CorruptTable, InvalidFilter, InvalidOption, InvalidTime
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
+from gapless.parquet.dataset import Pinned, pin
 from gapless.parquet.scan import ReadPlan, read
 from gapless.scan.columns import check_columns
-from gapless.scan.opaque import guarantee, prune_by_expression
-from gapless.scan.plan import known_stats, plan_groups, prune
+from gapless.scan.opaque import expression_columns, guarantee, prune_by_expression
+from gapless.scan.plan import ReadGroup, known_stats, plan_groups, prune
 from gapless.scan.predicate import Predicate
 from gapless.scan.range import conjunction, entity_filter, index_range
 from gapless.scan.where import parse_where
@@ -37,6 +38,13 @@ class ScanRequest:
     def rows(self, store: Store, state: TableState) -> Rows:
         """The rows, not read yet; raises what a wrong argument deserves."""
         schema = state.meta.schema
+        if schema is None and state.live:
+            raise CorruptTable(
+                f"the table has {len(state.live)} segments and no schema",
+                why="The commit that said which columns it has is lost or altered, and no rows would come back although there are some",
+                fix="Run `gapless verify`, then `gapless repair`, which can take the columns from the segments",
+                path="_timeseries_log",
+            )
         if schema is None:
             return Rows(pa.schema([]), lambda: iter(()))
         plan = self._plan(state, schema)
@@ -56,7 +64,7 @@ class ScanRequest:
             columns=self._columns(schema),
             predicate=predicate,
             expression=expression,
-            expression_columns=() if expression is None else tuple(schema.names),
+            expression_columns=() if expression is None else expression_columns(expression, schema),
             by_index=by_index,
         )
         return plan.over(plan_groups(segments, index, plan.fetched(sort=True), by_index=by_index))
@@ -109,3 +117,23 @@ def _prune_opaque(
     truths = [guarantee(known_stats(s, state.meta.index), s.rows, schema) for s in segments]
     kept = prune_by_expression(expression, truths, schema)
     return tuple(segment for segment, keep in zip(segments, kept, strict=True) if keep)
+
+
+def pin_version(store: Store, state: TableState, shown: pa.Schema) -> Pinned:
+    """All rows of a version as a dataset of `shown`, some of its columns in types that hold all their values; in no order."""
+    schema, index = state.meta.schema or pa.schema([]), state.meta.index
+
+    def scan(columns: tuple[str, ...], expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+        segments = state.segments if expression is None else _prune_opaque(state.segments, expression, state, shown)
+        plan = ReadPlan(
+            groups=tuple(ReadGroup(segments=(segment,), sort=False) for segment in segments),
+            index=index,
+            schema=schema,
+            columns=columns,
+            expression=expression,
+            expression_columns=() if expression is None else expression_columns(expression, shown),
+            shown=shown,
+        )
+        return read(store, plan)
+
+    return pin(shown, scan)

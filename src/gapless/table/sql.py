@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from gapless.errors import InvalidQuery
+from gapless.errors import GaplessError, InvalidQuery
+from gapless.parquet.dataset import Pinned
 from gapless.table.duck import duck_schema, lacking
 from gapless.table.rows import Rows
 
@@ -25,7 +26,7 @@ class Query:
     sql: str
     names: Sequence[str]
     """What the table is called in the SQL."""
-    source: object
+    source: Pinned
     """What DuckDB scans: the columns of `duck_schema(schema)`."""
     schema: pa.Schema
     """The table's declared schema. A query that reads a column which DuckDB cannot hold is refused."""
@@ -67,14 +68,16 @@ class Query:
         """Make the table known by a name; a column that DuckDB cannot hold raises once a query reads it."""
         held = duck_schema(self.schema).names
         if len(held) == len(self.schema):
-            connection.register(name, self.source)
+            connection.register(name, self.source.dataset)
             return
         source, view = f'"source of {_doubled(name)}"', f'"{_doubled(name)}"'
-        connection.register(f"source of {name}", self.source)
+        connection.register(f"source of {name}", self.source.dataset)
         columns = ", ".join(_selected(field, read=field.name in held) for field in self.schema)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {columns} FROM {source}")
 
-    def _refusal(self, error: Exception) -> InvalidQuery:
+    def _refusal(self, error: Exception) -> GaplessError:
+        if self.source.failures:
+            return self.source.failures.pop()
         return InvalidQuery(
             f"DuckDB cannot answer the query: {error}",
             why=f"The table is known as {' and '.join(repr(name) for name in dict.fromkeys(self.names))}",

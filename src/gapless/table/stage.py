@@ -31,6 +31,7 @@ from gapless.parquet.checksum import checksum
 from gapless.parquet.run import Run, sort_run
 from gapless.parquet.segment_writer import EncodedSegment, encode_segment
 from gapless.runtime.driver import Rim
+from gapless.store.probe import probe_put_if_absent
 from gapless.table.coverage import CoverageCache, meeting
 from gapless.table.refusals import overlap_error
 
@@ -71,7 +72,11 @@ class Attempt:
 
     @classmethod
     def begin(cls, rim: Rim) -> Attempt:
-        """An attempt with nothing in it; its instant is now, 17 digits, UTC."""
+        """An attempt with nothing in it; its instant is now, 17 digits, UTC.
+
+        The first one in a process tries the store; raises StoreError where that lets two creates of one object win.
+        """
+        probe_put_if_absent(rim.store)
         text = format_instant(rim.clock.now_ns() // NS_PER["ms"] * NS_PER["ms"])
         digits = "".join(c for c in text if c.isdigit())
         return cls(rim, digits.ljust(17, "0"))

@@ -30,7 +30,6 @@ from gapless.model.report import AppendReport
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
 from gapless.parquet.batches import Batches, Progress, watched
-from gapless.parquet.dataset import segment_dataset
 from gapless.parquet.files import expand_paths, open_files
 from gapless.runtime.driver import Rim
 from gapless.runtime.locks import ForkSafeLock
@@ -43,7 +42,7 @@ from gapless.table.group import Member, append_group, gather_small
 from gapless.table.inputs import as_batches
 from gapless.table.lifecycle import Location, create_table, open_rim, open_table, parse_index
 from gapless.table.rows import Rows
-from gapless.table.scan import ScanRequest
+from gapless.table.scan import ScanRequest, pin_version
 from gapless.table.selection import parse_identities, select_identities
 from gapless.table.sql import Query
 from gapless.table.values import parse_index_value, presenter
@@ -288,8 +287,8 @@ class TimeSeriesTable:
         DuckDB cannot hold exactly (decimals of more than 38 digits, durations in ns).
         """
         state, schema = self._snapshot.state, self.schema or pa.schema([])
-        dataset = segment_dataset(self._rim.store, state.segments, self.index, duck_schema(schema))
-        return Query(sql=query, names=(self._name, "this"), source=dataset, schema=schema, parameters=parameters).rows()
+        source = pin_version(self._rim.store, state, duck_schema(schema))
+        return Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters).rows()
 
     # -- coverage ------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from gapless.dialects.timeseries.features import claim
 from gapless.errors import SchemaMismatch, UnsupportedType
 from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Get, Talk, ask
+from gapless.model.checksum import check
 from gapless.model.index import EntityType, Identity
 from gapless.model.operation import OperationId, settles
 from gapless.model.properties import OnOverlap
@@ -92,10 +93,12 @@ class AppendTerms:
         match segment.coverage:
             case InlineCoverage(data):
                 return decode(data, self.entity_types, path=segment.path)
-            case SidecarCoverage(path):
-                sidecar = yield from ask(Get(path))
-                return decode(sidecar or b"", self.entity_types, path=path)
-        return CoverageMap()
+            case SidecarCoverage(path, expected):
+                sidecar = (yield from ask(Get(path))) or b""
+                check(sidecar, expected, path)
+                return decode(sidecar, self.entity_types, path=path)
+        # No coverage is not an empty one: nothing would then be an overlap.
+        return decode(b"", self.entity_types, path=segment.path)
 
 
 def _common_schema(theirs: TableMeta, written: pa.Schema) -> pa.Schema | Clash:
