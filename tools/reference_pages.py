@@ -195,12 +195,13 @@ def api_page() -> str:
         ),
         (
             "- Make or open a table: [`gl.create`](#create), [`gl.open`](#open); both give a [`TimeSeriesTable`](#timeseriestable).\n"
+            "- Look after one, even one that does not open: [`gl.verify`](#verify), [`gl.repair`](#repair).\n"
             f"- Values: {', '.join(f'[`{name}`](#{name.lower()})' for name in values if name != 'TimeSeriesTable')}.\n"
             f"- Errors: {', '.join(f'[`{name}`](../errors.md#{name.lower()})' for name in sorted(_ERRORS))}; all of them in"
             " `gapless.errors`, see [errors](../errors.md).\n"
             "- `gapless.__version__`: the version of the package, a text."
         ),
-        *(_function_section(name) for name in ("create", "open")),
+        *(_function_section(name) for name in ("create", "open", "verify", "repair")),
         *(_class_section(name) for name in ("TimeSeriesTable", *(n for n in values if n != "TimeSeriesTable"))),
     ]
     return "\n\n".join(parts) + "\n"

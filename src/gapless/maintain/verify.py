@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid, grid_of
@@ -25,6 +26,8 @@ Progress = Callable[[int, int], None]
 _FOLDERS = ("data", "_coverage", "_staged")
 _FOREIGN = ("data/.hoodie/", "_coverage/table/")
 """What lies there belongs to a publication, or to timeseries-table-format."""
+_ASKED_AGAIN = 1_000
+"""Commits asked for although a listing lacks them."""
 
 
 @dataclass(slots=True)
@@ -80,9 +83,14 @@ def gather_log(store: Store) -> LogFacts:
     """What lies in the log's folder. CURRENT is read before the listing, which so holds at least what it names."""
     hint, pointer = _get(store, TIME_SERIES.hint), _get(store, TIME_SERIES.last_checkpoint)
     names = [info.path for info in store.list(TIME_SERIES.folder)]
+    commits = {v: name for name in names if (v := TIME_SERIES.version_of(name)) is not None}
+    checkpoints = {v: name for name in names if (v := TIME_SERIES.checkpoint_of(name)) is not None}
+    # A listing may pass over what is stored while it runs, so what it lacks is asked for by name.
+    unlisted = (v for v in range(1, max([*commits, *checkpoints], default=0) + 1) if v not in commits)
+    commits |= {v: TIME_SERIES.path_of(v) for v in islice(unlisted, _ASKED_AGAIN)}
     return LogFacts(
-        commits=_read(store, {v: name for name in names if (v := TIME_SERIES.version_of(name)) is not None}),
-        checkpoints=_read(store, {v: name for name in names if (v := TIME_SERIES.checkpoint_of(name)) is not None}),
+        commits=_read(store, commits),
+        checkpoints=_read(store, checkpoints),
         hint=hint,
         checkpoint_hint=pointer,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -35,13 +36,21 @@ def duck_type(type_: pa.DataType) -> pa.DataType | None:
 
 def duck_schema(schema: pa.Schema) -> pa.Schema:
     """The columns of a declared schema that DuckDB can hold, as it reads them."""
-    held = [(field, duck_type(field.type)) for field in schema]
-    return pa.schema([field.with_type(type_) for field, type_ in held if type_ is not None])
+    lacking = withheld(schema)
+    return pa.schema([field.with_type(duck_type(field.type)) for field in schema if field.name not in lacking])
 
 
-def lacking(field: pa.Field) -> str:
-    """Why DuckDB cannot read a column, as a sentence."""
-    return f"Column {field.name!r} is {field.type}, which DuckDB has no type for that holds it exactly"
+def withheld(schema: pa.Schema) -> dict[str, str]:
+    """Why DuckDB cannot read a column, as a sentence, by the names of the columns that it cannot read."""
+    # DuckDB folds ASCII letters only, and of two names that it takes for one it would give the first for both.
+    folded = Counter(name.encode().lower() for name in schema.names)
+    why = {
+        field.name: f"Column {field.name!r} is {field.type}, which DuckDB has no type for that holds it exactly"
+        for field in schema
+        if duck_type(field.type) is None
+    }
+    twins = [name for name in schema.names if folded[name.encode().lower()] > 1]
+    return why | {name: f"Column {name!r} has a twin in another case, and DuckDB does not tell the two apart" for name in twins}
 
 
 def holds_type(type_: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gapless.errors import NotSupported
 from gapless.scan.columns import check_columns
-from gapless.table.duck import duck_schema, holds_type, lacking
+from gapless.table.duck import duck_schema, holds_type, withheld
 
 if TYPE_CHECKING:
     import duckdb
@@ -83,12 +83,10 @@ class Rows:
         """
         import duckdb
 
-        held = duck_schema(self.schema)
-        lost = next((field for field in self.schema if field.name not in held.names), None)
-        if lost is not None:
-            raise _not_held("DuckDB", lacking(lost))
+        for why in withheld(self.schema).values():
+            raise _not_held("DuckDB", why)
         try:
-            table = self.to_arrow().cast(held)
+            table = self.to_arrow().cast(duck_schema(self.schema))
         except pa.ArrowInvalid as error:
             raise _not_held("DuckDB", str(error)) from error
         connection = duckdb.connect()

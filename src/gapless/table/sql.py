@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gapless.errors import GaplessError, InvalidQuery
 from gapless.parquet.dataset import Pinned
-from gapless.table.duck import duck_schema, lacking
+from gapless.table.duck import withheld
 from gapless.table.rows import Rows
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ class Query:
 
     def _name(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
         """Make the table known by a name; a column that DuckDB cannot hold raises once a query reads it."""
-        held = duck_schema(self.schema).names
-        if len(held) == len(self.schema):
+        lacking = withheld(self.schema)
+        if not lacking:
             connection.register(name, self.source.dataset)
             return
         source, view = f'"source of {_doubled(name)}"', f'"{_doubled(name)}"'
         connection.register(f"source of {name}", self.source.dataset)
-        columns = ", ".join(_selected(field, read=field.name in held) for field in self.schema)
+        columns = ", ".join(_selected(one, lacking.get(one)) for one in self.schema.names)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {columns} FROM {source}")
 
     def _refusal(self, error: Exception) -> GaplessError:
@@ -86,11 +86,11 @@ class Query:
         )
 
 
-def _selected(field: pa.Field, *, read: bool) -> str:
-    name = f'"{_doubled(field.name)}"'
-    if read:
+def _selected(column: str, lacking: str | None) -> str:
+    name = f'"{_doubled(column)}"'
+    if lacking is None:
         return name
-    reason = f"{lacking(field)}; scan reads it".replace("'", "''")
+    reason = f"{lacking}; scan reads it".replace("'", "''")
     return f"error('{reason}')::VARCHAR AS {name}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import gapless as gl
+from faulty_store import FaultyStore
 from gapless.coverage.bitmap import CoverageMap, range_bitmap
 from gapless.coverage.codec import encode
 from gapless.errors import CorruptTable, TableNotFound
 from gapless.maintain.finding import Finding
+from gapless.maintain.verify import verify_table
+from gapless.model.protocols import ObjectInfo
 
 MakePlace = Callable[..., Any]
 
@@ -349,3 +352,11 @@ def test_coverage_of_other_rows_without_a_checksum_can_be_mended(place: Any) -> 
     assert place.codes() == []
     finding = only(place, deep=True)
     assert (finding.code, finding.mend) == ("coverage-differs", "repair")
+
+
+def test_a_commit_that_a_listing_passed_over_is_not_called_lost(place: Any) -> None:
+    class Hasty(FaultyStore):
+        def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
+            return (info for info in self.inner.list(prefix, after) if info.path != place.path_of(4))
+
+    assert verify_table(Hasty(place.store)).findings == ()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from faulty_store import is_commit, once, open_faulty
 
 import gapless as gl
+from faulty_store import is_commit, once, open_faulty
 from gapless.coverage.bitmap import CoverageMap, range_bitmap
 from gapless.coverage.codec import encode
 from gapless.errors import CorruptTable

@@ -212,6 +212,16 @@ def test_a_column_that_duckdb_cannot_hold_is_refused_once_it_is_read(array: pa.A
     assert table.scan(columns=["n"]).to_duckdb().fetchall() == [(1,)]
 
 
+def test_names_that_differ_in_case_are_not_mixed_up() -> None:
+    """DuckDB would give column A for "a" as well."""
+    table = table_of({"A": [1], "a": [2], "n": [3]})
+    assert answer(table, "SELECT n FROM this") == [{"n": 3}]
+    for query in ('SELECT "a" FROM this', 'SELECT "A" FROM this', "SELECT * FROM this"):
+        with pytest.raises(InvalidQuery, match="has a twin in another case"):
+            answer(table, query)
+    assert table.scan(where='"a" = 2 AND "A" = 1').count() == 1
+
+
 def test_stat_03_infinities_are_found_and_the_log_is_strict_json() -> None:
     import json
 
