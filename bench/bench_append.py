@@ -48,7 +48,9 @@ def main() -> None:
         for repeat in range(REPEATS):
             root = Path(folder) / str(repeat)
             root.mkdir()
-            floor = seconds(lambda root=root: pq.write_table(table, root / "floor.parquet", compression="zstd", compression_level=1))
+            floor = seconds(
+                lambda root=root: pq.write_table(table, root / "floor.parquet", compression="zstd", compression_level=1)
+            )
             for name, data in (("in arrival order", table), ("sorted already", by_symbol)):
                 target = gl.create(root / name, index="ts", entity=["symbol"], bucket="1m")
                 ratios[name].append(floor / seconds(lambda target=target, data=data: target.append(data)))

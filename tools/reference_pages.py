@@ -77,7 +77,7 @@ def errors_page() -> str:
             "All errors descend from `gapless.GaplessError`. The tree is cut by what you would do next, so catch the branch that your"
             " program can act on. All classes are in `gapless.errors`; the branches are in `gapless` too."
         ),
-        f"```text\n{tree[1] if tree else ''}```",
+        f"```text\n{re.sub(r' +exit code [0-9]+', '', tree[1] if tree else '')}```",
         (
             "A message has three parts: what happened, with values; why; and what to do. They are the attributes `what`, `why` and `fix`."
             " The facts in the message are attributes too, as listed below, so a program need not read the text. `code` never changes"

@@ -70,9 +70,7 @@ class GaplessError(Exception):
         return _rebuild, (type(self), self.what, self.why, self.fix, dict(self.facts))
 
 
-def _rebuild(
-    kind: type[GaplessError], what: str, why: str, fix: str, facts: dict[str, object]
-) -> GaplessError:
+def _rebuild(kind: type[GaplessError], what: str, why: str, fix: str, facts: dict[str, object]) -> GaplessError:
     return kind(what, why=why, fix=fix, **facts)
 
 

@@ -51,7 +51,8 @@ def test_pages_of_the_site_link_to_nothing_outside_of_it() -> None:
         f"{page}: {link}"
         for page in (ROOT / "docs").rglob("*.md")
         for link in links_of(page)
-        if not re.match(r"[a-z]+:|#", link) and not (page.parent / link.partition("#")[0]).resolve().is_relative_to(ROOT / "docs")
+        if not re.match(r"[a-z]+:|#", link)
+        and not (page.parent / link.partition("#")[0]).resolve().is_relative_to(ROOT / "docs")
     ]
     assert not outside, f"the built site would not have them: {outside}"
 
@@ -81,5 +82,8 @@ def test_every_error_is_on_its_page() -> None:
 
 
 def test_the_words_that_we_do_not_use_are_not_used() -> None:
-    banned = re.compile(r"\b(blazing|seamless(ly)?|cutting[- ]edge|simply|powerful|robust|effortless(ly)?|leverag\w+|utiliz\w+)\b", re.IGNORECASE)
+    banned = re.compile(
+        r"\b(blazing|seamless(ly)?|cutting[- ]edge|simply|powerful|robust|effortless(ly)?|leverag\w+|utiliz\w+)\b",
+        re.IGNORECASE,
+    )
     assert [f"{page}: {found[0]}" for page in PAGES for found in banned.finditer(prose_of(page))] == []

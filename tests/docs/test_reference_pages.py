@@ -34,13 +34,18 @@ def test_a_page_made_from_the_code_is_what_the_code_says(name: str) -> None:
 
 
 def test_what_to_do_is_said_of_every_error_and_of_nothing_else() -> None:
-    kinds = {kind.__name__ for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.GaplessError)}
+    kinds = {
+        kind.__name__ for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.GaplessError)
+    }
     assert set(TOOL.WHAT_TO_DO) == kinds
 
 
 def test_every_option_of_every_command_has_a_help_text() -> None:
     silent = [
-        f"{name} {param.name}" for name, command in TOOL.commands().items() for param in command.params if not getattr(param, "help", "")
+        f"{name} {param.name}"
+        for name, command in TOOL.commands().items()
+        for param in command.params
+        if not getattr(param, "help", "")
     ]
     assert not silent
     assert set(TOOL.commands()) == set(COMMANDS)

@@ -133,15 +133,15 @@ def read_coverage(data: bytes, *, has_entities: bool) -> Iterator[tuple[Identity
     at = 12
     for _ in range(*struct.unpack_from(">I", data, 8)):
         (count,) = struct.unpack_from(">I", data, at)
-        at, values = at + 4, []
+        at += 4
+        values: list[Any] = []
         for _ in range(count):
             tag, at = data[at], at + 1
             form = {1: ">Q", 2: ">i", 3: ">q", 4: ">Q"}[tag]
-            (value,) = struct.unpack_from(form, data, at)
+            (number,) = struct.unpack_from(form, data, at)
             at += struct.calcsize(form)
-            if tag == 1:
-                value, at = data[at : at + value].decode(), at + value
-            values.append(value)
+            values.append(data[at : at + number].decode() if tag == 1 else number)
+            at += number if tag == 1 else 0
         (length,) = struct.unpack_from(">Q", data, at)
         yield tuple(values), list(BitMap64.deserialize(data[at + 8 : at + 8 + length]))
         at += 8 + length
@@ -255,7 +255,8 @@ def test_the_example_in_the_spec_has_the_shape_of_a_real_commit(tmp_path: Path) 
     assert shape(example) == shape(real)
     compact = json.dumps(example, ensure_ascii=False, separators=(",", ":")).encode()
     assert example["checksum"] == digest(compact[: compact.rindex(b',"checksum":')])
-    assert next(read_coverage(base64.b64decode(example["actions"][1]["AddSegment"]["coverage"]), has_entities=True))[0] == ("north",)
+    coverage = base64.b64decode(example["actions"][1]["AddSegment"]["coverage"])
+    assert [identity for identity, _ in read_coverage(coverage, has_entities=True)] == [("north",)]
 
 
 def test_every_key_of_the_log_and_every_property_is_on_the_page() -> None:

@@ -55,6 +55,11 @@ def open_at(place: Place) -> gl.TimeSeriesTable:
     return gl.open(location, storage_options=options or None)
 
 
+def append_at(place: Place, append: Append) -> None:
+    """Append through a handle of one's own."""
+    open_at(place).append(rows_of(append))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
     """What a table holds."""

@@ -292,5 +292,7 @@ def test_a_write_that_fails_after_a_part(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     landed = check(place, THERE, [VICTIM]).present - set(THERE)
     assert bool(landed) is (failed is None), "a commit that was written is acknowledged, and no other"
-    assert (failed is not None) is (number <= 2 and not (number == 2 and code == errno.EIO)), "segment and commit are what counts"
+    assert (failed is not None) is (number <= 2 and not (number == 2 and code == errno.EIO)), (
+        "segment and commit are what counts"
+    )
     _works_again(place)

@@ -61,7 +61,9 @@ def _kill_rounds(place: Place, rounds: int, seed: int, *, checkpoint_interval: i
         acknowledged |= {("w", number) for number in numbers}
         landed += _send_again(place, ("w", start + len(numbers)), acknowledged)
     found = check(place, acknowledged)
-    print(f"{rounds} kills, seed {seed}, a checkpoint every {checkpoint_interval} commits: {len(acknowledged)} appends, ", end="")
+    print(
+        f"{rounds} kills, seed {seed}, a checkpoint every {checkpoint_interval} commits: {len(acknowledged)} appends, ", end=""
+    )
     print(f"all there once; {landed} unanswered ones had landed; {len(found.orphans)} orphans; 0 wedged, lost, doubled or torn")
 
 
@@ -76,7 +78,9 @@ def _kill_rounds(place: Place, rounds: int, seed: int, *, checkpoint_interval: i
     ],
 )
 def test_kill_9_loses_doubles_and_wedges_nothing(tmp_path: Path, rounds: int, checkpoint_interval: int) -> None:
-    _kill_rounds((str(tmp_path / "table"), {}), rounds, seed=rounds + checkpoint_interval, checkpoint_interval=checkpoint_interval)
+    _kill_rounds(
+        (str(tmp_path / "table"), {}), rounds, seed=rounds + checkpoint_interval, checkpoint_interval=checkpoint_interval
+    )
 
 
 @pytest.mark.slow

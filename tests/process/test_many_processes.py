@@ -25,7 +25,9 @@ def _run(place: Place, each: int) -> tuple[dict[Append, dict[str, Any]], float]:
         began = time.perf_counter()
         for process in processes:
             begin(process)
-        answers = {(task.writer, one["number"]): one for task, process in zip(tasks, processes, strict=True) for one in said(process)}
+        answers = {
+            (task.writer, one["number"]): one for task, process in zip(tasks, processes, strict=True) for one in said(process)
+        }
         seconds = time.perf_counter() - began
         assert [process.wait() for process in processes] == [0] * PROCESSES
     return answers, seconds

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import multiprocessing
 import threading
 import time
 import uuid
@@ -16,7 +15,8 @@ import pytest
 import gapless as gl
 from gapless.errors import StoreError
 from gapless.testing.concurrency import in_child
-from process.ledger import ROWS, Append, Place, check, make_table, open_at, rows_of
+from process.ledger import ROWS, Append, Place, append_at, check, make_table, open_at, rows_of
+from process.writer import run_python
 
 THREADS = 8
 
@@ -191,17 +191,25 @@ def test_a_bucket_handle_in_a_forked_child_says_spawn_at_once(s3_options: tuple[
 
 def test_a_child_that_spawns_opens_a_bucket_anew(s3_options: tuple[str, dict[str, str]]) -> None:
     """What the error advises: a process that is not a fork."""
-    import multiprocessing
-
     table = _on_bucket(s3_options)
-    spawned = multiprocessing.get_context("spawn").Process(target=_append_from_a_child, args=(table.url, s3_options[1]))
+    spawned = multiprocessing.get_context("spawn").Process(target=append_at, args=((table.url, s3_options[1]), ("child", 0)))
     spawned.start()
     spawned.join(60)
-    if spawned.is_alive():
-        os.kill(spawned.pid or 0, signal.SIGKILL)
+    spawned.kill()
+    spawned.join()
     assert spawned.exitcode == 0
     check((table.url, s3_options[1]), [("w", 0), ("child", 0)])
 
 
-def _append_from_a_child(url: str, options: dict[str, str]) -> None:
-    open_at((url, options)).append(rows_of(("child", 0)))
+def test_a_child_forked_before_a_bucket_is_used_may_use_it(s3_options: tuple[str, dict[str, str]]) -> None:
+    """A server that forks its workers first, as gunicorn does with preload."""
+    program = f"""if True:
+        from gapless.testing.concurrency import in_child
+        from process.ledger import append_at, make_table
+        place = {(s3_options[0] + "/table", s3_options[1])!r}
+        assert in_child(lambda: make_table(place)) == 0
+        assert in_child(lambda: append_at(place, ("w", 0))) == 0
+        append_at(place, ("w", 1))
+    """
+    assert run_python(program) == 0
+    check((f"{s3_options[0]}/table", s3_options[1]), [("w", 0), ("w", 1)])

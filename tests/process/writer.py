@@ -39,13 +39,23 @@ class Task:
         return self.location, self.options
 
 
+def environment() -> dict[str, str]:
+    """The environment of a process that can import gapless and these modules."""
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def run_python(program: str) -> int:
+    """Run a program in a new Python for at most two minutes; its exit code."""
+    return subprocess.run([sys.executable, "-c", program], env=environment(), timeout=120, check=False).returncode
+
+
 @contextmanager
 def started(task: Task) -> Iterator[subprocess.Popen[str]]:
     """A writer that waits for its line; killed at the end if it still runs."""
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
         [sys.executable, "-m", "process.writer", json.dumps(asdict(task))],
-        env={**os.environ, "PYTHONPATH": path},
+        env=environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -237,7 +237,10 @@ def test_sql_gives_the_rows_of_a_scan(appends: list[list[Row]], size: tuple[int,
     """DuckDB pushes what it can into Arrow, which prunes row groups by bounds that know nothing of NaN."""
     with tiny(*size):
         table = filled(appends, ["site"])
-        found = [(row["site"], str(row["x"]), row["n"], row["s"]) for row in table.sql(f"FROM this WHERE {where[0]}").to_arrow().to_pylist()]
+        found = [
+            (row["site"], str(row["x"]), row["n"], row["s"])
+            for row in table.sql(f"FROM this WHERE {where[0]}").to_arrow().to_pylist()
+        ]
     expected = [(row[1], str(row[3]), row[2], row[4]) for rows in appends for row in rows if where[1](row)]
     assert Counter(found) == Counter(expected)
 

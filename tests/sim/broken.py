@@ -14,7 +14,7 @@ from gapless.dialects.timeseries import conflict
 from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.conflict import AppendTerms
 from gapless.dialects.timeseries.dialect import TimeSeries
-from gapless.errors import CommitOutcomeUnknown, StoreUnavailable
+from gapless.errors import CommitOutcomeUnknown, ObjectNotFound, StoreUnavailable
 from gapless.log import commit as commit_module
 from gapless.log.commit import Judge, Outcome, commit
 from gapless.log.dialect import Snapshot
@@ -22,7 +22,7 @@ from gapless.log.requests import Get, Put, PutHint, PutNew, Request, Talk, ask
 from gapless.log.snapshot import load
 from gapless.model.report import AppendReport
 from gapless.runtime.driver import Rim
-from gapless.table import append, lifecycle
+from gapless.table import append, group, lifecycle
 from gapless.table.append import Appender
 from gapless.table.coverage import CoverageCache
 from gapless.table.stage import Attempt, Staged
@@ -231,11 +231,12 @@ def take_a_cold_cache_for_no_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def clean_up_after_any_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rim gives up at the first silence of a read, and the append removes its files."""
-    honest = Rim._get
 
-    def impatient(self: Rim, path: str, until: float) -> bytes | None:
-        del until
-        return honest(self, path, 0.0)
+    def impatient(self: Rim, path: str, _pace: object) -> bytes | None:
+        try:
+            return self.store.get(path)
+        except ObjectNotFound:
+            return None
 
     monkeypatch.setattr(Rim, "_get", impatient)
     delete_on_unknown(monkeypatch)
@@ -261,16 +262,39 @@ def name_files_by_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def take_silence_for_absence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A read that gets no answer until the deadline counts as a read of nothing."""
-    honest = Rim._get
+    """A read that gets no answer counts as a read of nothing."""
 
-    def broken(self: Rim, path: str, until: float) -> bytes | None:
+    def broken(self: Rim, path: str, _pace: object) -> bytes | None:
         try:
-            return honest(self, path, until)
-        except StoreUnavailable:
+            return self.store.get(path)
+        except (ObjectNotFound, StoreUnavailable):
             return None
 
     monkeypatch.setattr(Rim, "_get", broken)
+
+
+def ask_for_the_operation_only_where_it_clashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near to what this simulator found: an append under "skip" does not look for its operation in the commits it just read."""
+    honest = Appender.known
+    refreshed: list[Snapshot[TableState]] = []
+
+    def refresh(self: Appender, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+        newest = honest_refresh(self, snapshot)
+        if snapshot.version < newest.version and self.on_overlap == "skip":
+            refreshed.append(newest)
+        return newest
+
+    def known(self: Appender, snapshot: Snapshot[TableState]) -> AppendReport | None:
+        return None if any(snapshot is one for one in refreshed) else honest(self, snapshot)
+
+    honest_refresh = Appender.refresh
+    monkeypatch.setattr(Appender, "refresh", refresh)
+    monkeypatch.setattr(Appender, "known", known)
+
+
+def refuse_members_for_what_did_not_land(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by this simulator: a member of a group commit is refused for rows of another member."""
+    monkeypatch.setattr(group, "CoverageOverlap", ZeroDivisionError)
 
 
 PLANTS: tuple[Plant, ...] = (
@@ -294,6 +318,8 @@ PLANTS: tuple[Plant, ...] = (
     clean_up_after_any_error,
     name_files_by_time_alone,
     take_silence_for_absence,
+    ask_for_the_operation_only_where_it_clashed,
+    refuse_members_for_what_did_not_land,
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gapless.log.commit import Stands
+from gapless.log.commit import Stands, commit
 from gapless.log.requests import Talk
 from sim import small_model
 from sim.small_model import TOY, Entry, Explorer, World, commits_of, writer
@@ -104,7 +104,7 @@ def test_a_planted_bug_is_met(
     from gapless.log.requests import Put
     from sim.broken import twisted
 
-    honest = small_model.commit
+    honest = commit
 
     def believing(*arguments: Any) -> Talk[Any]:
         return twisted(honest(*arguments), lambda _request, reply: Put.DONE if reply is Put.REFUSED else reply)

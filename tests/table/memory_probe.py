@@ -40,7 +40,12 @@ def by_site(rows: int) -> Iterator[pa.RecordBatch]:
 def _batch(second: np.ndarray, site: np.ndarray) -> pa.RecordBatch:
     noise = (second * 2_654_435_761 + site) % 1_000_003
     names = pa.DictionaryArray.from_arrays(pa.array(site, pa.int32()), pa.array([f"site-{n:03d}" for n in range(SITES)]))
-    columns = [pa.array(second * 1_000_000, pa.int64()).cast(pa.timestamp("us")), names.cast(pa.string()), pa.array(noise / 7), pa.array(noise)]
+    columns = [
+        pa.array(second * 1_000_000, pa.int64()).cast(pa.timestamp("us")),
+        names.cast(pa.string()),
+        pa.array(noise / 7),
+        pa.array(noise),
+    ]
     return pa.record_batch(columns, schema=SCHEMA)
 
 
@@ -63,4 +68,6 @@ if __name__ == "__main__":
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     done = run(job, rows, place)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"rows": done, "rss_mb": (peak - before) / 1024, "arrow_mb": pa.default_memory_pool().max_memory() / 2**20}))
+    print(
+        json.dumps({"rows": done, "rss_mb": (peak - before) / 1024, "arrow_mb": pa.default_memory_pool().max_memory() / 2**20})
+    )

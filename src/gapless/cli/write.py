@@ -120,7 +120,9 @@ def append(
     ] = None,
     operation_id: Annotated[
         str | None,
-        option("ID", "Name of this change, so that sending it again changes nothing: APP:SEQUENCE for a stream, else a job's text."),
+        option(
+            "ID", "Name of this change, so that sending it again changes nothing: APP:SEQUENCE for a stream, else a job's text."
+        ),
     ] = None,
     upgrade: Annotated[
         bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")

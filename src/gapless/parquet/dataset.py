@@ -53,7 +53,7 @@ def pin(schema: pa.Schema, scan: Scan) -> Pinned:
         def __init__(self) -> None:
             super().__init__([], schema, ds.ParquetFileFormat())
 
-        def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any) -> _Scanner:  # noqa: A002, PLR6301  # Arrow's name
+        def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any) -> _Scanner:  # noqa: A002  # Arrow's name
             names = tuple(schema.names if columns is None else columns)
             return _Scanner(pa.schema([schema.field(name) for name in names]), lambda: _noted(scan(names, filter), failures))
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MAX_RETRIES = 6
 _RETRY_TIMEOUT_S = 30
 _LIST_CHUNK = 1000
+_USED_IN: list[int] = []
+"""The process that first used a bucket, if any did: its client's threads serve all stores, and no forked child has them."""
 
 
 class ObjectStore:
@@ -153,16 +155,23 @@ class ObjectStore:
                 if path > after and not is_unfinished(path.rpartition("/")[2]):
                     yield _info(path, meta)
 
+    def _refuse_after_fork(self, act: str, path: str) -> None:
+        """Raise StoreError in a process whose parent made this store or used any: there every request would hang."""
+        here = os.getpid()
+        if self._pid == here and not _USED_IN:
+            _USED_IN.append(here)
+        if self._pid != here or _USED_IN != [here]:
+            raise StoreError(
+                f"{act} {path!r} in {self.url} failed: process {here} was forked from one that uses buckets",
+                why="A forked child does not inherit the threads of an object store's client, so it would wait for ever",
+                fix='Start processes with multiprocessing.get_context("spawn"), or fork before a bucket is first used',
+                path=path,
+            )
+
     @contextmanager
     def _typed(self, act: str, path: str) -> Iterator[Any]:
         """Give the obstore module; within it, its exceptions leave as ours."""
-        if os.getpid() != self._pid:
-            raise StoreError(
-                f"{act} {path!r} in {self.url} failed: the store was opened in process {self._pid}, this is {os.getpid()}",
-                why="A forked child does not inherit the threads of an object store's client, so it would wait for ever",
-                fix='Start processes with multiprocessing.get_context("spawn"), or open the table again in the child',
-                path=path,
-            )
+        self._refuse_after_fork(act, path)
         import obstore
 
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -57,7 +57,7 @@ class Query:
             for name in dict.fromkeys(self.names):
                 self._name(connection, name)
             # The reader holds on to the connection, and so to the pinned version.
-            answer = connection.sql(self.sql, params=self.parameters)
+            answer: Any = connection.sql(self.sql, params=self.parameters)  # None where the text holds no statement
             reader = pa.table({}).to_reader() if answer is None else answer.to_arrow_reader(BATCH_ROWS)
         except duckdb.Error as error:
             connection.close()
@@ -73,7 +73,7 @@ class Query:
         source, view = f'"source of {_doubled(name)}"', f'"{_doubled(name)}"'
         connection.register(f"source of {name}", self.source.dataset)
         columns = ", ".join(_selected(one, lacking.get(one)) for one in self.schema.names)
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {columns} FROM {source}")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {columns} FROM {source}")  # noqa: S608  # names are quoted
 
     def _refusal(self, error: Exception) -> GaplessError:
         if self.source.failures:

@@ -18,7 +18,9 @@ INDEX = IndexSpec(column="i", type="int64", bucket=parse_bucket(10, "int64"), en
 SCHEMA = pa.schema([("i", pa.int64()), ("e", pa.string())])
 
 
-def segment(first: int, last: int, rows: int = 10, identity: Identity | None = None, sorted_by: tuple[str, ...] = ("e", "i")) -> Segment:
+def segment(
+    first: int, last: int, rows: int = 10, identity: Identity | None = None, sorted_by: tuple[str, ...] = ("e", "i")
+) -> Segment:
     return Segment(
         path=f"data/{first}-{last}-{rows}.parquet",
         rows=rows,

@@ -6,9 +6,9 @@ from functools import partial
 from itertools import count
 
 import pytest
-from faulty_store import is_commit, once, open_faulty
 
 import gapless as gl
+from faulty_store import is_commit, once, open_faulty
 from gapless.errors import StorageFull
 from gapless.testing.group import append_at_once
 

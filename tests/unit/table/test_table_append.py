@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from faulty_store import objects, open_faulty
 
 import gapless as gl
+from faulty_store import objects, open_faulty
 from gapless.errors import (
     AccessDenied,
     CorruptTable,
@@ -23,6 +23,7 @@ from gapless.errors import (
     NullKey,
     SchemaMismatch,
     StorageFull,
+    StoreError,
     StoreUnavailable,
     UnsupportedType,
 )
@@ -180,10 +181,12 @@ def test_an_error_of_the_source_is_the_very_same(place: str) -> None:
 
 @pytest.mark.parametrize("column", ["ts", "sym"])
 @pytest.mark.parametrize("run_bytes", [100, 1 << 20])
-def test_cov_15_a_null_key_is_refused_with_its_row(place: str, monkeypatch: pytest.MonkeyPatch, column: str, run_bytes: int) -> None:
+def test_cov_15_a_null_key_is_refused_with_its_row(
+    place: str, monkeypatch: pytest.MonkeyPatch, column: str, run_bytes: int
+) -> None:
     tiny_runs(monkeypatch, run_bytes)
     table = make(place)
-    rows = {"ts": [T0 + timedelta(hours=h) for h in range(12)], "sym": ["A"] * 12}
+    rows: dict[str, list[Any]] = {"ts": [T0 + timedelta(hours=h) for h in range(12)], "sym": ["A"] * 12}
     rows[column] = [None if row == 10 else value for row, value in enumerate(rows[column])]
     data = pa.table(rows, schema=SCHEMA.remove(2))
     for given in (data, iter(data.to_batches(max_chunksize=4)), data.to_pandas(), data.to_pylist()):
@@ -227,7 +230,11 @@ def test_type_20_columns_match_by_name_and_missing_ones_are_null(place: str) -> 
 def test_type_10_a_wider_integer_is_refused_at_write_and_the_table_reads_on(place: str) -> None:
     table = make(place)
     table.append({"ts": [T0], "sym": ["A"], "v": pa.array([1], pa.int32()), "f": pa.array([1.5], pa.float32())})
-    for column, wide in (("v", pa.array([5], pa.int64())), ("v", pa.array([2**40], pa.int64())), ("f", pa.array([0.1], pa.float64()))):
+    for column, wide in (
+        ("v", pa.array([5], pa.int64())),
+        ("v", pa.array([2**40], pa.int64())),
+        ("f", pa.array([0.1], pa.float64())),
+    ):
         with pytest.raises(SchemaMismatch, match=f"{column}: "):
             table.append({"ts": [T0 + timedelta(hours=1)], "sym": ["A"], column: wide})
     table.append({"ts": [T0 + timedelta(hours=1)], "sym": ["A"], "v": pa.array([-7], pa.int8())})
@@ -254,7 +261,9 @@ def test_type_12_mixed_signs_never_meet_in_a_float(place: str) -> None:
 
 @pytest.mark.parametrize("values", [[1, 2], ["a", "b"], [{"k": 1}, {"k": None}]])
 @pytest.mark.parametrize("nulls_first", [True, False])
-def test_type_07_a_column_of_nulls_takes_the_type_of_the_first_real_value(place: str, values: list[Any], nulls_first: bool) -> None:
+def test_type_07_a_column_of_nulls_takes_the_type_of_the_first_real_value(
+    place: str, values: list[Any], nulls_first: bool
+) -> None:
     table = make(place)
     order = [[None], values, [None]] if nulls_first else [values, [None]]
     for hour, column in enumerate(order):
@@ -294,10 +303,23 @@ def test_type_06_names_of_list_children_do_not_matter(place: str) -> None:
 
 def test_type_13_parts_that_old_segments_lack_are_null(place: str) -> None:
     """The schema comes from the log, so the order in which segments are read does not matter."""
-    full = pa.schema([*SCHEMA, ("s", pa.struct([("x", pa.int8()), ("y", pa.int8())])), ("l", pa.list_(pa.struct([("x", pa.int8()), ("y", pa.int8())])))])
+    full = pa.schema(
+        [
+            *SCHEMA,
+            ("s", pa.struct([("x", pa.int8()), ("y", pa.int8())])),
+            ("l", pa.list_(pa.struct([("x", pa.int8()), ("y", pa.int8())]))),
+        ]
+    )
     table = make(place, schema=full)
     narrow = pa.struct([("x", pa.int8())])
-    table.append({"ts": [T0 + timedelta(hours=5)], "sym": ["A"], "s": pa.array([{"x": 1}], narrow), "l": pa.array([[{"x": 2}]], pa.list_(narrow))})
+    table.append(
+        {
+            "ts": [T0 + timedelta(hours=5)],
+            "sym": ["A"],
+            "s": pa.array([{"x": 1}], narrow),
+            "l": pa.array([[{"x": 2}]], pa.list_(narrow)),
+        }
+    )
     table.append({"ts": [T0], "sym": ["A"], "s": pa.array([{"x": 3, "y": 4}], full.field("s").type)})
     table.append({"ts": [T0 + timedelta(hours=9)], "sym": ["A"]})
     found = table.scan().to_arrow()
@@ -356,7 +378,9 @@ def test_allow_holds_both(place: str) -> None:
     assert table.coverage().covered == 2
 
 
-@pytest.mark.parametrize(("kept", "call", "rows"), [("skip", None, 1), ("allow", None, 2), ("skip", "allow", 2), ("allow", "skip", 1)])
+@pytest.mark.parametrize(
+    ("kept", "call", "rows"), [("skip", None, 1), ("allow", None, 2), ("skip", "allow", 2), ("allow", "skip", 1)]
+)
 def test_the_tables_policy_holds_unless_the_call_has_one(place: str, kept: str, call: Any, rows: int) -> None:
     make(place, properties={"on_overlap": kept})
     table = gl.open(place)
@@ -381,7 +405,9 @@ def test_policies_that_are_none(place: str) -> None:
 
 @pytest.mark.parametrize("error", [StorageFull, AccessDenied, StoreUnavailable])
 @pytest.mark.parametrize("folder", ["data/", "_coverage/"])
-def test_a_store_that_fails_a_data_put_is_left_as_it_was(place: str, monkeypatch: pytest.MonkeyPatch, error: type[Exception], folder: str) -> None:
+def test_a_store_that_fails_a_data_put_is_left_as_it_was(
+    place: str, monkeypatch: pytest.MonkeyPatch, error: type[StoreError], folder: str
+) -> None:
     tiny_runs(monkeypatch)
     monkeypatch.setattr(stage, "INLINE_COVERAGE_BYTES", 0)
     make(place).append(hours(0))
@@ -401,7 +427,7 @@ def test_a_store_that_fails_a_data_put_is_left_as_it_was(place: str, monkeypatch
 
 
 @pytest.mark.parametrize("error", [StorageFull, AccessDenied])
-def test_a_commit_put_that_fails_whole_leaves_nothing(place: str, error: type[Exception]) -> None:
+def test_a_commit_put_that_fails_whole_leaves_nothing(place: str, error: type[StoreError]) -> None:
     make(place)
     table, store = open_faulty(place)
 
@@ -462,7 +488,9 @@ def test_cov_14_times_before_1970(place: str) -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/New_York"])
-def test_cov_02_buckets_do_not_depend_on_the_zone_of_the_process(place: str, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+def test_cov_02_buckets_do_not_depend_on_the_zone_of_the_process(
+    place: str, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
     import time
 
     monkeypatch.setenv("TZ", zone)
@@ -528,7 +556,7 @@ def test_corrupt_coverage_refuses_an_append_and_skip(place: str, monkeypatch: py
     store.inner.delete(sidecar)
     for policy in ("reject", "skip"):
         with pytest.raises(CorruptTable) as refusal:
-            table.append(hours(0), on_overlap=policy)  # type: ignore[arg-type]  # both are policies
+            table.append(hours(0), on_overlap=policy)
         assert refusal.value.path == sidecar
     assert table.append(hours(90)).rows == 1, "what cannot meet the lost coverage is not held up by it"
 

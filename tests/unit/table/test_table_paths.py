@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from faulty_store import objects, open_faulty
 
 import gapless as gl
+from faulty_store import objects, open_faulty
 from gapless.errors import AccessDenied, TableExists, TableNotFound
 from gapless.store.open import open_store
 from gapless.testing.concurrency import in_child
@@ -50,11 +50,13 @@ def test_any_local_name_works(tmp_path: Path, name: str) -> None:
     table = live(place)
     assert table.name == name
     assert (place / "_timeseries_log" / "0000000001.json").is_file()
-    assert sorted(os.listdir(tmp_path)) == [name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
     assert gl.open(f"{place}///").scan().count() == 4
 
 
-@pytest.mark.parametrize("spell", [str, Path, lambda path: f"{path}/", lambda path: path.as_uri(), lambda path: f"{path}/../{path.name}"])
+@pytest.mark.parametrize(
+    "spell", [str, Path, lambda path: f"{path}/", lambda path: path.as_uri(), lambda path: f"{path}/../{path.name}"]
+)
 def test_one_place_in_many_spellings(tmp_path: Path, spell: Callable[[Path], Any]) -> None:
     place = tmp_path / "a b%20#"
     live(place)
@@ -110,7 +112,9 @@ def test_path_07_nulls_pass_no_comparison_across_segments(tmp_path: Path) -> Non
     table.append({"i": [2], "k": [2450824]})
     counts = [table.scan(where=w).count() for w in ("k > 0", "k != 2450824", "k IS NOT NULL", "k IS NULL")]
     assert counts == [1, 0, 1, 1]
-    assert [len(table.sql(f"FROM this WHERE {w}").to_arrow()) for w in ("k > 0", "k != 2450824", "k IS NOT NULL", "k IS NULL")] == counts
+    assert [
+        len(table.sql(f"FROM this WHERE {w}").to_arrow()) for w in ("k > 0", "k != 2450824", "k IS NOT NULL", "k IS NULL")
+    ] == counts
 
 
 def test_path_08_texts_keep_their_zeros_and_numbers_their_order(tmp_path: Path) -> None:
@@ -118,7 +122,12 @@ def test_path_08_texts_keep_their_zeros_and_numbers_their_order(tmp_path: Path) 
     for day, name in ((6, "007"), (10, "7"), (9, "07")):
         table.append({"i": [1], "day": pa.array([day], pa.int8()), "id": [name]})
     assert table.scan(where="day < 9").to_arrow().column("id").to_pylist() == ["007"]
-    assert table.scan(entity={"day": 6}).count() == table.scan(entity={"id": "007"}).count() == table.scan(where="id = '007'").count() == 1
+    assert (
+        table.scan(entity={"day": 6}).count()
+        == table.scan(entity={"id": "007"}).count()
+        == table.scan(where="id = '007'").count()
+        == 1
+    )
     assert table.identities() == [(6, "007"), (9, "07"), (10, "7")]
 
 
@@ -138,7 +147,12 @@ def test_path_14_an_instant_is_found_whichever_way_it_is_asked_for(tmp_path: Pat
 
     table = gl.create(tmp_path / "t", index="ts", bucket="1d")
     table.append({"ts": [datetime(2024, 5, 1, 10)], "d": pa.array([datetime(2024, 5, 1).date()])})
-    for where in ("ts = TIMESTAMP '2024-05-01 10:00:00'", "ts >= TIMESTAMP '2024-05-01 09:00:00'", "ts < DATE '2024-05-02'", "d = DATE '2024-05-01'"):
+    for where in (
+        "ts = TIMESTAMP '2024-05-01 10:00:00'",
+        "ts >= TIMESTAMP '2024-05-01 09:00:00'",
+        "ts < DATE '2024-05-02'",
+        "d = DATE '2024-05-01'",
+    ):
         assert table.scan(where=where).count() == 1
         assert table.sql(f"FROM this WHERE {where}").count() == 1
     assert table.scan("2024-05-01", "2024-05-02").count() == 1
@@ -148,7 +162,7 @@ def test_path_14_an_instant_is_found_whichever_way_it_is_asked_for(tmp_path: Pat
 def test_path_15_reading_writes_nothing(tmp_path: Path, operation: str) -> None:
     place = str(tmp_path / "t")
     live(place)
-    before = {path: os.stat(tmp_path / "t" / path).st_mtime_ns for path in objects(place)}
+    before = {path: (tmp_path / "t" / path).stat().st_mtime_ns for path in objects(place)}
     table, store = open_faulty(place)
 
     def deny(path: str) -> None:
@@ -163,7 +177,7 @@ def test_path_15_reading_writes_nothing(tmp_path: Path, operation: str) -> None:
     }
     assert questions[operation]()
     assert not store.puts
-    assert {path: os.stat(tmp_path / "t" / path).st_mtime_ns for path in objects(place)} == before
+    assert {path: (tmp_path / "t" / path).stat().st_mtime_ns for path in objects(place)} == before
 
 
 def test_path_15_an_append_to_a_read_only_place_is_one_clear_error(tmp_path: Path) -> None:
@@ -186,9 +200,9 @@ def test_path_15_a_directory_without_write_permission() -> None:
     try:
         live(place / "t")
         for folder, _, names in os.walk(place):
-            os.chmod(folder, 0o555)
+            Path(folder).chmod(0o555)
             for name in names:
-                os.chmod(Path(folder) / name, 0o444)
+                (Path(folder) / name).chmod(0o444)
 
         def read_and_append() -> None:
             if os.geteuid() == 0:
@@ -205,7 +219,7 @@ def test_path_15_a_directory_without_write_permission() -> None:
         assert objects(str(place / "t")) == before
     finally:
         for folder, _, _ in os.walk(place):
-            os.chmod(folder, 0o700)
+            Path(folder).chmod(0o700)
         shutil.rmtree(place)
 
 

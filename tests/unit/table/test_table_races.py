@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from faulty_store import is_commit, objects, once, open_faulty, unavailable
 
 import gapless as gl
+from faulty_store import is_commit, objects, once, open_faulty, unavailable
 from gapless.errors import StoreUnavailable
 from gapless.store.open import open_store
 from gapless.table import group, stage
@@ -195,7 +195,11 @@ def test_skip_that_loses_again_and_again(place: str, monkeypatch: pytest.MonkeyP
     store.before_put = overtake
     report = table.append(hours(*range(1, 11), x=1), on_overlap="skip")
     assert (report.rows, report.buckets, report.skipped_rows, report.skipped_buckets) == (6, 6, 4, 4)
-    assert told(gl.open(place)) == [("A", 0, 0.0), *(("A", h, 9.0) for h in range(1, 5)), *(("A", h, 1.0) for h in range(5, 11))]
+    assert told(gl.open(place)) == [
+        ("A", 0, 0.0),
+        *(("A", h, 9.0) for h in range(1, 5)),
+        *(("A", h, 1.0) for h in range(5, 11)),
+    ]
     check_whole(place)
 
 

@@ -32,7 +32,9 @@ def answer(table: gl.TimeSeriesTable, query: str, parameters: object = None) -> 
     return found
 
 
-@pytest.mark.parametrize("name", ["prices", "my-table", "Select", "a b", 'q"uote', "it's", "größe.日本", "this", "1st", "a.b", "$x"])
+@pytest.mark.parametrize(
+    "name", ["prices", "my-table", "Select", "a b", 'q"uote', "it's", "größe.日本", "this", "1st", "a.b", "$x"]
+)
 def test_a_table_is_known_by_its_name_and_as_this(name: str) -> None:
     table = table_of({"x": [1, 2]}, name)
     assert table.name == name
@@ -42,7 +44,7 @@ def test_a_table_is_known_by_its_name_and_as_this(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["prices", 'q"uote', "it's"])
 def test_names_work_where_a_column_must_be_withheld(name: str) -> None:
-    table = table_of({"it's \"d\"": pa.array([1, 2], pa.duration("ns")), "x": [1, 2]}, name)
+    table = table_of({'it\'s "d"': pa.array([1, 2], pa.duration("ns")), "x": [1, 2]}, name)
     quoted = name.replace('"', '""')
     assert answer(table, f'SELECT x FROM "{quoted}" ORDER BY x') == [{"x": 1}, {"x": 2}]
 
@@ -151,8 +153,21 @@ def test_stat_02_a_comparison_keeps_nan_as_a_scan_does(tmp_path: Path, type_: pa
     table = gl.create(place, index="i", index_type="int64", bucket=1)
     for number, values in enumerate(([0.0, 9.0], [100.0, 109.0], [300.0, math.nan], [math.nan, math.nan])):
         table.append({"i": [number, number], "x": pa.array(values, type_), "s": [f"a{number}"] * 2})
-    conditions = ("x > 250", "x >= 300", "x < 5", "x > 300", "isnan(x)", "NOT x <= 250", "x = 'NaN'::DOUBLE", "x BETWEEN 105 AND 'NaN'::FLOAT", "s LIKE 'a%'")
-    counts = {where: (table.scan(where=where).count(), len(answer(table, f"SELECT i FROM this WHERE {where}"))) for where in conditions}
+    conditions = (
+        "x > 250",
+        "x >= 300",
+        "x < 5",
+        "x > 300",
+        "isnan(x)",
+        "NOT x <= 250",
+        "x = 'NaN'::DOUBLE",
+        "x BETWEEN 105 AND 'NaN'::FLOAT",
+        "s LIKE 'a%'",
+    )
+    counts = {
+        where: (table.scan(where=where).count(), len(answer(table, f"SELECT i FROM this WHERE {where}")))
+        for where in conditions
+    }
     assert [scanned for scanned, _ in counts.values()] == [4, 4, 1, 3, 3, 4, 3, 5, 8]
     assert all(scanned == queried for scanned, queried in counts.values())
 
@@ -160,7 +175,10 @@ def test_stat_02_a_comparison_keeps_nan_as_a_scan_does(tmp_path: Path, type_: pa
 HELD: dict[str, tuple[pa.Array, pa.DataType]] = {
     "half floats": (pa.array([1.5, None], pa.float16()), pa.float32()),
     "wide decimals that fit": (pa.array([Decimal("1.25"), None], pa.decimal256(38, 2)), pa.decimal128(38, 2)),
-    "nested half floats": (pa.array([[{"h": 1.5}], None], pa.list_(pa.struct([("h", pa.float16())]))), pa.list_(pa.struct([("h", pa.float32())]))),
+    "nested half floats": (
+        pa.array([[{"h": 1.5}], None], pa.list_(pa.struct([("h", pa.float16())]))),
+        pa.list_(pa.struct([("h", pa.float32())])),
+    ),
     "dates in ms": (pa.array([0, None], pa.date64()), pa.date32()),
     "seconds with a zone": (pa.array([5, None], pa.timestamp("s", "Asia/Tokyo")), pa.timestamp("us", "UTC")),
     "times in s": (pa.array([5, None], pa.time32("s")), pa.time64("us")),
@@ -202,9 +220,18 @@ def test_durations_are_intervals_and_never_wrap() -> None:
 def test_a_column_that_duckdb_cannot_hold_is_refused_once_it_is_read(array: pa.Array) -> None:
     table = table_of({"v": array, "n": [1]})
     assert duck_type(array.type) is None
-    for query in ("SELECT n FROM this", "SELECT * EXCLUDE (v) FROM this WHERE n = 1", "SELECT a.n FROM this a JOIN prices b USING (n)"):
+    for query in (
+        "SELECT n FROM this",
+        "SELECT * EXCLUDE (v) FROM this WHERE n = 1",
+        "SELECT a.n FROM this a JOIN prices b USING (n)",
+    ):
         assert answer(table, query)[0]["n"] == 1
-    for query in ("SELECT * FROM this", "SELECT v FROM this", "SELECT n FROM this WHERE v IS NOT NULL", "SELECT count(v) FROM this"):
+    for query in (
+        "SELECT * FROM this",
+        "SELECT v FROM this",
+        "SELECT n FROM this WHERE v IS NOT NULL",
+        "SELECT count(v) FROM this",
+    ):
         with pytest.raises(InvalidQuery, match="Column 'v' is"):
             answer(table, query)
     with pytest.raises(NotSupported, match="Column 'v' is"):
