@@ -107,7 +107,7 @@ def judge(mine: Entry, _version: int, theirs: Entry) -> Talk[Stands[Entry] | Cla
     return Clash("overlap") if theirs.covers & mine.covers else Stands(mine)
 
 
-def writer(appends: tuple[tuple[str, frozenset[int]], ...], life: int) -> Talk[tuple[Result, ...]]:
+def writer(name: str, appends: tuple[tuple[str, frozenset[int]], ...], life: int) -> Talk[tuple[Result, ...]]:
     """Open the table and make each append once, sending it again until the answer is clear."""
     opened = yield from load(TOY)
     assert opened is not None
@@ -126,7 +126,7 @@ def writer(appends: tuple[tuple[str, frozenset[int]], ...], life: int) -> Talk[t
                 results = (*results, (operation, "refused", clashing[0]))
                 break
             send += 1
-            entry = Entry(f"{operation}/{life}/{send}", operation, covers)
+            entry = Entry(f"{name}/{operation}/{life}/{send}", operation, covers)
             try:
                 outcome = yield from commit(TOY, snapshot.version, snapshot.time_ns, entry, judge)
             except StorageFull:

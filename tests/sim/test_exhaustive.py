@@ -54,7 +54,7 @@ def check_results(results: tuple[Any, ...], landed: dict[str, int], commits: lis
 
 
 def explore(work: Work, faults: int) -> Any:
-    explorer = Explorer(tuple(partial(writer, appends) for appends in work), check, faults)
+    explorer = Explorer(tuple(partial(writer, name, appends) for name, appends in zip("AB", work, strict=True)), check, faults)
     begun = time.process_time()
     census = explorer.explore()
     seconds = time.process_time() - begun

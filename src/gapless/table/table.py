@@ -108,7 +108,8 @@ class TimeSeriesTable:
             index_type: "timestamp", "int64" or "uint64".
             timezone: IANA zone of local days and months; a naive index then means its wall clock.
             schema: Columns; without it the first append's are adopted.
-            properties: `on_overlap` ("reject", "skip", "allow"), `codec` ("zstd", "snappy", "lz4", "gzip", "none").
+            properties: `on_overlap` ("reject", "skip", "allow"), `codec` ("zstd", "snappy", "lz4", "gzip", "none"),
+                `checkpoint_interval` (commits from one log checkpoint to the next; 100), `operation_retention_days` (90).
             storage_options: Options of the object store, in obstore's names.
 
         Raises:

@@ -30,7 +30,7 @@ def parse_index_value(value: object, index: IndexSpec, schema: pa.Schema | None,
         return _parse_integer(value, index, name)
     ns, aware = _read_time(value, name)
     if aware is None:
-        return _localise(ns, index, value, name) if index.timezone else ns
+        return _localise(ns, index, value, name, is_date=True) if index.timezone else ns
     table_aware = _is_aware(index, schema)
     if aware and table_aware is False:
         raise InvalidTime(
@@ -46,7 +46,7 @@ def parse_index_value(value: object, index: IndexSpec, schema: pa.Schema | None,
             fix=f"Pass an offset, such as {format_instant(ns)!r}",
             value=value,
         )
-    return _localise(ns, index, value, name) if not aware and index.timezone else ns
+    return _localise(ns, index, value, name, is_date=False) if not aware and index.timezone else ns
 
 
 def presenter(index: IndexSpec, schema: pa.Schema | None) -> Callable[[int], Any]:
@@ -141,7 +141,7 @@ def _read_time(value: object, name: str) -> tuple[int, bool | None]:
     )
 
 
-def _localise(ns: int, index: IndexSpec, value: object, name: str) -> int:
+def _localise(ns: int, index: IndexSpec, value: object, name: str, *, is_date: bool) -> int:
     """The instant of a wall-clock time in the table's zone; the first moment of a day whose midnight is skipped."""
     assert index.timezone is not None
     zone = parse_zone(index.timezone)
@@ -155,7 +155,7 @@ def _localise(ns: int, index: IndexSpec, value: object, name: str) -> int:
         raise InvalidTime(
             f"{name}={value!r} is out of range", why="Local times reach from year 1 to 9999", value=value
         ) from error
-    if type(value) is not date and (offsets[0] != offsets[1] or not exists):
+    if not is_date and (offsets[0] != offsets[1] or not exists):
         raise InvalidTime(
             f"{name}={value!r} is {'skipped' if not exists else 'ambiguous'} in {index.timezone}",
             why="The clock changes there",
