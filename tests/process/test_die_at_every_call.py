@@ -46,16 +46,19 @@ class DyingStore(LocalStore):
         self._after: Callable[[], None] = countdown.tick if after else (lambda: None)
 
     def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        return self._around(lambda: super(DyingStore, self).get(path, start, length))
+        found: bytes = self._around(lambda: super(DyingStore, self).get(path, start, length))
+        return found
 
     def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
         self._around(lambda: super(DyingStore, self).put(path, data, mode=mode, durable=durable))
 
     def head(self, path: str) -> ObjectInfo:
-        return self._around(lambda: super(DyingStore, self).head(path))
+        found: ObjectInfo = self._around(lambda: super(DyingStore, self).head(path))
+        return found
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
-        return self._around(lambda: super(DyingStore, self).list(prefix, after))
+        found: Iterator[ObjectInfo] = self._around(lambda: super(DyingStore, self).list(prefix, after))
+        return found
 
     def delete(self, path: str) -> None:
         self._around(lambda: super(DyingStore, self).delete(path))
@@ -100,7 +103,8 @@ class Scene:
     """A table with two appends, copied anew for each death, of which the third append is the victim."""
 
     def __init__(self, folder: Path) -> None:
-        self.origin, self.place = folder / "origin", (str(folder / "table"), {})
+        self.origin = folder / "origin"
+        self.place: Place = str(folder / "table"), {}
         table = make_table((str(self.origin), {}), checkpoint_interval=2)
         self.there: list[Append] = [("w", 0), ("w", 1)]
         self.victim: Append = ("w", 2)

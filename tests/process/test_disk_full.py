@@ -73,7 +73,7 @@ def _sweep(place: Place, disk: Path, act: Callable[[], object], step: int) -> tu
         try:
             act()
         except StorageFull as error:
-            assert error.fix.startswith("Free space")
+            assert error.fix.startswith("Free space")  # noqa: PT017 - one of two good ends
             _is_as_before(place, version=version)
         else:
             resize(disk, ROOMY)
@@ -175,7 +175,7 @@ def test_a_disk_that_turns_read_only(disk: Path) -> None:
     table = open_at(place)
     set_writable(disk, writable=False)
     try:
-        with pytest.raises(AccessDenied, match="read-only|permission"):
+        with pytest.raises(AccessDenied, match=r"read-only|permission"):
             table.append(rows_of(VICTIM), operation_id=VICTIM)
         with pytest.raises(AccessDenied):
             make_table((str(disk / "other"), {}))
@@ -200,7 +200,7 @@ def test_permission_lost(tmp_path: Path, require: Callable[[object, str], None])
         with pytest.raises(AccessDenied) as caught:
             table.append(rows_of(VICTIM))
         assert "permission" in str(caught.value)
-        assert caught.value.path.startswith("data/")
+        assert caught.value.path.startswith(("data/", "_staged/"))  # the first write may be the probe
 
     # The folders above belong to root alone.
     for above in (tmp_path, *tmp_path.parents[:2]):
@@ -215,7 +215,7 @@ def _few_files(spare: int) -> Iterator[None]:
     """At most `spare` more files can be opened."""
     held = os.open(os.devnull, os.O_RDONLY)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    highest = max(int(link.name) for link in Path("/proc/self/fd").iterdir())
     fillers = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + spare, hard))
     try:

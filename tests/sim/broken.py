@@ -11,122 +11,37 @@ from typing import Any
 import pytest
 
 from gapless.dialects.timeseries import conflict
-from gapless.dialects.timeseries.actions import Commit, TableState
+from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.conflict import AppendTerms
 from gapless.dialects.timeseries.dialect import TimeSeries
 from gapless.errors import CommitOutcomeUnknown, ObjectNotFound, StoreUnavailable
 from gapless.log import commit as commit_module
-from gapless.log.commit import Judge, Outcome, commit
 from gapless.log.dialect import Snapshot
-from gapless.log.requests import Get, Put, PutHint, PutNew, Request, Talk, ask
+from gapless.log.requests import Get, Put, PutNew, Talk, ask
 from gapless.log.snapshot import load
 from gapless.model.report import AppendReport
 from gapless.runtime.driver import Rim
-from gapless.table import append, group, lifecycle
+from gapless.table import group, lifecycle
 from gapless.table.append import Appender
 from gapless.table.coverage import CoverageCache
 from gapless.table.stage import Attempt, Staged
 from gapless.testing.clock import SimIds
+from sim.broken_talk import (
+    append_again_after_a_lost_reply,
+    hint_before_the_commit,
+    rebase_on_the_last_only,
+    retry_one_version_on,
+    skip_the_read_back,
+    take_exists_for_done,
+)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Conversation = Callable[..., Talk[Any]]
 
 
-def twisted(talk: Talk[Any], twist: Callable[[Request[Any], Any], Any]) -> Talk[Any]:
-    """The same conversation, with answers changed on their way."""
-    try:
-        request = next(talk)
-        while True:
-            try:
-                reply = yield request
-            except Exception as error:  # noqa: BLE001 - thrown on
-                request = talk.throw(error)
-            else:
-                request = talk.send(twist(request, reply))
-    except StopIteration as end:
-        return end.value
-
-
-def _commits_with(monkeypatch: pytest.MonkeyPatch, conversation: Conversation) -> None:
-    monkeypatch.setattr(append, "commit", conversation)
-
-
-def _answers(monkeypatch: pytest.MonkeyPatch, wrong: Put, believed: Put) -> None:
-    def twist(request: Request[Any], reply: Any) -> Any:
-        return believed if isinstance(request, PutNew) and reply is wrong else reply
-
-    _commits_with(monkeypatch, lambda *arguments: twisted(commit(*arguments), twist))
-
-
-def skip_the_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answer to the put is taken for a commit."""
-    _answers(monkeypatch, Put.NO_ANSWER, Put.DONE)
-
-
-def take_exists_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ "It exists" is taken for "ours exists"."""
-    _answers(monkeypatch, Put.REFUSED, Put.DONE)
-
-
-class _NoAnswerError(Exception):
-    pass
-
-
-def _upon_no_answer(again: Callable[..., Talk[Any]]) -> Conversation:
-    """The conversation, which starts again in another way as soon as a put gets no answer."""
-
-    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Any]:
-        asked: list[int] = []
-
-        def twist(request: Request[Any], reply: Any) -> Any:
-            if isinstance(request, PutNew) and reply is Put.NO_ANSWER:
-                asked.append(dialect.version_of(request.path))
-                raise _NoAnswerError
-            return reply
-
-        try:
-            return (yield from twisted(commit(dialect, base, time_ns, entry, judge), twist))
-        except _NoAnswerError:
-            return (yield from again(dialect, asked[0], time_ns, entry, judge))
-
-    return broken
-
-
-def retry_one_version_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After no answer at N the put goes to N + 1, if the version N is there."""
-
-    def again(dialect: Any, version: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
-        there = yield from ask(Get(dialect.path_of(version)))
-        return (yield from commit(dialect, version if there else version - 1, time_ns, entry, judge))
-
-    _commits_with(monkeypatch, _upon_no_answer(again))
-
-
-def append_again_after_a_lost_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answer is taken for a failure, and the commit made again under a new id."""
-
-    def again(dialect: Any, version: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
-        fresh = replace(entry, id=entry.id[:-1] + ("0" if entry.id[-1] != "0" else "1"))
-        return (yield from commit(dialect, version - 1, time_ns, fresh, judge))
-
-    _commits_with(monkeypatch, _upon_no_answer(again))
-
-
 def rebase_blindly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebase does not look at the coverage of the commits that came first."""
     monkeypatch.setattr(AppendTerms, "_meeting", lambda _self, _theirs: [])
-
-
-def rebase_on_the_last_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebase over several commits looks at the last of them alone."""
-
-    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
-        version = base
-        while (yield from ask(Get(dialect.path_of(version + 2)))) is not None:
-            version += 1
-        return (yield from commit(dialect, version, time_ns, entry, judge))
-
-    _commits_with(monkeypatch, broken)
 
 
 def forget_operations_on_rebase(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,16 +117,6 @@ def checkpoint_without_operations(monkeypatch: pytest.MonkeyPatch) -> None:
 def checkpoint_without_the_last_segment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log checkpoint holds the segments of the version before."""
     _checkpoints_of(monkeypatch, lambda state: replace(state, live=dict(list(state.live.items())[:-1])))
-
-
-def hint_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CURRENT is moved on before the commit is made."""
-
-    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
-        yield from ask(PutHint(dialect.hint, b"%d\n" % (base + 1)))
-        return (yield from commit(dialect, base, time_ns, entry, judge))
-
-    _commits_with(monkeypatch, broken)
 
 
 def time_by_the_clock_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,7 @@ was given, which a fingerprint of its frames tells from others. Orders that lead
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
@@ -18,6 +16,7 @@ from gapless.log.commit import Clash, Committed, Conflict, Stands, Unknown, comm
 from gapless.log.dialect import Snapshot
 from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Wait
 from gapless.log.snapshot import advance, load, refresh
+from sim.toy_log import TOY, Entry, State, decode
 
 NOW_NS = 5_000_000
 PATIENCE = 6
@@ -25,76 +24,6 @@ PATIENCE = 6
 MAX_LIVES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One append: its commit id, what it is called and what it covers."""
-
-    id: str
-    operation: str = ""
-    covers: frozenset[int] = frozenset()
-
-
-State = tuple[tuple[int, Entry], ...]
-"""(version, entry) of every commit."""
-
-
-class Toy:
-    """A dialect as small as can be; its state is the list of commits."""
-
-    folder = "log"
-    hint = "log/CURRENT"
-    last_checkpoint = "log/_last_checkpoint"
-
-    def path_of(self, version: int) -> str:
-        return f"log/{version}"
-
-    def version_of(self, path: str) -> int | None:
-        name = path.removeprefix("log/")
-        return int(name) if name.isdigit() else None
-
-    def encode(self, entry: Entry, version: int, time_ns: int) -> bytes:
-        return _encode(entry, version, time_ns)
-
-    def decode(self, data: bytes, version: int) -> tuple[Entry, int]:
-        entry, at, time_ns = _decode(data)
-        assert at == version
-        return entry, time_ns
-
-    def id_of(self, entry: Entry) -> str:
-        return entry.id
-
-    def replay(self, state: State | None, entries: Iterable[tuple[int, Entry, int]]) -> State:
-        return (*(state or ()), *((version, entry) for version, entry, _ in entries))
-
-    def checkpoint_path(self, version: int) -> str:
-        return f"log/{version}.checkpoint"
-
-    def checkpoint_of(self, path: str) -> int | None:
-        del path
-        return None
-
-    def encode_checkpoint(self, snapshot: Snapshot[State]) -> bytes:
-        raise NotImplementedError
-
-    def decode_checkpoint(self, data: bytes, version: int) -> Snapshot[State]:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return "TOY"
-
-
-@functools.cache
-def _encode(entry: Entry, version: int, time_ns: int) -> bytes:
-    return json.dumps([entry.id, entry.operation, sorted(entry.covers), version, time_ns]).encode()
-
-
-@functools.cache
-def _decode(data: bytes) -> tuple[Entry, int, int]:
-    name, operation, covers, version, time_ns = json.loads(data)
-    return Entry(name, operation, frozenset(covers)), version, time_ns
-
-
-TOY = Toy()
 CREATED = {"log/1": TOY.encode(Entry("create"), 1, 1_000), TOY.hint: b"1\n"}
 Result = tuple[str, str, int]
 """(operation, "landed" | "known" | "refused" | "full", version)."""
@@ -325,4 +254,4 @@ def _launch(world: World, path: str, data: bytes, *, if_absent: bool) -> World:
 
 def commits_of(world: World) -> list[tuple[Entry, int, int]]:
     """(entry, version, commit time), in order."""
-    return sorted((_decode(data) for path, data in world.objects if TOY.version_of(path)), key=lambda commit: commit[1])
+    return sorted((decode(data) for path, data in world.objects if TOY.version_of(path)), key=lambda commit: commit[1])

@@ -12,7 +12,8 @@ import pytest
 from gapless.log.commit import Stands, commit
 from gapless.log.requests import Talk
 from sim import small_model
-from sim.small_model import TOY, Entry, Explorer, World, commits_of, writer
+from sim.small_model import Explorer, World, commits_of, writer
+from sim.toy_log import TOY, Entry
 
 DISJOINT = (
     (("a1", frozenset({1})), ("a2", frozenset({2}))),
@@ -58,8 +59,9 @@ def explore(work: Work, faults: int) -> Any:
     begun = time.process_time()
     census = explorer.explore()
     seconds = time.process_time() - begun
+    told = len(census.outcomes)
     print(
-        f"\n{census.states} states, {census.moves} moves, {census.ends} ends, {faults} fault(s), {seconds:.1f} s; {census.outcomes}"
+        f"\n{census.states} states, {census.moves} moves, {census.ends} ends, {told} outcomes, {faults} fault(s), {seconds:.1f} s of CPU"
     )
     return census
 
@@ -102,7 +104,7 @@ def test_a_planted_bug_is_met(
     monkeypatch: pytest.MonkeyPatch, work: Work, name: str, broken: Callable[..., Any] | None
 ) -> None:
     from gapless.log.requests import Put
-    from sim.broken import twisted
+    from sim.broken_talk import twisted
 
     honest = commit
 

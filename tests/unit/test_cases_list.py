@@ -40,14 +40,14 @@ def cases() -> list[Case]:
     ]
 
 
-def tests_in_the_tree() -> set[str]:
+def names_in_the_tree() -> set[str]:
     sources = (path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py"))
     return {name for source in sources for name in re.findall(r"^ *def (test_\w+)\(", source, re.MULTILINE)}
 
 
 def test_every_test_that_the_list_names_exists() -> None:
     named = {test for case in cases() for test in case.tests}
-    assert named - tests_in_the_tree() == set()
+    assert named - names_in_the_tree() == set()
 
 
 def test_every_test_carries_the_id_of_its_case() -> None:
@@ -64,7 +64,7 @@ def test_a_tested_case_is_in_the_list() -> None:
     """A test that carries an id of these areas belongs to a case that the list has."""
     known = {(case.area.lower(), case.number) for case in cases()}
     areas = "|".join(sorted({area for area, _ in known}))
-    carried = {match.groups() for test in tests_in_the_tree() if (match := re.match(rf"test_({areas})_(\d+)_", test))}
+    carried = {match.groups() for test in names_in_the_tree() if (match := re.match(rf"test_({areas})_(\d+)_", test))}
     assert carried - known == set()
 
 

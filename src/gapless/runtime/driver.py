@@ -36,7 +36,7 @@ class _Pace:
     def ceiling(self, attempt: int) -> float:
         """The longest wait before try `attempt` in seconds."""
         longest = _LONGEST_BACKOFF_S if self.lost_s is None else max(_LOST_RACE_S, 2 * self.lost_s)
-        return min(longest, _LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2 ** min(attempt, 16))
+        return min(longest, _LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(attempt, 16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

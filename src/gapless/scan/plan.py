@@ -86,19 +86,20 @@ def _windows(segments: Sequence[Segment], limit: int) -> tuple[tuple[int, int], 
     """Cut the segments' common range into windows of about `limit` rows each, as if each segment's rows were spread evenly."""
     if sum(s.rows for s in segments) <= limit:
         return ()
-    change: dict[int, float] = defaultdict(float)
+    # Rows per step as whole numbers of 2**-96, so that what a segment adds is taken away to the last bit.
+    change: dict[int, int] = defaultdict(int)
     for s in segments:
-        density = s.rows / (s.bounds.last + 1 - s.bounds.first)
+        density = (s.rows << 96) // (s.bounds.last + 1 - s.bounds.first)
         change[s.bounds.first] += density
         change[s.bounds.last + 1] -= density
-    points = sorted(change)
-    edges, density, held = [points[0]], 0.0, 0.0
+    points, full = sorted(change), limit << 96
+    edges, density, held = [points[0]], 0, 0
     for at, end in pairwise(points):
         density += change[at]
-        while held + density * (end - at) >= limit and at < end:
-            at = min(end, at + max(1, int((limit - held) / density)))  # noqa: PLW2901  # the rest of this stretch
+        while held + density * (end - at) >= full and at < end:
+            at = min(end, at + max(1, (full - held) // density))  # noqa: PLW2901  # the rest of this stretch
             edges.append(at)
-            held = 0.0
+            held = 0
         held += density * (end - at)
     ends = edges[1:] if edges[-1] == points[-1] else [*edges[1:], points[-1]]
     return tuple(zip(edges, ends, strict=False))

@@ -160,7 +160,7 @@ class ObjectStore:
         here = os.getpid()
         if self._pid == here and not _USED_IN:
             _USED_IN.append(here)
-        if self._pid != here or _USED_IN != [here]:
+        if here != self._pid or here not in _USED_IN:
             raise StoreError(
                 f"{act} {path!r} in {self.url} failed: process {here} was forked from one that uses buckets",
                 why="A forked child does not inherit the threads of an object store's client, so it would wait for ever",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gapless.errors import AccessDenied, GaplessError, InvalidPath, ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
 
 _Meaning = tuple[type[GaplessError], str, str]
@@ -52,10 +54,18 @@ _BY_PHRASE: dict[str, _Meaning] = {
     ),
 }
 
+# What obstore says of a request that it sent more than once by itself.
+_SENT_AGAIN = re.compile(r", after [1-9]\d* retries, max_retries")
+
 
 def object_store_error(error: Exception, *, act: str, path: str, url: str) -> GaplessError:
     """The error of a store that says what an exception of obstore means; `act` is what was done, such as "writing"."""
     text = str(error).partition("\n\nDebug source:")[0].strip()
     phrased = next((meaning for phrase, meaning in _BY_PHRASE.items() if phrase in text), None)
     kind, why, fix = phrased or _BY_NAME.get(type(error).__name__, _SILENT)
+    if act == "writing" and kind is not ObjectExists and _SENT_AGAIN.search(text):
+        kind, why = (
+            StoreUnavailable,
+            f"{why}; but an earlier try of the same write got no usable answer and may have taken effect",
+        )
     return kind(f"{act} {path!r} in {url} failed: {text.partition(chr(10))[0][:500]}", why=why, fix=fix, path=path)

@@ -23,6 +23,8 @@ from gapless.table.stage import Attempt, Filtered, Stager
 
 SMALL_ROWS = 10_000
 """Appends of at most so many rows may share a commit."""
+SMALL_BYTES = 16 << 20
+"""And of at most so much Arrow memory, since they are gathered in it."""
 
 Latest = Callable[[], Snapshot[TableState]]
 Result = AppendReport | BaseException
@@ -61,11 +63,12 @@ def gather_small(part: Batches) -> tuple[Batches, bool]:
     if (part.rows_hint or 0) > SMALL_ROWS:
         return part, False
     held: list[pa.RecordBatch] = []
-    rows, left = 0, iter(part)
+    rows, size, left = 0, 0, iter(part)
     for batch in left:
         held.append(batch)
         rows += batch.num_rows
-        if rows > SMALL_ROWS:
+        size += batch.nbytes
+        if rows > SMALL_ROWS or size > SMALL_BYTES:
             whole: Iterator[pa.RecordBatch] = chain(held, left)
             return Batches(source=part.source, schema=part.schema, read=read_once(part.source, whole)), False
     return Batches(source=part.source, schema=part.schema, read=lambda: iter(held), rows_hint=rows), True

@@ -84,4 +84,4 @@ def test_windows_cover_the_range_once(parts: list[tuple[int, int, int]], limit: 
     assert windows[-1][1] == max(s.bounds.last for s in segments) + 1
     assert all(start < end for start, end in windows)
     assert all(one[1] == other[0] for one, other in pairwise(windows))
-    assert len(windows) <= rows // limit + 2 * len(segments) + 1
+    assert len(windows) <= 2 * rows // limit + 2 * len(segments) + 1

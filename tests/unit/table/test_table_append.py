@@ -468,6 +468,21 @@ def test_a_huge_batch_is_cut(place: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert max(sizes) < 2 * 10_000
 
 
+def test_a_few_huge_rows_are_not_gathered(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "SMALL_BYTES", 1_000)
+    monkeypatch.setattr(stage, "RUN_BYTES", 1_000)
+    table = make(place)
+    pulled: list[int] = []
+
+    def stream() -> Iterator[pa.RecordBatch]:
+        for number in range(5):
+            pulled.append(len(objects(place)))
+            yield pa.record_batch({"ts": [T0 + timedelta(hours=number)], "sym": ["A"], "b": [b"x" * 2_000]})
+
+    assert table.append(stream()).segments == 5
+    assert pulled[-1] > pulled[0], "segments are written while the source is still read"
+
+
 def test_cov_10_a_late_batch_fills_the_gap_in_order(place: str) -> None:
     table = gl.create(place, index="ts", bucket="1d")
     for day in (1, 3, 2):

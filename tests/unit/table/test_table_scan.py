@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,9 @@ import pytest
 import gapless as gl
 from faulty_store import open_faulty
 from gapless.errors import InvalidFilter, InvalidOption, InvalidTime, UnknownColumn
+from gapless.model.segment import Segment
+from gapless.parquet import scan, segment_writer
+from gapless.parquet.source import read_group
 from gapless.scan.opaque import expression_columns
 
 _counter = itertools.count()
@@ -153,6 +157,29 @@ def test_segments_that_cannot_match_are_not_opened(where: Any) -> None:
     opened.clear()
     assert reader.sql("FROM this WHERE n >= 4").count() == 2
     assert len(opened) == 2, "DuckDB's filter prunes segments"
+
+
+def test_row_groups_that_cannot_match_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_writer, "row_group_rows", lambda _table: 2)
+    table = gl.create(f"memory://scan-{next(_counter)}", index="i", index_type="int64", bucket=1)
+    table.append({"i": range(20), "n": range(20)})
+    read: list[int] = []
+
+    def spy(file: Any, segment: Segment, number: int, names: list[str]) -> pa.Table:
+        read.append(number)
+        return read_group(file, segment, number, names)
+
+    monkeypatch.setattr(scan, "read_group", spy)
+    questions: list[Callable[[], gl.Rows]] = [
+        lambda: table.scan(where="n > 16"),
+        lambda: table.scan(where=pc.field("n") > 16),
+        lambda: table.scan(17),
+        lambda: table.sql("FROM this WHERE n > 16"),
+    ]
+    for ask in questions:
+        assert numbers(ask()) == [17, 18, 19]
+        assert sorted(set(read)) == [8, 9]
+        read.clear()
 
 
 def test_columns_that_are_not_asked_for_are_not_read() -> None:
