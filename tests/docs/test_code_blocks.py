@@ -143,12 +143,13 @@ class Shell:
     folder: Path
 
     def run(self, script: str) -> tuple[int, str]:
-        """Run a script with `gapless` on the PATH; the exit code, and what came on stdout and stderr."""
+        """Run a script with `gapless` and this Python on the PATH; the exit code, and what came on stdout and stderr."""
         tools = self.folder.parent / f"{self.folder.name}.bin"
         tools.mkdir(exist_ok=True)
-        command = tools / "gapless"
-        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gapless "$@"\n')
-        command.chmod(0o755)
+        for name, words in (("gapless", "-m gapless "), ("python", "")):
+            command = tools / name
+            command.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words}"$@"\n')
+            command.chmod(0o755)
         environment = {
             **os.environ,
             "PATH": f"{tools}:{os.environ['PATH']}",
