@@ -45,7 +45,7 @@ def local(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return (str(tmp_path / "table") if request.param == "disk" else f"memory://{uuid.uuid4().hex}"), {}
 
 
-@pytest.mark.parametrize("each", [10, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("each", [10, pytest.param(80, marks=pytest.mark.soak)])
 def test_one_handle_in_eight_threads_and_a_reader(local: Place, each: int) -> None:
     table = make_table(local, checkpoint_interval=7)
     table.append(rows_of(("first", 0)))
