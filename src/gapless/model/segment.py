@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gapless.errors import CorruptTable
@@ -80,3 +80,12 @@ class Segment:
 
     def __post_init__(self) -> None:
         relative_path(self.path)
+
+
+def meeting(segments: Iterable[Segment], start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
+    """The segments that may cover a bucket of `[start, end)` for one of the identities."""
+    return [
+        s
+        for s in segments
+        if s.bounds.first < end and s.bounds.last >= start and (s.identity is None or s.identity in identities)
+    ]

@@ -8,7 +8,7 @@ from gapless.coverage.bitmap import CoverageMap, bias
 from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import decode
 from gapless.errors import CorruptTable, ObjectNotFound
-from gapless.model.index import EntityType, Identity
+from gapless.model.index import EntityType
 from gapless.model.protocols import Store
 from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
 from gapless.parquet.checksum import check
@@ -65,15 +65,6 @@ class CoverageCache:
                 return data
             case None:
                 raise _lost(segment.path, "The log names no coverage for this segment")
-
-
-def meeting(segments: Iterable[Segment], start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
-    """The segments that may cover a bucket of `[start, end)` for one of the identities."""
-    return [
-        s
-        for s in segments
-        if s.bounds.first < end and s.bounds.last >= start and (s.identity is None or s.identity in identities)
-    ]
 
 
 def _place(segment: Segment) -> str:

@@ -13,6 +13,7 @@ from gapless.dialects.timeseries.actions import SetTransaction, TableState
 from gapless.errors import CoverageOverlap, StoreError
 from gapless.log.dialect import Snapshot
 from gapless.model.index import EntityType
+from gapless.model.operation import operation_key
 from gapless.model.report import AppendReport, Tally
 from gapless.model.schema import entity_types
 from gapless.parquet.batches import Batches, read_once
@@ -118,12 +119,13 @@ def _accept(
         return results, accepted
     types = entity_types(schema, snapshot.state.meta.index)
     taken = CoverageMap()
-    named: set[object] = set()
+    named: set[str] = set()
     for place, member in members.items():
         operation = member.appender.operation
+        name = None if operation is None else operation_key(operation)
         if (known := member.appender.known(snapshot)) is not None:
             results[place] = known
-        elif operation is None or getattr(operation, "app", operation) not in named:
+        elif name not in named:
             try:
                 filtered = _filtered(stager, member, types, schema, taken)
             except CoverageOverlap:
@@ -134,7 +136,7 @@ def _accept(
             if filtered is not None:
                 accepted.append(_Accepted(place, member, filtered))
                 taken = taken.union(filtered.run.coverage)
-                named |= {getattr(operation, "app", operation)} - {None}
+                named |= set() if name is None else {name}
     return results, accepted
 
 

@@ -9,7 +9,8 @@ from gapless.dialects.timeseries.actions import TableState
 from gapless.errors import CommitConflict, CommitOutcomeUnknown, CoverageOverlap
 from gapless.log.commit import Conflict
 from gapless.model.index import EntityType, Identity, IndexSpec
-from gapless.table.coverage import CoverageCache, meeting
+from gapless.model.segment import meeting
+from gapless.table.coverage import CoverageCache
 from gapless.table.values import format_index_value, presenter
 
 

@@ -25,14 +25,14 @@ from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
 from gapless.model.report import Tally
 from gapless.model.schema import adopt_schema, annotated_schema, entity_types, reconcile, stored_schema
-from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
+from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage, meeting
 from gapless.parquet.batches import Batches, unified_schema
 from gapless.parquet.checksum import checksum
 from gapless.parquet.run import Run, sort_run
 from gapless.parquet.segment_writer import EncodedSegment, encode_segment
 from gapless.runtime.driver import Rim
 from gapless.store.probe import probe_put_if_absent
-from gapless.table.coverage import CoverageCache, meeting
+from gapless.table.coverage import CoverageCache
 from gapless.table.refusals import overlap_error
 
 RUN_BYTES = 128 << 20
@@ -226,12 +226,14 @@ class Stager:
             return Filtered(run)
         mine = run.coverage
         present = self._present(run, mine, types)
-        found = overlap(mine, present if also is None else present.union(also), signed=self.grid.signed)
+        if also:
+            present = present.union(also)
+        found = overlap(mine, present, signed=self.grid.signed)
         if found is None:
             return Filtered(run)
         if self.on_overlap == "reject":
             raise overlap_error(self.state, self.cache, found, types, self.grid)
-        covered = mine.intersection(present if also is None else present.union(also))
+        covered = mine.intersection(present)
         kept = run.without(covered)
         return Filtered(kept, run.table.num_rows - kept.table.num_rows, covered)
 

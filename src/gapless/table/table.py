@@ -230,9 +230,8 @@ class TimeSeriesTable:
         policy = self.properties.on_overlap if on_overlap is None else parse_on_overlap(on_overlap)
         operation = None if operation_id is None else parse_operation_id(operation_id)
         parts = [part for part in parts if part.schema.names]
-        if (
-            not parts and operation is None
-        ):  # no rows and no columns, as from an empty list: nothing to check and nothing to write
+        # No rows and no columns, as from an empty list: nothing to check and nothing to write.
+        if not parts and operation is None:
             return AppendReport(version=self.version, rows=0, segments=0, buckets=0)
         check_writable(self._snapshot.state, self.url, upgrade=self._upgrade)
         appender = Appender(

@@ -17,11 +17,11 @@ from gapless.errors import SchemaMismatch, UnsupportedType
 from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Get, Talk, ask
 from gapless.model.checksum import check
-from gapless.model.index import EntityType, Identity
+from gapless.model.index import EntityType
 from gapless.model.operation import OperationId, settles
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import reconcile
-from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
+from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage, meeting
 
 OVERLAP = "overlap"
 OPERATION = "operation"
@@ -82,12 +82,7 @@ class AppendTerms:
         if not self.coverage:
             return []
         start, end = (self.grid.start(self.grid.id_of(self.first)), self.grid.end(self.grid.id_of(self.last)))
-        mine: frozenset[Identity] = frozenset(self.coverage.identities())
-        return [
-            s
-            for s in theirs.added
-            if s.bounds.first < end and s.bounds.last >= start and (s.identity is None or s.identity in mine)
-        ]
+        return meeting(theirs.added, start, end, frozenset(self.coverage.identities()))
 
     def _coverage_of(self, segment: Segment) -> Talk[CoverageMap]:
         match segment.coverage:
