@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from gapless.model.report import AppendReport
     from gapless.table.care import repair, verify
     from gapless.table.rows import Rows
-    from gapless.table.table import HistoryEntry, TimeSeriesTable, create, open  # noqa: A004  # gl.open, as gzip.open
+    from gapless.table.table import TimeSeriesTable, create, open  # noqa: A004  # gl.open, as gzip.open
+    from gapless.table.view import HistoryEntry, TableView
 
 __all__ = [
     "AppendReport",
@@ -57,6 +58,7 @@ __all__ = [
     "Rows",
     "StoreError",
     "TableError",
+    "TableView",
     "TimeSeriesTable",
     "VerifyReport",
     "Window",
@@ -87,7 +89,8 @@ _NAMES_OF = {
     "gapless.model.report": ("AppendReport",),
     "gapless.table.care": ("repair", "verify"),
     "gapless.table.rows": ("Rows",),
-    "gapless.table.table": ("HistoryEntry", "TimeSeriesTable", "create", "open"),
+    "gapless.table.table": ("TimeSeriesTable", "create", "open"),
+    "gapless.table.view": ("HistoryEntry", "TableView"),
 }
 _HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

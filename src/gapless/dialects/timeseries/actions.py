@@ -67,7 +67,29 @@ class SetTransaction:
     tally: Tally
 
 
-Action = UpdateTableMeta | AddSegment | RemoveSegment | SetTransaction
+@dataclass(frozen=True, slots=True)
+class SetTag:
+    """Name a version, which expiry and vacuum then keep; None takes the name away."""
+
+    name: str
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireVersions:
+    """Versions below `before` are kept no longer, but for those that a tag names."""
+
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetSegments:
+    """These segments, which were removed before, are about to be deleted: no version that is kept has them."""
+
+    paths: tuple[str, ...]
+
+
+Action = UpdateTableMeta | AddSegment | RemoveSegment | SetTransaction | SetTag | ExpireVersions | ForgetSegments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +101,19 @@ class Commit:
     operation: str
     engine: str = ""
     parameters: Mapping[str, object] = field(default_factory=dict)
+    duration_ms: int | None = None
+    """From the call to the commit; None where it is not known."""
     actions: tuple[Action, ...]
 
     @property
     def added(self) -> tuple[Segment, ...]:
         """The segments this commit makes live."""
         return tuple(action.segment for action in self.actions if isinstance(action, AddSegment))
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """The paths of the segments this commit takes away."""
+        return tuple(action.path for action in self.actions if isinstance(action, RemoveSegment))
 
     @property
     def operations(self) -> tuple[SetTransaction, ...]:
@@ -116,6 +145,21 @@ class LiveSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """A segment that is live no more and whose files may still be there, for the versions `[added, removed)`."""
+
+    path: str
+    sidecars: tuple[str, ...] = ()
+    """Its coverage objects, relative to the table root."""
+    size: int | None = None
+    rows: int = 0
+    added: int
+    removed: int
+    removed_ns: int
+    """Commit time of `removed`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
     """A time-series table at one version."""
 
@@ -124,11 +168,21 @@ class TableState:
     """By path, in the order they became live."""
     applied: Mapping[str, Applied] = field(default_factory=dict)
     """By `operation_key`: the highest sequence of each app, and every job."""
+    removed: Mapping[str, Removed] = field(default_factory=dict)
+    """By path, until vacuum forgets them; a segment that a restore made live again may still be here, for its earlier life."""
+    tags: Mapping[str, int] = field(default_factory=dict)
+    """Named versions."""
+    earliest: int = 1
+    """Versions below are expired, but for those that a tag names."""
 
     def recognise(self, operation: OperationId) -> Applied | None:
         """The operation, or the app's higher sequence, if this or a later one was applied."""
         known = self.applied.get(operation_key(operation))
         return known if known is not None and settles(known.operation, operation) else None
+
+    def keeps(self, version: int) -> bool:
+        """Whether a version up to this one can be read: it is not expired, or a tag names it."""
+        return version >= self.earliest or version in self.tags.values()
 
     @property
     def segments(self) -> tuple[Segment, ...]:

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from gapless.dialects.timeseries.actions import Applied, LiveSegment, TableMeta, TableState
+from gapless.dialects.timeseries.actions import Applied, LiveSegment, Removed, TableState
+from gapless.dialects.timeseries.draft import Draft
 from gapless.dialects.timeseries.meta_codec import decode_meta, encode_meta
 from gapless.dialects.timeseries.operation_codec import decode_operation, encode_operation
 from gapless.dialects.timeseries.segment_codec import decode_segment, encode_segment
@@ -21,11 +22,12 @@ from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.log.dialect import Snapshot
 from gapless.model.instant import NS_PER_DAY
 from gapless.model.operation import JobId, operation_key
+from gapless.model.segment import relative_path
 
 FORMAT = "1"
 _SCHEMA = pa.schema(
     [
-        pa.field("action", pa.string(), nullable=False),  # meta, segment, operation
+        pa.field("action", pa.string(), nullable=False),  # meta, segment, operation, removed, tag, expired
         pa.field("version", pa.int64(), nullable=False),  # the commit that said so
         pa.field("time_ns", pa.int64(), nullable=False),  # its commit time; 0 for segments
         pa.field("body", pa.string(), nullable=False),  # the action's body
@@ -79,27 +81,57 @@ def _rows(snapshot: Snapshot[TableState]) -> Iterator[_Row]:
     for known in state.applied.values():
         if not isinstance(known.operation, JobId) or known.time_ns >= horizon_ns:
             yield "operation", known.version, known.time_ns, _json(encode_operation(known.operation, known.tally))
+    for gone in state.removed.values():
+        yield "removed", gone.removed, gone.removed_ns, _json(_encode_removed(gone))
+    for name, version in state.tags.items():
+        yield "tag", version, 0, _json({"name": name})
+    if state.earliest > 1:
+        yield "expired", state.earliest, 0, "{}"
+
+
+def _encode_removed(gone: Removed) -> dict[str, object]:
+    return {"path": gone.path, "sidecars": list(gone.sidecars), "size": gone.size, "rows": gone.rows, "added": gone.added}
+
+
+def _decode_removed(body: dict[str, Any], version: int, time_ns: int) -> Removed:
+    return Removed(
+        path=relative_path(body["path"]),
+        sidecars=tuple(relative_path(path) for path in body["sidecars"]),
+        size=body["size"],
+        rows=body["rows"],
+        added=body["added"],
+        removed=version,
+        removed_ns=time_ns,
+    )
 
 
 def _state_of(rows: list[_Row]) -> TableState:
-    meta: TableMeta | None = None
-    live: dict[str, LiveSegment] = {}
-    applied: dict[str, Applied] = {}
+    draft = Draft.of(None)
     for action, version, time_ns, text in rows:
-        body: dict[str, Any] = json.loads(text)
-        if action == "meta":
-            meta = decode_meta(body)
-        elif action == "segment":
-            segment = decode_segment(body)
-            live[segment.path] = LiveSegment(segment, version)
-        elif action == "operation":
-            operation, tally = decode_operation(body)
-            applied[operation_key(operation)] = Applied(operation, version, time_ns, tally)
-        else:
-            raise ValueError(f"action {action!r} is not known")
-    if meta is None:
+        _take(draft, action, json.loads(text), version, time_ns)
+    if draft.meta is None:
         raise ValueError("it does not say what the table is")
-    return TableState(meta=meta, live=live, applied=applied)
+    return draft.state(draft.meta)
+
+
+def _take(draft: Draft, action: str, body: dict[str, Any], version: int, time_ns: int) -> None:
+    match action:
+        case "meta":
+            draft.meta = decode_meta(body)
+        case "segment":
+            segment = decode_segment(body)
+            draft.live[segment.path] = LiveSegment(segment, version)
+        case "operation":
+            operation, tally = decode_operation(body)
+            draft.applied[operation_key(operation)] = Applied(operation, version, time_ns, tally)
+        case "removed":
+            draft.removed[body["path"]] = _decode_removed(body, version, time_ns)
+        case "tag":
+            draft.tags[str(body["name"])] = version
+        case "expired":
+            draft.earliest = version
+        case _:
+            raise ValueError(f"action {action!r} is not known")
 
 
 def _check(about: dict[str, str], version: int, digest: str) -> None:

@@ -6,7 +6,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, SetTransaction, UpdateTableMeta
+from gapless.dialects.timeseries.actions import (
+    Action,
+    AddSegment,
+    Commit,
+    ExpireVersions,
+    ForgetSegments,
+    RemoveSegment,
+    SetTag,
+    SetTransaction,
+    UpdateTableMeta,
+)
 from gapless.dialects.timeseries.meta_codec import decode_meta, encode_meta
 from gapless.dialects.timeseries.operation_codec import decode_operation, encode_operation
 from gapless.dialects.timeseries.seal import check_seal, seal
@@ -26,6 +36,7 @@ def encode_commit(commit: Commit, version: int, time_ns: int) -> bytes:
         "operation": commit.operation,
         "engine": commit.engine,
         "parameters": dict(commit.parameters),
+        **({} if commit.duration_ms is None else {"duration_ms": commit.duration_ms}),
         "actions": [_encode_action(action) for action in commit.actions],
     }
     return seal(json.dumps(envelope, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode())
@@ -41,6 +52,12 @@ def _encode_action(action: Action) -> dict[str, object]:
             return {"RemoveSegment": {"path": path}}
         case SetTransaction(operation, tally):
             return {"SetTransaction": encode_operation(operation, tally)}
+        case SetTag(name, tagged):
+            return {"SetTag": {"name": name, "version": tagged}}
+        case ExpireVersions(before):
+            return {"ExpireVersions": {"before": before}}
+        case ForgetSegments(paths):
+            return {"ForgetSegments": {"paths": list(paths)}}
 
 
 def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
@@ -59,6 +76,7 @@ def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
             operation=str(envelope.get("operation") or _guess_operation(actions, version)),
             engine=str(envelope.get("engine", "timeseries-table-format")),
             parameters=dict(envelope.get("parameters", {})),
+            duration_ms=None if envelope.get("duration_ms") is None else _whole(envelope["duration_ms"]),
             actions=actions,
         )
     except TableError:
@@ -90,7 +108,19 @@ def _decode_action(raw: Mapping[str, Any], path: str) -> Action | None:
             return RemoveSegment(relative_path(body["path"]))
         case "SetTransaction":
             return SetTransaction(*decode_operation(body))
+        case "SetTag":
+            return SetTag(str(body["name"]), None if body["version"] is None else _whole(body["version"]))
+        case "ExpireVersions":
+            return ExpireVersions(_whole(body["before"]))
+        case "ForgetSegments":
+            return ForgetSegments(tuple(relative_path(path) for path in body["paths"]))
     return None
+
+
+def _whole(number: object) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError(f"{number!r} is no count")
+    return number
 
 
 def _guess_operation(actions: tuple[Action, ...], version: int) -> str:

@@ -6,20 +6,10 @@ import re
 from collections.abc import Iterable
 
 from gapless.dialects.timeseries import checkpoint_codec, codec
-from gapless.dialects.timeseries.actions import (
-    AddSegment,
-    Applied,
-    Commit,
-    LiveSegment,
-    RemoveSegment,
-    SetTransaction,
-    TableMeta,
-    TableState,
-    UpdateTableMeta,
-)
+from gapless.dialects.timeseries.actions import Commit, TableState
+from gapless.dialects.timeseries.draft import Draft
 from gapless.errors import CorruptTable
 from gapless.log.dialect import Snapshot
-from gapless.model.operation import operation_key
 
 LOG_FOLDER = "_timeseries_log"
 _CHECKPOINT = re.compile(rf"{LOG_FOLDER}/(\d{{10}})\.checkpoint\.parquet")
@@ -73,31 +63,16 @@ class TimeSeries:
 
     def replay(self, state: TableState | None, entries: Iterable[tuple[int, Commit, int]]) -> TableState:
         """Fold commits into the table's state; raises CorruptTable where an entry contradicts what came before."""
-        meta = state.meta if state else None
-        live = dict(state.live) if state else {}
-        applied = dict(state.applied) if state else {}
+        draft = Draft.of(state)
         for version, entry, time_ns in entries:
             for action in entry.actions:
-                match action:
-                    case UpdateTableMeta(new):
-                        meta = self._successor(meta, new, version)
-                    case AddSegment(segment):
-                        if segment.path in live:
-                            raise self._contradiction(version, f"adds {segment.path}, which is live already")
-                        live[segment.path] = LiveSegment(segment, version)
-                    case RemoveSegment(path):
-                        # timeseries-table-format ignores a removal of what is not live, and so must its readers.
-                        live.pop(path, None)
-                    case SetTransaction(operation, tally):
-                        applied[operation_key(operation)] = Applied(operation, version, time_ns, tally)
-        if meta is None:
+                try:
+                    draft.apply(action, version, time_ns)
+                except ValueError as contradiction:
+                    raise self._contradiction(version, str(contradiction)) from contradiction
+        if draft.meta is None:
             raise self._contradiction(1, "does not say what the table is: no UpdateTableMeta")
-        return TableState(meta=meta, live=live, applied=applied)
-
-    def _successor(self, old: TableMeta | None, new: TableMeta, version: int) -> TableMeta:
-        if old is not None and old.index != new.index:
-            raise self._contradiction(version, "changes the table's index, which is fixed when it is created")
-        return new
+        return draft.state(draft.meta)
 
     def _contradiction(self, version: int, what: str) -> CorruptTable:
         path = self.path_of(version)

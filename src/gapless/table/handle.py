@@ -1,0 +1,110 @@
+"""What every table class stands on: a place, and one version of what lies there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.bucket import Grid, grid_of
+from gapless.dialects.timeseries.actions import TableState
+from gapless.log.dialect import Snapshot
+from gapless.model.index import EntityType, Identity, IndexSpec, format_bucket
+from gapless.model.properties import Properties
+from gapless.model.schema import entity_types
+from gapless.model.segment import Segment
+from gapless.runtime.driver import Rim
+from gapless.runtime.locks import ForkSafeLock
+from gapless.table.append import check_writable
+from gapless.table.coverage import CoverageCache
+
+
+class Handle:
+    """One version of a table, and the way to its place."""
+
+    def __init__(self, rim: Rim, name: str, snapshot: Snapshot[TableState], cache: CoverageCache | None = None) -> None:
+        """`cache` is that of another handle of the same table, whose decoded coverage is then shared."""
+        self._rim, self._name, self._snapshot = rim, name, snapshot
+        self._cache = cache or CoverageCache(rim.store, self._grid)
+        self._upgrade = False
+        self._moving = ForkSafeLock()
+
+    @property
+    def name(self) -> str:
+        """The last part of its path, by which SQL knows it."""
+        return self._name
+
+    @property
+    def url(self) -> str:
+        """Where it lies."""
+        return self._rim.store.url
+
+    @property
+    def version(self) -> int:
+        """The version this handle sees; 1 is the empty table."""
+        return self._snapshot.version
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """Declared column types; None before the first append of a table made without a schema."""
+        return self._snapshot.state.meta.schema
+
+    @property
+    def index(self) -> IndexSpec:
+        """The index column with its type, bucket, entity columns and time zone."""
+        return self._snapshot.state.meta.index
+
+    @property
+    def entity(self) -> tuple[str, ...]:
+        """The entity columns, in order."""
+        return self.index.entity
+
+    @property
+    def properties(self) -> Properties:
+        """The table's properties."""
+        return self._snapshot.state.meta.properties
+
+    def segments(self) -> tuple[Segment, ...]:
+        """The live segments, in the order they were added."""
+        return self._snapshot.state.segments
+
+    def identities(self) -> list[Identity]:
+        """The distinct identities that hold rows, each a tuple of entity values, in order; `[()]` for a table without entity columns."""
+        return list(self._covered(self.segments()).identities())
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """Named versions, which expiry and vacuum keep: each name with its version, by name."""
+        return dict(sorted(self._snapshot.state.tags.items()))
+
+    def _move_to(self, snapshot: Snapshot[TableState]) -> None:
+        # Threads that share the handle may publish in any order; it never moves back.
+        with self._moving:
+            if snapshot.version > self._snapshot.version:
+                self._snapshot = snapshot
+
+    def _check_writable(self) -> None:
+        """Raise UpgradeNeeded or UnsupportedTable where this handle may not write."""
+        check_writable(self._snapshot.state, self.url, upgrade=self._upgrade)
+
+    def _covered(self, segments: Iterable[Segment]) -> CoverageMap:
+        return self._cache.union(segments, self._entity_types)
+
+    @property
+    def _entity_types(self) -> tuple[EntityType, ...]:
+        return () if self.schema is None else entity_types(self.schema, self.index)
+
+    @property
+    def _grid(self) -> Grid:
+        return grid_of(self.index.bucket, signed=self.index.type != "uint64")
+
+    def __repr__(self) -> str:
+        """Place, version, index and size."""
+        rows = sum(segment.rows for segment in self.segments())
+        entity = f", entity={list(self.entity)}" if self.entity else ""
+        bucket = format_bucket(self.index.bucket)
+        kind = type(self).__name__
+        return (
+            f"{kind}({self.url!r}, version={self.version}, index={self.index.column!r}, bucket={bucket!r}{entity}, rows={rows})"
+        )
