@@ -20,11 +20,13 @@ from gapless.log.dialect import Snapshot
 from gapless.log.requests import Get, Put, PutNew, Talk, ask
 from gapless.log.snapshot import load
 from gapless.model.report import AppendReport
+from gapless.parquet.attempt import Attempt
+from gapless.runtime.committer import Committer
 from gapless.runtime.driver import Rim
 from gapless.table import group, lifecycle
 from gapless.table.append import Appender
 from gapless.table.coverage import CoverageCache
-from gapless.table.stage import Attempt, Staged
+from gapless.table.stage import Staged
 from gapless.testing.clock import SimIds
 from sim.broken_talk import (
     append_again_after_a_lost_reply,
@@ -183,17 +185,19 @@ def ask_for_the_operation_only_where_it_clashed(monkeypatch: pytest.MonkeyPatch)
     honest = Appender.known
     refreshed: list[Snapshot[TableState]] = []
 
-    def refresh(self: Appender, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+    honest_refresh = Committer.refresh
+
+    def refresh(self: Committer, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
         newest = honest_refresh(self, snapshot)
-        if snapshot.version < newest.version and self.on_overlap == "skip":
+        if snapshot.version < newest.version:
             refreshed.append(newest)
         return newest
 
     def known(self: Appender, snapshot: Snapshot[TableState]) -> AppendReport | None:
-        return None if any(snapshot is one for one in refreshed) else honest(self, snapshot)
+        just_read = self.on_overlap == "skip" and any(snapshot is one for one in refreshed)
+        return None if just_read else honest(self, snapshot)
 
-    honest_refresh = Appender.refresh
-    monkeypatch.setattr(Appender, "refresh", refresh)
+    monkeypatch.setattr(Committer, "refresh", refresh)
     monkeypatch.setattr(Appender, "known", known)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,34 +11,31 @@ import pyarrow as pa
 from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.conflict import OVERLAP, overlap_of
-from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
-from gapless.errors import AccessDenied, StorageFull, UnsupportedTable, UpgradeNeeded
-from gapless.log.checkpoint import is_due, write_checkpoint
-from gapless.log.commit import Committed, Conflict, Unknown, commit
+from gapless.errors import UnsupportedTable, UpgradeNeeded
+from gapless.log.commit import Conflict
 from gapless.log.dialect import Snapshot
-from gapless.log.snapshot import advance, refresh
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
 from gapless.model.report import AppendReport, Tally
 from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
+from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches
 from gapless.parquet.source import open_segment, read_group
-from gapless.runtime.driver import Rim
+from gapless.runtime.committer import Committer, Proposal, refuse_conflict
 from gapless.table.coverage import CoverageCache
-from gapless.table.refusals import outcome_unknown, refuse_conflict, refuse_overlap
-from gapless.table.stage import Attempt, Staged, Stager
+from gapless.table.refusals import refuse_overlap
+from gapless.table.stage import Staged, Stager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appender:
-    """Appends to one table; `publish` is given each newer snapshot as it becomes known."""
+    """Appends to one table."""
 
-    rim: Rim
+    committer: Committer
     cache: CoverageCache
     grid: Grid
-    publish: Callable[[Snapshot[TableState]], None]
     on_overlap: OnOverlap
     operation: OperationId | None = None
 
@@ -48,10 +45,10 @@ class Appender:
         Under "skip" an append that lost to a commit covering some of its buckets filters its rows again and writes them anew.
         """
         if self.operation is not None:
-            snapshot = self.refresh(snapshot)
+            snapshot = self.committer.refresh(snapshot)
             if (known := self.known(snapshot)) is not None:
                 return known
-        attempt = Attempt.begin(self.rim)
+        attempt = Attempt.begin(self.committer.rim)
         lost: Attempt | None = None
         while True:
             try:
@@ -62,7 +59,7 @@ class Appender:
             outcome = self.commit(snapshot, staged)
             if isinstance(outcome, AppendReport):
                 return outcome
-            snapshot = self.refresh(snapshot)
+            snapshot = self.committer.refresh(snapshot)
             # Whatever clashed first: the operation may be in any of the commits since, and none of them is judged again.
             if (known := self.known(snapshot)) is not None:
                 attempt.discard()
@@ -71,12 +68,6 @@ class Appender:
                 attempt.discard()
                 raise self._refusal(snapshot, outcome)
             lost, parts, attempt = attempt, self._read_back(attempt, staged), self._successor(attempt)
-
-    def refresh(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
-        """The newest version, published."""
-        newest = self.rim.drive(refresh(TIME_SERIES, snapshot))
-        self.publish(newest)
-        return newest
 
     def known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
         """The first report of an operation that was applied before."""
@@ -88,7 +79,9 @@ class Appender:
 
     def stager(self, snapshot: Snapshot[TableState]) -> Stager:
         """What turns input into segments for this version."""
-        return Stager(rim=self.rim, state=snapshot.state, cache=self.cache, grid=self.grid, on_overlap=self.on_overlap)
+        return Stager(
+            rim=self.committer.rim, state=snapshot.state, cache=self.cache, grid=self.grid, on_overlap=self.on_overlap
+        )
 
     def _stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt) -> Staged:
         try:
@@ -100,37 +93,23 @@ class Appender:
 
     def commit(self, snapshot: Snapshot[TableState], staged: Staged) -> AppendReport | Conflict:
         """Commit what was staged for this version; raises CommitOutcomeUnknown."""
+        attempt = staged.attempt
         if staged.commit is None:
-            return AppendReport.of(staged.attempt.tally, snapshot.version)
-        try:
-            outcome = self.rim.drive(commit(TIME_SERIES, snapshot.version, snapshot.time_ns, staged.commit, staged.terms.judge))
-        except (StorageFull, AccessDenied):
-            # Local puts and conditional puts fail whole: what was refused so is not there.
-            staged.attempt.discard()
-            raise
-        match outcome:
-            case Committed(version, entries):
-                for segment, coverage in zip(staged.attempt.segments, staged.attempt.coverage, strict=True):
-                    self.cache.remember(segment, coverage)
-                self._landed(advance(TIME_SERIES, snapshot, entries))
-                return AppendReport.of(staged.attempt.tally, version)
-            case Conflict():
-                return outcome
-            case Unknown(version):
-                raise outcome_unknown(version, staged.commit.id)
-
-    def _landed(self, snapshot: Snapshot[TableState]) -> None:
-        """Take the new version in, and write the log checkpoint it may owe."""
-        self.publish(snapshot)
-        if is_due(snapshot.version, snapshot.state.meta.properties.checkpoint_interval):
-            self.rim.drive(write_checkpoint(TIME_SERIES, snapshot))
+            return AppendReport.of(attempt.tally, snapshot.version)
+        proposal = Proposal(commit=staged.commit, judge=staged.terms.judge, discard=attempt.discard)
+        outcome = self.committer.commit(snapshot, proposal)
+        if isinstance(outcome, Conflict):
+            return outcome
+        for segment, coverage in zip(attempt.segments, attempt.coverage, strict=True):
+            self.cache.remember(segment, coverage)
+        return AppendReport.of(attempt.tally, outcome.version)
 
     def _read_back(self, lost: Attempt, staged: Staged) -> tuple[Batches, ...]:
         """The rows of a lost attempt as input for the next, read segment by segment as they are asked for."""
         schema = stored_schema(staged.terms.schema)
 
         def read(segment: Segment) -> Iterator[pa.RecordBatch]:
-            with open_segment(self.rim.store, segment) as file:
+            with open_segment(self.committer.rim.store, segment) as file:
                 for number in range(file.num_row_groups):
                     yield from read_group(file, segment, number).to_batches()
 
@@ -138,7 +117,7 @@ class Appender:
 
     def _successor(self, lost: Attempt) -> Attempt:
         """A new attempt that has skipped what the lost one had."""
-        fresh = Attempt.begin(self.rim)
+        fresh = Attempt.begin(self.committer.rim)
         fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
         return fresh
 

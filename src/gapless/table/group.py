@@ -16,11 +16,12 @@ from gapless.model.index import EntityType
 from gapless.model.operation import operation_key
 from gapless.model.report import AppendReport, Tally
 from gapless.model.schema import entity_types
+from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches, read_once
 from gapless.parquet.run import sort_run
 from gapless.table.append import Appender
 from gapless.table.refusals import group_interrupted
-from gapless.table.stage import Attempt, Filtered, Stager
+from gapless.table.stage import Filtered, Stager
 
 SMALL_ROWS = 10_000
 """Appends of at most so many rows may share a commit."""
@@ -96,7 +97,7 @@ def _append_like(latest: Latest, members: dict[int, Member], results: dict[int, 
     """Members of one overlap policy, as far as they can share a commit; an error of that is told to those it held, and to no one else."""
     lead = next(iter(members.values())).appender
     try:
-        snapshot = lead.refresh(latest()) if any(m.appender.operation for m in members.values()) else latest()
+        snapshot = lead.committer.refresh(latest()) if any(m.appender.operation for m in members.values()) else latest()
     except StoreError:
         return  # each finds out alone
     settled, accepted = _accept(lead.stager(snapshot), snapshot, members)
@@ -154,7 +155,7 @@ def _commit_together(lead: Appender, snapshot: Snapshot[TableState], accepted: l
     """One segment and one commit for all; nothing where another writer's commit clashes with any of them."""
     stager = lead.stager(snapshot)
     schema = snapshot.state.meta.schema
-    attempt = Attempt.begin(lead.rim)
+    attempt = Attempt.begin(lead.committer.rim)
     index = snapshot.state.meta.index
     try:
         rows = pa.concat_tables([one.filtered.run.table for one in accepted])

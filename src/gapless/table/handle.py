@@ -14,6 +14,7 @@ from gapless.model.index import EntityType, Identity, IndexSpec, format_bucket
 from gapless.model.properties import Properties
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
+from gapless.runtime.committer import Committer
 from gapless.runtime.driver import Rim
 from gapless.runtime.locks import ForkSafeLock
 from gapless.table.append import check_writable
@@ -83,6 +84,11 @@ class Handle:
         with self._moving:
             if snapshot.version > self._snapshot.version:
                 self._snapshot = snapshot
+
+    @property
+    def _committer(self) -> Committer:
+        """Commits changes, and moves this handle to them."""
+        return Committer(rim=self._rim, publish=self._move_to)
 
     def _check_writable(self) -> None:
         """Raise UpgradeNeeded or UnsupportedTable where this handle may not write."""

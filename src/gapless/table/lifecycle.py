@@ -21,11 +21,10 @@ from gapless.log.snapshot import advance, load
 from gapless.model.index import INDEX_TYPES, IndexSpec, IndexType, parse_bucket
 from gapless.model.properties import Properties
 from gapless.model.schema import adopt_schema
+from gapless.runtime.committer import ENGINE, outcome_unknown
 from gapless.runtime.driver import Rim
 from gapless.store.open import open_store
 from gapless.store.probe import probe_put_if_absent
-from gapless.table.refusals import outcome_unknown
-from gapless.table.stage import ENGINE
 
 Location = str | os.PathLike[str]
 

@@ -6,8 +6,7 @@ from gapless.coverage.bitmap import bias, clip
 from gapless.coverage.bucket import Grid
 from gapless.coverage.overlap import Overlap
 from gapless.dialects.timeseries.actions import TableState
-from gapless.errors import CommitConflict, CommitOutcomeUnknown, CoverageOverlap
-from gapless.log.commit import Conflict
+from gapless.errors import CommitOutcomeUnknown, CoverageOverlap
 from gapless.model.index import EntityType, Identity, IndexSpec
 from gapless.model.segment import meeting
 from gapless.table.coverage import CoverageCache
@@ -48,29 +47,6 @@ def refuse_overlap(state: TableState, found: Overlap, grid: Grid, version: int |
         buckets=found.buckets,
         identities=found.identities,
         version=version,
-    )
-
-
-def refuse_conflict(conflict: Conflict) -> CommitConflict:
-    """The error for a commit that lost to one it cannot follow."""
-    detail = f": {conflict.clash.detail}" if conflict.clash.detail is not None else ""
-    return CommitConflict(
-        f"version {conflict.version} came first and clashes ({conflict.clash.reason}{detail})",
-        why="Another writer committed it while this change was under way; nothing of this change was written",
-        fix="Refresh the table, look at that version, and send the change again if it is still wanted",
-        version=conflict.version,
-        reason=conflict.clash.reason,
-    )
-
-
-def outcome_unknown(version: int, commit_id: str) -> CommitOutcomeUnknown:
-    """The error for a commit of which no one can say yet whether it landed."""
-    return CommitOutcomeUnknown(
-        f"whether the commit landed as version {version} is not known",
-        why="The store gave no usable answer until the deadline; nothing was deleted",
-        fix=f"When the store answers again, look for commit_id {commit_id} in table.history(); if it is absent, append again",
-        version=version,
-        commit_id=commit_id,
     )
 
 

@@ -8,121 +8,31 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from gapless._version import __version__
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
-from gapless.coverage.codec import encode
 from gapless.coverage.overlap import overlap
 from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, SetTransaction, TableState, UpdateTableMeta
 from gapless.dialects.timeseries.conflict import AppendTerms
 from gapless.dialects.timeseries.features import claim
 from gapless.dialects.timeseries.schema_codec import METADATA_FEATURE
-from gapless.errors import DataError, StoreError
+from gapless.errors import DataError
 from gapless.model.fit import fit
 from gapless.model.index import EntityType
-from gapless.model.instant import NS_PER, format_instant
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
-from gapless.model.report import Tally
 from gapless.model.schema import adopt_schema, annotated_schema, entity_types, reconcile, stored_schema
-from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage, meeting
+from gapless.model.segment import meeting
+from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches, unified_schema
-from gapless.parquet.checksum import checksum
 from gapless.parquet.run import Run, sort_run
-from gapless.parquet.segment_writer import EncodedSegment, encode_segment
+from gapless.parquet.segment_writer import encode_segment
+from gapless.runtime.committer import ENGINE
 from gapless.runtime.driver import Rim
-from gapless.store.probe import probe_put_if_absent
 from gapless.table.coverage import CoverageCache
 from gapless.table.refusals import overlap_error
 
 RUN_BYTES = 128 << 20
 """Arrow memory of the rows that are sorted and written as one segment."""
-INLINE_COVERAGE_BYTES = 4_096
-"""Encoded coverage up to this size lies in the commit; larger in a sidecar."""
-ENGINE = f"gapless/{__version__}"
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One staged change: the segments written for it, all named with its one instant."""
-
-    rim: Rim
-    instant: str
-    segments: list[Segment] = field(default_factory=list)
-    coverage: list[CoverageMap] = field(default_factory=list)
-    written: list[str] = field(default_factory=list)
-    skipped_rows: int = 0
-    skipped: CoverageMap = field(default_factory=CoverageMap)
-
-    @property
-    def tally(self) -> Tally:
-        """What it wrote and left out."""
-        return Tally(
-            rows=sum(segment.rows for segment in self.segments),
-            segments=len(self.segments),
-            buckets=self.covered.cardinality(),
-            skipped_rows=self.skipped_rows,
-            skipped_buckets=self.skipped.cardinality(),
-        )
-
-    @property
-    def covered(self) -> CoverageMap:
-        """What its segments cover."""
-        return CoverageMap.union_of(self.coverage)
-
-    @classmethod
-    def begin(cls, rim: Rim) -> Attempt:
-        """An attempt with nothing in it; its instant is now, 17 digits, UTC.
-
-        The first one in a process tries the store; raises StoreError where that lets two creates of one object win.
-        """
-        probe_put_if_absent(rim.store)
-        text = format_instant(rim.clock.now_ns() // NS_PER["ms"] * NS_PER["ms"])
-        digits = "".join(c for c in text if c.isdigit())
-        return cls(rim, digits.ljust(17, "0"))
-
-    def write(self, encoded: EncodedSegment, state: TableState, types: tuple[EntityType, ...]) -> None:
-        """Store a segment and its coverage."""
-        file_id = self.rim.ids.uuid()
-        path = f"data/{file_id}-0_0-0-{len(self.segments)}_{self.instant}.parquet"
-        self._put(path, encoded.data)
-        sidecar = encode(encoded.coverage, types)
-        ref: InlineCoverage | SidecarCoverage = InlineCoverage(sidecar)
-        if len(sidecar) > INLINE_COVERAGE_BYTES:
-            ref = SidecarCoverage(f"_coverage/segments/{file_id}.roar", checksum(sidecar))
-            self._put(ref.path, sidecar)
-        index = state.meta.index
-        identities = encoded.coverage.identities()
-        alone = len(identities) == 1
-        self.coverage.append(encoded.coverage)
-        self.segments.append(
-            Segment(
-                path=path,
-                rows=encoded.rows,
-                size=len(encoded.data),
-                bounds=encoded.bounds,
-                index_type=index.type,
-                identity=identities[0] if alone else None,
-                identity_types=types if alone else (),
-                coverage=ref,
-                stats=encoded.stats,
-                checksum=encoded.checksum,
-                footer_checksum=encoded.footer_checksum,
-                sorted_by=(*index.entity, index.column),
-            )
-        )
-
-    def _put(self, path: str, data: bytes | memoryview) -> None:
-        # Named before it is stored: a put without an answer may have landed.
-        self.written.append(path)
-        # The name is unique, and a bucket may answer "exists" to our own write that its client sent twice.
-        self.rim.store.put(path, data, mode="overwrite")
-
-    def discard(self) -> None:
-        """Remove what was written; only for a change that certainly was not and will not be committed."""
-        for path in self.written:
-            with contextlib.suppress(StoreError):
-                self.rim.store.delete(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

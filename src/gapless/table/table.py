@@ -148,7 +148,7 @@ class TimeSeriesTable(TableView):
             return AppendReport(version=self.version, rows=0, segments=0, buckets=0)
         self._check_writable()
         appender = Appender(
-            rim=self._rim, cache=self._cache, grid=self._grid, publish=self._move_to, on_overlap=policy, operation=operation
+            committer=self._committer, cache=self._cache, grid=self._grid, on_overlap=policy, operation=operation
         )
         if len(parts) == 1:
             part, small = gather_small(parts[0])

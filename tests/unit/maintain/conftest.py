@@ -84,7 +84,7 @@ def make_place(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Place]:
 
     def make(*, inline: bool = False, **properties: object) -> Place:
         if not inline:
-            monkeypatch.setattr("gapless.table.stage.INLINE_COVERAGE_BYTES", 0)
+            monkeypatch.setattr("gapless.parquet.attempt.INLINE_COVERAGE_BYTES", 0)
         url = f"memory://{uuid.uuid4()}"
         table = gl.create(url, index="ts", bucket="1h", entity="symbol", properties={"checkpoint_interval": 0, **properties})
         for day in range(5):

@@ -34,10 +34,9 @@ def member(table: gl.TimeSeriesTable, data: object, policy: OnOverlap = "reject"
     part, small = gather_small(as_batches(data))
     assert small
     appender = Appender(
-        rim=table._rim,
+        committer=table._committer,
         cache=table._cache,
         grid=table._grid,
-        publish=table._move_to,
         on_overlap=policy,
         operation=None if operation is None else parse_operation_id(operation),
     )

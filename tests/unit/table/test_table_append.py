@@ -27,6 +27,7 @@ from gapless.errors import (
     StoreUnavailable,
     UnsupportedType,
 )
+from gapless.parquet import attempt
 from gapless.parquet import run as run_module
 from gapless.table import group, stage
 
@@ -157,7 +158,7 @@ BAD: dict[str, tuple[Callable[[], object], type[BaseException]]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_refused_append_leaves_nothing(name: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_runs(monkeypatch)
-    monkeypatch.setattr(stage, "INLINE_COVERAGE_BYTES", 0)
+    monkeypatch.setattr(attempt, "INLINE_COVERAGE_BYTES", 0)
     make(place).append(hours(0, sym="Z"))
     table, store = open_faulty(place)
     before = objects(place)
@@ -409,7 +410,7 @@ def test_a_store_that_fails_a_data_put_is_left_as_it_was(
     place: str, monkeypatch: pytest.MonkeyPatch, error: type[StoreError], folder: str
 ) -> None:
     tiny_runs(monkeypatch)
-    monkeypatch.setattr(stage, "INLINE_COVERAGE_BYTES", 0)
+    monkeypatch.setattr(attempt, "INLINE_COVERAGE_BYTES", 0)
     make(place).append(hours(0))
     table, store = open_faulty(place)
     before = objects(place)
@@ -564,7 +565,7 @@ def test_cov_18_the_ends_of_the_ns_range_have_whole_buckets(place: str) -> None:
 
 
 def test_corrupt_coverage_refuses_an_append_and_skip(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "INLINE_COVERAGE_BYTES", 0)
+    monkeypatch.setattr(attempt, "INLINE_COVERAGE_BYTES", 0)
     make(place).append(hours(0))
     table, store = open_faulty(place)
     (sidecar,) = [path for path in objects(place) if path.startswith("_coverage/")]

@@ -15,6 +15,7 @@ import pytest
 import gapless as gl
 from faulty_store import is_commit, objects, once, open_faulty, unavailable
 from gapless.errors import StoreUnavailable
+from gapless.parquet import attempt
 from gapless.store.open import open_store
 from gapless.table import group, stage
 
@@ -163,7 +164,7 @@ def test_an_overlapping_append_that_comes_first_refuses_ours(place: str) -> None
 @pytest.mark.parametrize("sidecars", [True, False])
 def test_skip_that_loses_a_race_filters_again(place: str, monkeypatch: pytest.MonkeyPatch, sidecars: bool) -> None:
     if sidecars:
-        monkeypatch.setattr(stage, "INLINE_COVERAGE_BYTES", 0)
+        monkeypatch.setattr(attempt, "INLINE_COVERAGE_BYTES", 0)
     table, store = open_faulty(place)
     store.before_put = once(beside(place, hours(2, 3, x=9)), is_commit)
     report = table.append(pa.concat_tables([hours(0, 1, 2, x=1), hours(2, sym="B", x=1)]), on_overlap="skip")

@@ -1,0 +1,120 @@
+"""Changes of a time-series table, from a proposal to the commit: told anew where another's commit came first and clashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gapless._version import __version__
+from gapless.dialects.timeseries.actions import Commit, TableState
+from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, StorageFull
+from gapless.log.checkpoint import is_due, write_checkpoint
+from gapless.log.commit import Committed, Conflict, Judge, commit
+from gapless.log.dialect import Snapshot
+from gapless.log.snapshot import advance, refresh
+from gapless.runtime.driver import Rim
+
+ENGINE = f"gapless/{__version__}"
+"""Who commits, as the log says it."""
+
+
+def _nothing() -> None:
+    """What a proposal without files has to remove."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A change of one version of the table, ready to be committed."""
+
+    commit: Commit
+    judge: Judge[Commit]
+    """May it stand after a commit that came first?"""
+    discard: Callable[[], None] = _nothing
+    """Removes the files that were written for it, once it certainly is not and will not be committed."""
+
+
+Propose = Callable[[Snapshot[TableState]], Proposal | None]
+"""The change as it should be made to this version; None where nothing is left to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committer:
+    """Commits to one table; `publish` is given each newer snapshot as it becomes known."""
+
+    rim: Rim
+    publish: Callable[[Snapshot[TableState]], None]
+
+    def refresh(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+        """The newest version, published."""
+        newest = self.rim.drive(refresh(TIME_SERIES, snapshot))
+        self.publish(newest)
+        return newest
+
+    def commit(self, snapshot: Snapshot[TableState], proposal: Proposal) -> Snapshot[TableState] | Conflict:
+        """The version that holds the change, or the commit that it cannot follow, with its files still there.
+
+        Writes the log checkpoint that the version may owe. Raises CommitOutcomeUnknown, StoreError.
+        """
+        entry = proposal.commit
+        try:
+            outcome = self.rim.drive(commit(TIME_SERIES, snapshot.version, snapshot.time_ns, entry, proposal.judge))
+        except (StorageFull, AccessDenied):
+            # Local puts and conditional puts fail whole: what was refused so is not there.
+            proposal.discard()
+            raise
+        match outcome:
+            case Committed(_, entries):
+                return self._landed(advance(TIME_SERIES, snapshot, entries))
+            case Conflict():
+                return outcome
+            case unknown:
+                raise outcome_unknown(unknown.version, entry.id)
+
+    def change(self, snapshot: Snapshot[TableState], propose: Propose) -> Snapshot[TableState] | None:
+        """The version that holds the change; None where there was nothing to change.
+
+        Proposes again from the newest version each time another's commit clashes, until the rim's deadline. Raises CommitConflict then,
+        CommitOutcomeUnknown, StoreError, and what `propose` raises.
+        """
+        until = self.rim.clock.monotonic() + self.rim.deadline_s
+        while True:
+            proposal = propose(snapshot)
+            if proposal is None:
+                return None
+            outcome = self.commit(snapshot, proposal)
+            if not isinstance(outcome, Conflict):
+                return outcome
+            proposal.discard()
+            if self.rim.clock.monotonic() >= until:
+                raise refuse_conflict(outcome)
+            snapshot = self.refresh(snapshot)
+
+    def _landed(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+        self.publish(snapshot)
+        if is_due(snapshot.version, snapshot.state.meta.properties.checkpoint_interval):
+            self.rim.drive(write_checkpoint(TIME_SERIES, snapshot))
+        return snapshot
+
+
+def refuse_conflict(conflict: Conflict) -> CommitConflict:
+    """The error for a commit that lost to one it cannot follow."""
+    detail = f": {conflict.clash.detail}" if conflict.clash.detail is not None else ""
+    return CommitConflict(
+        f"version {conflict.version} came first and clashes ({conflict.clash.reason}{detail})",
+        why="Another writer committed it while this change was under way; nothing of this change was written",
+        fix="Refresh the table, look at that version, and send the change again if it is still wanted",
+        version=conflict.version,
+        reason=conflict.clash.reason,
+    )
+
+
+def outcome_unknown(version: int, commit_id: str) -> CommitOutcomeUnknown:
+    """The error for a commit of which no one can say yet whether it landed."""
+    return CommitOutcomeUnknown(
+        f"whether the commit landed as version {version} is not known",
+        why="The store gave no usable answer until the deadline; nothing was deleted",
+        fix=f"When the store answers again, look for commit_id {commit_id} in table.history(); if it is absent, send it again",
+        version=version,
+        commit_id=commit_id,
+    )
