@@ -11,27 +11,17 @@ from gapless.coverage.gap import Coverage, Gap, Window
 from gapless.draw.label import name_of
 from gapless.model.index import Identity
 from gapless.table.table import TimeSeriesTable
+from gapless.table.values import is_aware
 
 _NAMED = 5
 """Identities that a sentence names before it only counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What `table.coverage` said, with the table it was asked of."""
+class Shown:
+    """A table, with its identities, times and gaps as JSON and tables show them."""
 
     table: TimeSeriesTable
-    coverage: Coverage[Any]
-
-    def gaps(self, min_buckets: int = 1) -> list[Gap[Any]]:
-        """The gaps of at least so many buckets."""
-        return [gap for gap in self.coverage.gaps() if gap.buckets >= min_buckets]
-
-    @property
-    def never_arrived(self) -> list[Identity]:
-        """Expected identities of which the table holds no row at all."""
-        present = set(self.table.identities())
-        return [identity for identity in self.coverage.identities if identity not in present]
 
     def time(self, value: object) -> Plain:
         """An index value as JSON and tables show it."""
@@ -52,6 +42,27 @@ class Answer:
         whose = {"identity": self.identity(window.identity)} if isinstance(window, Gap) else {}
         return {**whose, "start": self.time(window.start), "end": self.time(window.end), "buckets": window.buckets}
 
+    @property
+    def _aware(self) -> bool:
+        return is_aware(self.table.index, self.table.schema) is True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Shown):
+    """What `table.coverage` said, with the table it was asked of."""
+
+    coverage: Coverage[Any]
+
+    def gaps(self, min_buckets: int = 1) -> list[Gap[Any]]:
+        """The gaps of at least so many buckets."""
+        return [gap for gap in self.coverage.gaps() if gap.buckets >= min_buckets]
+
+    @property
+    def never_arrived(self) -> list[Identity]:
+        """Expected identities of which the table holds no row at all."""
+        present = set(self.table.identities())
+        return [identity for identity in self.coverage.identities if identity not in present]
+
     def facts(self) -> list[tuple[str, str]]:
         """What a heat map does not say: the longest gap, the last bucket that all cover, who never arrived."""
         longest, window, facts = self.coverage.longest_gap(), self.coverage.last_full_window(), []
@@ -65,13 +76,6 @@ class Answer:
         if self.never_arrived:
             facts.append(("never arrived", named(self.never_arrived)))
         return facts
-
-    @property
-    def _aware(self) -> bool:
-        schema, index = self.table.schema, self.table.index
-        return index.timezone is not None or (
-            schema is not None and getattr(schema.field(index.column).type, "tz", None) is not None
-        )
 
 
 def coverage_document(answer: Answer) -> dict[str, Plain]:

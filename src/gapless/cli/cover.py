@@ -12,6 +12,7 @@ from gapless.cli.console import print_facts, print_table, say, stdout_console, w
 from gapless.cli.expected import read_expected
 from gapless.cli.failure import report
 from gapless.cli.options import (
+    CalendarText,
     EntityFilter,
     ExpectFile,
     JsonFlag,
@@ -39,6 +40,7 @@ def coverage(
     end: Until = None,
     entity: EntityFilter = None,
     expect: ExpectFile = None,
+    calendar: CalendarText = None,
     plot: Annotated[
         str | None,
         option("FILE", "Draw the heat map into a .png, .svg or .html file too."),
@@ -48,12 +50,13 @@ def coverage(
 ) -> None:
     """Draw what the table covers, as a heat map.
 
-    Without --start and --until each identity is looked at from its first to its last covered bucket.
+    Without --start and --until each identity is looked at from its first to its last covered bucket. With --calendar only buckets
+    that a session reaches into are looked at.
 
     Example: gapless coverage prices --until now --plot coverage.png
     """
-    answer = _ask(path, storage_option, (start, end), entity, expect)
-    title = f"{answer.table.name}: coverage"
+    answer = _ask(path, storage_option, (start, end), entity, expect, calendar)
+    title = f"{answer.table.name}: coverage" + (f" ({calendar})" if calendar else "")
     if plot is not None:
         save_figure(answer.coverage, plot, title)
     if json:
@@ -76,6 +79,7 @@ def gaps(
     until: Until = None,
     entity: EntityFilter = None,
     expect: ExpectFile = None,
+    calendar: CalendarText = None,
     fail_if_any: Annotated[
         bool, typer.Option("--fail-if-any", help="Exit with 3 where something is missing, for a cron job.")
     ] = False,
@@ -85,12 +89,13 @@ def gaps(
 ) -> None:
     """List the stretches of time that are missing.
 
+    With --calendar only buckets that a session reaches into are expected: the night after Friday's close is no gap.
     With --fail-if-any the exit code is 3 where there is a gap, where an expected identity never arrived, or where no row is there.
 
     Example: gapless gaps prices --until now --expect symbols.txt --fail-if-any
     """
     try:
-        answer = _ask(path, storage_option, (start, until), entity, expect)
+        answer = _ask(path, storage_option, (start, until), entity, expect, calendar)
     except InvalidTime as error:
         # Without a value it is the open end of a range of which no row has arrived: no wrong call, but a dead feed.
         if error.value is not None or not fail_if_any:
@@ -112,8 +117,15 @@ def gaps(
         raise typer.Exit(FOUND_GAPS)
 
 
-def _ask(path: str, storage: list[str] | None, bounds: tuple[Any, Any], entity: list[str] | None, expect: str | None) -> Answer:
+def _ask(
+    path: str,
+    storage: list[str] | None,
+    bounds: tuple[Any, Any],
+    entity: list[str] | None,
+    expect: str | None,
+    calendar: str | None,
+) -> Answer:
     table = open_table(path, storage)
     identities = read_expected(table, expect)
-    covered = table.coverage(*bounds, entity=parse_entity(table, entity), identities=identities)
+    covered = table.coverage(*bounds, entity=parse_entity(table, entity), identities=identities, calendar=calendar)
     return Answer(table=table, coverage=covered)

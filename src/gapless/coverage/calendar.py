@@ -52,16 +52,26 @@ def midnight_s(zone: ZoneInfo, day: int) -> int:
 
     Any day: outside the years 1 to 9999 by the zone's first offset and its last rule.
     """
+    return wall_s(zone, day, 0)
+
+
+def wall_s(zone: ZoneInfo, day: int, second: int) -> int:
+    """When the clock on the wall reads `second` (from 0; past a day's end it counts on) of local day number `day`: whole seconds
+    since 1970-01-01T00:00Z. The first of two instants where a clock change repeats that time, the change where one skips it.
+    """
+    if not 0 <= second < _DAY_S:
+        day, second = day + second // _DAY_S, second % _DAY_S
     if day < MIN_DAY:
-        return midnight_s(zone, MIN_DAY) + (day - MIN_DAY) * _DAY_S
+        return wall_s(zone, MIN_DAY, second) + (day - MIN_DAY) * _DAY_S
     if day > MAX_DAY:
         # The Gregorian calendar, and with it a zone's last rule, repeats every 400 years to the day of the week.
         cycles = -((MAX_DAY - day) // _DAYS_PER_400_YEARS)
-        return midnight_s(zone, day - cycles * _DAYS_PER_400_YEARS) + cycles * _DAYS_PER_400_YEARS * _DAY_S
-    local = datetime.fromordinal(day + _EPOCH_ORDINAL).replace(tzinfo=zone)
+        return wall_s(zone, day - cycles * _DAYS_PER_400_YEARS, second) + cycles * _DAYS_PER_400_YEARS * _DAY_S
+    local = (datetime.fromordinal(day + _EPOCH_ORDINAL) + timedelta(seconds=second)).replace(tzinfo=zone)
     before, after = _offset_s(local), _offset_s(local.replace(fold=1))
-    first = day * _DAY_S - before
-    return first if before >= after else _change_s(zone, day * _DAY_S - after, first, before)
+    wall = day * _DAY_S + second
+    first = wall - before
+    return first if before >= after else _change_s(zone, wall - after, first, before)
 
 
 def _offset_s(local: datetime) -> int:

@@ -6,26 +6,25 @@ Equal coverage has equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from struct import Struct
 from typing import Any, Final
-
-from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.treemap import Damage, decode_treemap, encode_treemap
 from gapless.errors import CorruptTable
 from gapless.model.index import EntityType, Identity, IdentityValue
 
-_MAGIC: Final = b"TSTECOV2"
-_U32, _U64, _I32, _I64 = Struct(">I"), Struct(">Q"), Struct(">i"), Struct(">q")
+MAGIC: Final = b"TSTECOV2"
+U64: Final = Struct(">Q")
+_U32, _I32, _I64 = Struct(">I"), Struct(">i"), Struct(">q")
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
 _UTF8_TAG: Final = 1
 _TAGS: Final[dict[EntityType, tuple[int, Struct]]] = {
     "int8": (2, _I32), "int16": (2, _I32), "int32": (2, _I32), "uint8": (2, _I32), "uint16": (2, _I32),
-    "date": (2, _I32), "bool": (2, _I32), "int64": (3, _I64), "uint32": (3, _I64), "uint64": (4, _U64),
+    "date": (2, _I32), "bool": (2, _I32), "int64": (3, _I64), "uint32": (3, _I64), "uint64": (4, U64),
 }  # fmt: skip
 _BOUNDS: Final[dict[EntityType, tuple[int, int]]] = {
     "int8": (-(2**7), 2**7), "int16": (-(2**15), 2**15), "uint8": (0, 2**8), "uint16": (0, 2**16), "uint32": (0, 2**32),
@@ -41,10 +40,10 @@ def encode(coverage: CoverageMap, entity_types: Sequence[EntityType]) -> bytes:
     """A sidecar's bytes; `entity_types` are those of the entity columns, in order. Equal coverage has equal bytes."""
     if not entity_types:
         return encode_treemap(coverage[()]) if coverage else bytes(8)
-    parts = [_MAGIC, _U32.pack(len(coverage))]
+    parts = [MAGIC, _U32.pack(len(coverage))]
     for identity, bitmap in coverage.items():
         nested = encode_treemap(bitmap)
-        parts += [_encode_identity(identity, entity_types), _U64.pack(len(nested)), nested]
+        parts += [_encode_identity(identity, entity_types), U64.pack(len(nested)), nested]
     return b"".join(parts)
 
 
@@ -55,7 +54,7 @@ def _encode_identity(identity: Identity, entity_types: Sequence[EntityType]) -> 
 def _encode_value(value: IdentityValue, entity_type: EntityType) -> bytes:
     if isinstance(value, str):
         text = value.encode()
-        return bytes([_UTF8_TAG]) + _U64.pack(len(text)) + text
+        return bytes([_UTF8_TAG]) + U64.pack(len(text)) + text
     tag, packing = _TAGS[entity_type]
     return bytes([tag]) + packing.pack(value.toordinal() - _EPOCH_ORDINAL if isinstance(value, date) else int(value))
 
@@ -68,44 +67,64 @@ def decode(data: bytes | memoryview, entity_types: Sequence[EntityType], *, path
     try:
         if not entity_types:
             return CoverageMap({(): decode_treemap(bytes(data))})
-        return CoverageMap(_Cursor(bytes(data)).identities(entity_types))
+        cursor = Cursor(bytes(data))
+        return CoverageMap({i: decode_treemap(cursor.take(length)) for i, length in cursor.entries(MAGIC, entity_types)})
     except (Damage, UnicodeDecodeError) as error:
-        raise CorruptTable(
-            f"coverage {path!r} cannot be read",
-            why=f"Its {len(data)} bytes are damaged or of another table: {error}",
-            fix="Restore the object from a copy",
-            path=path,
-        ) from error
+        raise unreadable(path, len(data), error) from error
 
 
-class _Cursor:
-    """A place in the bytes; every read checks what remains."""
+def unreadable(path: str, size: int, error: Exception) -> CorruptTable:
+    """The error for coverage whose `size` bytes are damaged, as `error` says."""
+    return CorruptTable(
+        f"coverage {path!r} cannot be read",
+        why=f"Its {size} bytes are damaged or of another table: {error}",
+        fix="Restore the object from a copy",
+        path=path,
+    )
+
+
+class Cursor:
+    """A place in the bytes; every read checks what remains, and raises Damage (or UnicodeDecodeError) where they are wrong."""
 
     def __init__(self, data: bytes) -> None:
+        """Stand at their start."""
         self.data, self.at = data, 0
 
-    def identities(self, entity_types: Sequence[EntityType]) -> dict[Identity, BitMap64]:
-        if self.take(len(_MAGIC)) != _MAGIC:
-            raise Damage(f"it does not start with {_MAGIC!r}")
-        found: dict[Identity, BitMap64] = {}
+    def entries(self, magic: bytes, entity_types: Sequence[EntityType]) -> Iterator[tuple[Identity, int]]:
+        """Each identity and the length of its bitmap; whoever iterates takes what stands for the bitmap before going on."""
+        if self.take(len(magic)) != magic:
+            raise Damage(f"it does not start with {magic!r}")
+        found: set[Identity] = set()
         for _ in range(self.number(_U32)):  # a wrong count ends at the first read past the end
-            identity = self.identity(entity_types)
+            identity = self._identity(entity_types)
             if identity in found:
                 raise Damage(f"identity {identity!r} occurs twice")
-            found[identity] = decode_treemap(self.take(self.number(_U64)))
+            found.add(identity)
+            yield identity, self.number(U64)
         if self.at != len(self.data):
             raise Damage(f"{len(self.data) - self.at} bytes follow its end")
-        return found
 
-    def identity(self, entity_types: Sequence[EntityType]) -> Identity:
+    def number(self, packing: Struct) -> int:
+        """The next number."""
+        value: Any = packing.unpack(self.take(packing.size))[0]
+        return int(value)
+
+    def take(self, length: int) -> bytes:
+        """The next bytes."""
+        if length > len(self.data) - self.at:
+            raise Damage(f"it ends {length - (len(self.data) - self.at)} bytes too early")
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+    def _identity(self, entity_types: Sequence[EntityType]) -> Identity:
         count = self.number(_U32)
         if count != len(entity_types):
             raise Damage(f"an identity has {count} values for {len(entity_types)} entity columns")
-        return tuple([self.value(entity_type) for entity_type in entity_types])
+        return tuple([self._value(entity_type) for entity_type in entity_types])
 
-    def value(self, entity_type: EntityType) -> IdentityValue:
+    def _value(self, entity_type: EntityType) -> IdentityValue:
         tag = self.take(1)[0]
-        wanted, packing = (_UTF8_TAG, _U64) if entity_type == "utf8" else _TAGS[entity_type]
+        wanted, packing = (_UTF8_TAG, U64) if entity_type == "utf8" else _TAGS[entity_type]
         if tag != wanted:
             raise Damage(f"a value of tag {tag} stands where {entity_type} has tag {wanted}")
         number = self.number(packing)
@@ -115,13 +134,3 @@ class _Cursor:
         if not low <= number < high:
             raise Damage(f"{number} is no {entity_type}")
         return _FROM_NUMBER.get(entity_type, int)(number)
-
-    def number(self, packing: Struct) -> int:
-        value: Any = packing.unpack(self.take(packing.size))[0]
-        return int(value)
-
-    def take(self, length: int) -> bytes:
-        if length > len(self.data) - self.at:
-            raise Damage(f"it ends {length - (len(self.data) - self.at)} bytes too early")
-        self.at += length
-        return self.data[self.at - length : self.at]

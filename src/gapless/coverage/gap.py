@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -15,6 +14,7 @@ from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import CoverageMap, array_of, bias, canonical_key, clip, count_in
 from gapless.coverage.bucket import Grid
+from gapless.coverage.expected import ExpectedIds, plan_expected
 from gapless.coverage.runs import covered_runs, missing_runs
 from gapless.coverage.span import Span, hull
 from gapless.errors import InvalidOption
@@ -25,12 +25,16 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Gap(Generic[V]):
-    """A maximal run of expected buckets that hold no row, for one identity: index values `[start, end)`."""
+    """A maximal run of expected buckets that hold no row, for one identity: index values `[start, end)`.
+
+    Both its first and its last bucket are expected. Buckets of which nothing is expected may lie between, and do not end it.
+    """
 
     identity: Identity
     start: V
     end: V
     buckets: int
+    """How many are missing: the expected ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +58,12 @@ class Window(Generic[V]):
 class Coverage(Generic[V]):
     """Covered and missing buckets of some identities over their expected spans: a value.
 
+    Rows in buckets that are not expected (outside of a calendar's sessions) count neither as covered nor as missing.
     All bounds it gives are index values, half-open, as `present` shows them (for a timestamp index, datetimes of the
     index's zone).
     """
 
-    __slots__ = ("_bitmaps", "_shift", "_skipped", "_spans", "grid", "present")
+    __slots__ = ("_bitmaps", "_ids", "_shift", "_spans", "grid", "present")
 
     grid: Grid
     """How index values fall into buckets."""
@@ -66,15 +71,23 @@ class Coverage(Generic[V]):
     """From ns, or an integer, to the index value a user sees."""
 
     def __init__(
-        self, covered: CoverageMap, grid: Grid, expected: Mapping[Identity, Span], present: Callable[[int], V]
+        self,
+        covered: CoverageMap,
+        grid: Grid,
+        expected: Mapping[Identity, Span],
+        present: Callable[[int], V],
+        ids: ExpectedIds | None = None,
     ) -> None:
-        """Take what is covered (of at least these identities) and the span of buckets each is expected to cover."""
+        """Take what is covered (of at least these identities), the span of buckets each is expected to cover, and which buckets of
+        all the spans are expected at all; without it, those that are time.
+        """
         self.grid, self.present, self._shift = grid, present, bias(signed=grid.signed)
         self._spans = {identity: expected[identity] for identity in sorted(expected, key=canonical_key)}
+        self._ids = plan_expected(grid, hull(self._spans.values())) if ids is None else ids
         none = BitMap64()
-        self._bitmaps = {i: clip(covered.get(i, none), *self._stored(span)) for i, span in self._spans.items()}
-        whole = hull(self._spans.values())
-        self._skipped = grid.skipped(whole.start, whole.end)
+        self._bitmaps = {
+            i: self._ids.keep(clip(covered.get(i, none), *self._stored(span)), self._shift) for i, span in self._spans.items()
+        }
 
     def __repr__(self) -> str:
         """Ratio (rounded down), identities and gaps."""
@@ -107,21 +120,38 @@ class Coverage(Generic[V]):
         return fraction(self.covered, self.expected)
 
     def expected_in(self, span: Span) -> int:
-        """How many buckets of a span are time at all: all but the local days that a zone left out."""
-        return span.count - (bisect_left(self._skipped, span.end) - bisect_left(self._skipped, span.start))
+        """How many buckets of a span are expected: all of them, but for the local days that a zone left out, and what lies outside
+        of a calendar's sessions.
+        """
+        return self._ids.count(span)
 
     def covered_in(self, identity: Identity, span: Span) -> int:
         """How many expected buckets within a span an identity covers."""
         return count_in(self._bitmaps[identity], *self._stored(span.within(self._spans[identity])))
 
-    def gaps(self) -> list[Gap[V]]:
-        """Every gap of every identity: identities in canonical order, then by time."""
-        return [self._gap(identity, span) for identity, span in self._missing()]
+    def gaps(self, max_buckets: int | None = None) -> list[Gap[V]]:
+        """Every gap of every identity: identities in canonical order, then by time.
+
+        A gap of more than `max_buckets` comes in several parts, each of so many but the last. Raises InvalidOption unless it is above
+        zero.
+        """
+        return [self.gap(identity, span) for identity, span in self.missing(max_buckets)]
+
+    def missing(self, max_buckets: int | None = None) -> Iterator[tuple[Identity, Span]]:
+        """The bucket ids of every gap, as `gaps` orders and cuts them; raises as it does."""
+        if max_buckets is None:
+            return self._missing()
+        size = _positive("max_buckets", max_buckets, "a gap")
+        return ((identity, part) for identity, span in self._missing() for part in self._ids.cut(span, size))
+
+    def gap(self, identity: Identity, span: Span) -> Gap[V]:
+        """A gap of these bucket ids, the first and the last of which are expected."""
+        return Gap(identity, *self._bounds(span), self.expected_in(span))
 
     def longest_gap(self) -> Gap[V] | None:
         """The gap of the most buckets, the first of several; None where nothing is missing."""
         longest = max(self._missing(), key=lambda found: self.expected_in(found[1]), default=None)
-        return self._gap(*longest) if longest else None
+        return self.gap(*longest) if longest else None
 
     def buckets(self) -> list[CoveredBucket[V]]:
         """Every covered bucket: identities in canonical order, then by time. One object for each."""
@@ -136,22 +166,14 @@ class Coverage(Generic[V]):
 
         Raises InvalidOption unless `buckets` is above zero.
         """
-        if buckets < 1:
-            raise InvalidOption(
-                f"buckets={buckets} is no length of a window", fix="Pass 1 or more", option="buckets", value=buckets
-            )
-        if not self._bitmaps:
-            return None
-        full = reduce(and_, self._bitmaps.values())
-        if not full:
-            return None
-        for run in reversed(self._bridged(full)):
-            if self.expected_in(run) >= buckets:
-                start = run.end - buckets
-                while self.expected_in(Span(start, run.end)) < buckets:
-                    start -= 1
-                return Window(*self._bounds(Span(start, run.end)), buckets)
-        return None
+        wanted = _positive("buckets", buckets, "a window")
+        full = reduce(and_, self._bitmaps.values()) if self._bitmaps else BitMap64()
+        window = self._last_run(full, wanted) if full else None
+        return Window(*self._bounds(window), wanted) if window else None
+
+    def over(self, covered: CoverageMap) -> Coverage[V]:
+        """The same question, asked of another coverage (of at least these identities)."""
+        return Coverage(covered, self.grid, self._spans, self.present, self._ids)
 
     def union(self) -> Coverage[V]:
         """The answer over all identities as one, `()`: a bucket counts as covered where any identity covers it.
@@ -161,37 +183,61 @@ class Coverage(Generic[V]):
         if not self._spans:
             return self
         merged = CoverageMap({(): BitMap64.union(*self._bitmaps.values())})
-        return Coverage(merged, self.grid, {(): hull(self._spans.values())}, self.present)
+        return Coverage(merged, self.grid, {(): hull(self._spans.values())}, self.present, self._ids)
 
     def by_identity(self) -> dict[Identity, Coverage[V]]:
         """One answer for each identity, in canonical order."""
         return {
-            identity: Coverage(CoverageMap({identity: self._bitmaps[identity]}), self.grid, {identity: span}, self.present)
-            for identity, span in self._spans.items()
+            identity: Coverage(
+                CoverageMap({identity: bitmap}), self.grid, {identity: self._spans[identity]}, self.present, self._ids
+            )
+            for identity, bitmap in self._bitmaps.items()
         }
 
     def _missing(self) -> Iterator[tuple[Identity, Span]]:
-        for identity, span in self._spans.items():
-            for start, end in missing_runs(self._bitmaps[identity], *self._stored(span)):
-                found = Span(start - self._shift, end - self._shift)
-                if self.expected_in(found):
-                    yield identity, found
+        return ((identity, found) for identity, span in self._spans.items() for found in self._missing_of(identity, span))
 
-    def _bridged(self, full: BitMap64) -> list[Span]:
-        """Runs of ids in a bitmap; a local day that was left out does not break one."""
-        low, high = full.min(), full.max() + 1
-        days = [day + self._shift for day in self._skipped]
-        runs = covered_runs(full | BitMap64(days) if days else full, low, high)
-        return [Span(start - self._shift, end - self._shift) for start, end in runs]
+    def _missing_of(self, identity: Identity, span: Span) -> Iterator[Span]:
+        """Of each run of expected ids what is missing; what reaches from the end of one into the beginning of the next is one."""
+        bitmap = self._bitmaps[identity]
+        if len(bitmap) == self.expected_in(span):
+            return
+        low, high, goes_on = 0, 0, False
+        for run in self._ids.within(span):
+            for start, end in missing_runs(bitmap, *self._stored(run)):
+                first = start - self._shift
+                if not (goes_on and first == run.start):
+                    if low < high:
+                        yield Span(low, high)
+                    low = first
+                high = end - self._shift
+            goes_on = low < high == run.end
+        if low < high:
+            yield Span(low, high)
 
-    def _gap(self, identity: Identity, span: Span) -> Gap[V]:
-        return Gap(identity, *self._bounds(span), self.expected_in(span))
+    def _last_run(self, full: BitMap64, wanted: int) -> Span | None:
+        """The last so many consecutive expected ids that a bitmap (not empty) holds; what is not expected breaks no run."""
+        low = high = 0
+        for start, end in reversed(covered_runs(full, full.min(), full.max() + 1)):
+            run = Span(start - self._shift, end - self._shift)
+            if low == high or self.expected_in(Span(run.end, low)):
+                high = run.end
+            low = run.start
+            if self.expected_in(Span(low, high)) >= wanted:
+                return self._ids.last(wanted, high)
+        return None
 
     def _bounds(self, span: Span) -> tuple[V, V]:
         return self.present(self.grid.start(span.start)), self.present(self.grid.end(span.end - 1))
 
     def _stored(self, span: Span) -> tuple[int, int]:
         return span.start + self._shift, span.end + self._shift
+
+
+def _positive(option: str, count: int, of: str) -> int:
+    if count < 1:
+        raise InvalidOption(f"{option}={count} is no length of {of}", fix="Pass 1 or more", option=option, value=count)
+    return count
 
 
 def fraction(covered: int, expected: int) -> float:

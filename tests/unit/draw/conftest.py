@@ -11,8 +11,10 @@ from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import SIGN, CoverageMap
 from gapless.coverage.bucket import grid_of
+from gapless.coverage.expected import plan_expected
 from gapless.coverage.gap import Coverage
-from gapless.coverage.span import plan_ranges
+from gapless.coverage.sessions import Sessions
+from gapless.coverage.span import hull, plan_ranges
 from gapless.model.index import Bucket, FixedWidth, Identity, IntWidth
 
 HOUR = FixedWidth(3600 * 10**9)
@@ -21,7 +23,7 @@ FIRST_HOUR_2013 = 376_944
 
 @pytest.fixture(scope="session")
 def answer() -> Callable[..., Coverage[Any]]:
-    """`answer({identity: bucket ids}, bucket=…, zone=…, identities=…)`."""
+    """`answer({identity: bucket ids}, bucket=…, zone=…, identities=…, sessions=…)`."""
 
     def make(
         covered: Mapping[Identity, Iterable[int]],
@@ -30,6 +32,7 @@ def answer() -> Callable[..., Coverage[Any]]:
         zone: tzinfo | None = UTC,
         identities: list[Identity] | None = None,
         end: int | None = None,
+        sessions: Sessions | None = None,
     ) -> Coverage[Any]:
         def present(ns: int) -> datetime:
             moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)
@@ -38,7 +41,8 @@ def answer() -> Callable[..., Coverage[Any]]:
         found = CoverageMap({identity: BitMap64([at + SIGN for at in ids]) for identity, ids in covered.items()})
         grid = grid_of(bucket)
         spans = plan_ranges(found, grid, None, end, identities)
-        return Coverage(found, grid, spans, int if isinstance(bucket, IntWidth) else present)
+        ids = plan_expected(grid, hull(spans.values()), sessions)
+        return Coverage(found, grid, spans, int if isinstance(bucket, IntWidth) else present, ids)
 
     return make
 

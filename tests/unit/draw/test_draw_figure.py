@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from gapless.coverage.gap import Coverage
+from gapless.coverage.sessions import Sessions
 from gapless.draw.figure import draw_figure, save_figure
 from gapless.draw.shade import COMPLETE, MISSING, SHADES, UNEXPECTED
 from gapless.errors import InvalidOption, NotSupported, ObjectNotFound
@@ -78,6 +80,20 @@ def test_nothing_expected_is_hatched(answer: Make) -> None:
     assert len(ground) > 300
     strip = image[:, ground[len(ground) // 2]].astype(int)
     assert ((abs(strip - 0xBD) < 12).all(axis=1)).sum() >= 4, "hatch lines cross the grey ground"
+
+
+def test_a_missing_session_is_told_from_the_nights(answer: Make) -> None:
+    hour = 3600 * 10**9
+    sessions = Sessions.of(((day * 24 + 9) * hour, (day * 24 + 17) * hour) for day in range(10))
+    covered = [at for day in range(10) if day != 5 for at in range(day * 24 + 9, day * 24 + 17)]
+    image = pixels(answer({("a",): covered}, sessions=sessions))
+    whole, missing = columns_of(image, COMPLETE, least=40), columns_of(image, MISSING, least=40)
+    ground = [at for at in range(whole[0], whole[-1]) if at not in whole and at not in missing]
+    breaks = [ground[0], *(b for a, b in pairwise(ground) if b > a + 1)]
+    assert len(breaks) == 9, "nine nights"
+    # one session of ten, eight hours of the 224 drawn
+    assert missing[-1] - missing[0] + 1 == pytest.approx((whole[-1] - whole[0]) * 8 / 224, abs=4)
+    assert not set(missing) & set(whole)
 
 
 def test_texts_are_not_markup(answer: Make) -> None:
