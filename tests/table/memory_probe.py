@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 import gapless as gl
-from gapless.parquet import segment_writer
+from gapless.maintain.compact_options import SORT_BYTES, TARGET_BYTES, CompactOptions
+from gapless.parquet import segment_encoder
 from gapless.scan import plan
 from gapless.table import stage
 
@@ -49,12 +50,16 @@ def _batch(second: np.ndarray, site: np.ndarray) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=SCHEMA)
 
 
-def run(job: str, rows: int, place: str) -> int:
+def run(job: str, rows: int, place: str, scale: int) -> int:
     if job.startswith("append"):
         table = gl.create(place, index="ts", entity=["site"], bucket="1h")
         batches = by_site(rows) if job.endswith("by site") else by_time(rows)
         return table.append(pa.RecordBatchReader.from_batches(SCHEMA, batches)).rows
     table = gl.open(place)
+    if job == "compact":
+        options = CompactOptions(resort=True, target_size=TARGET_BYTES // scale, sort_bytes=SORT_BYTES // scale)
+        assert table._compactor(options).compact(table._snapshot).bins
+        return sum(segment.rows for segment in table.segments())
     order = "index" if job.endswith("by index") else None
     where = "x > 0" if "where" in job else None
     return sum(batch.num_rows for batch in table.scan(order=order, where=where).to_batches())
@@ -63,10 +68,10 @@ def run(job: str, rows: int, place: str) -> int:
 if __name__ == "__main__":
     job, rows, place, scale = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     stage.RUN_BYTES //= scale
-    segment_writer.ROW_GROUP_BYTES //= scale
+    segment_encoder.ROW_GROUP_BYTES //= scale
     plan.SORT_BYTES //= scale
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    done = run(job, rows, place)
+    done = run(job, rows, place, scale)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(
         json.dumps({"rows": done, "rss_mb": (peak - before) / 1024, "arrow_mb": pa.default_memory_pool().max_memory() / 2**20})

@@ -36,9 +36,21 @@ class SidecarCoverage:
     path: str
     """Relative to the table root, `/`-separated."""
     checksum: str | None = None
+    index_checksum: str | None = None
+    """That of the index object, from which the coverage of one identity can be read alone; None where there is none."""
 
     def __post_init__(self) -> None:
         relative_path(self.path)
+
+    @property
+    def index_path(self) -> str:
+        """Where its index lies, if it has one: beside it."""
+        return f"{self.path.removesuffix('.roar')}.idx"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All its objects, relative to the table root."""
+        return (self.path,) if self.index_checksum is None else (self.path, self.index_path)
 
 
 CoverageRef = InlineCoverage | SidecarCoverage
@@ -75,6 +87,8 @@ class Segment:
     footer_checksum: str | None = None
     """`algorithm:length:hex` over the file's last `length` bytes, the Parquet footer."""
     sorted_by: tuple[str, ...] = ()
+    clustered_by: tuple[str, ...] = ()
+    """Stored names of the columns along whose z-order the rows lie instead."""
     data_change: bool = True
     """False where the rows were only laid out anew."""
 
