@@ -7,6 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.model.column_ids import AS_NAMED, Fields
+from gapless.model.stats import Bound, arrow_scalar
 from gapless.model.types import children, is_any_list
 from gapless.model.widening import why_not
 
@@ -22,24 +24,30 @@ class Misfit(Exception):
         self.why, self.row, self.value = why, row, value
 
 
-def convert(array: pa.Array, target: pa.DataType) -> pa.Array:
+def convert(array: pa.Array, target: pa.DataType, fields: Fields = AS_NAMED) -> pa.Array:
     """The same values as type `target`; raises Misfit at the first that it does not hold.
 
-    Encodings are opened, units and widths changed, lists and maps rebuilt under the target's child names. Struct fields that
-    the input lacks become null; fields that the target lacks are left out.
+    Encodings are opened, units and widths changed, lists and maps rebuilt under the target's child names. Struct fields are
+    found as `fields` says; those that the input lacks become null, or what `fields` fills in; those that the target lacks are
+    left out.
     """
     array = _opened(array)
-    if array.type.equals(target, check_metadata=True) and not _is_strict(target):
+    if not fields and array.type.equals(target, check_metadata=True) and not _is_strict(target):
         return array
     if pa.types.is_null(array.type) or pa.types.is_null(target):
         return _nulls(array, target)
     if pa.types.is_struct(array.type) and pa.types.is_struct(target):
-        return _struct(array, target)
+        return _struct(array, target, fields)
     if is_any_list(array.type) and is_any_list(target):
-        return _list(array, target)
+        return _list(array, target, fields.below("element"))
     if pa.types.is_map(array.type) and pa.types.is_map(target):
-        return _map(array, target)
+        return _map(array, target, fields)
     return _leaf(array, target)
+
+
+def constant(value: Bound | None, type_: pa.DataType, rows: int) -> pa.Array:
+    """An array of one value, or of nulls."""
+    return pa.nulls(rows, type_) if value is None else pa.repeat(arrow_scalar(value, type_), rows)
 
 
 def _is_strict(type_: pa.DataType) -> bool:
@@ -108,13 +116,17 @@ def _mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-def _struct(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _struct(array: pa.Array, target: pa.DataType, fields: Fields) -> pa.Array:
     found = dict(zip((child.name for child in array.type), array.flatten(), strict=True))
     arrays = []
     for child in target:
-        given = found.get(child.name)
+        at = (child.name,)
+        given = found.get(fields.names.get(at, child.name))
         try:
-            arrays.append(pa.nulls(len(array), child.type) if given is None else convert(given, child.type))
+            if given is None:
+                arrays.append(constant(fields.fills.get(at), child.type, len(array)))
+            else:
+                arrays.append(convert(given, child.type, fields.below(child.name)))
         except Misfit as misfit:
             raise Misfit(f"in field {child.name!r}: {misfit.why}", misfit.row, misfit.value) from None
         if not child.nullable:
@@ -150,9 +162,9 @@ def _filler(type_: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(type_, 1, [None, *pa.nulls(1, type_).buffers()[1:]])
 
 
-def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _list(array: pa.Array, target: pa.DataType, fields: Fields) -> pa.Array:
     counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    items = _items(array.flatten(), target.value_field, counts, "its values")
+    items = _items(array.flatten(), target.value_field, counts, "its values", fields)
     if pa.types.is_fixed_size_list(target):
         return _fixed_size(array, items, counts, target)
     kind, width = (pa.LargeListArray, pa.int64()) if pa.types.is_large_list(target) else (pa.ListArray, pa.int32())
@@ -163,17 +175,17 @@ def _ends(counts: npt.NDArray[np.int64]) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int64())
 
 
-def _items(items: pa.Array, field: pa.Field, counts: npt.NDArray[np.int64], where: str) -> pa.Array:
+def _items(items: pa.Array, field: pa.Field, counts: npt.NDArray[np.int64], where: str, fields: Fields) -> pa.Array:
     """The values of all lists, converted; a Misfit's row is the list's."""
     try:
-        return _convert_items(items, field)
+        return _convert_items(items, field, fields)
     except Misfit as misfit:
         row = misfit.row if misfit.row is None else int(np.searchsorted(np.cumsum(counts), misfit.row, side="right"))
         raise Misfit(f"in {where}: {misfit.why}", row, misfit.value) from None
 
 
-def _convert_items(items: pa.Array, field: pa.Field) -> pa.Array:
-    found = convert(items, field.type)
+def _convert_items(items: pa.Array, field: pa.Field, fields: Fields) -> pa.Array:
+    found = convert(items, field.type, fields)
     if not field.nullable and found.null_count:
         raise Misfit("they may not be null", pc.index(found.is_null(), True).as_py())
     return found
@@ -193,7 +205,7 @@ def _fixed_size(array: pa.Array, items: pa.Array, counts: npt.NDArray[np.int64],
     return pa.FixedSizeListArray.from_arrays(items, type=target, mask=_mask(array))
 
 
-def _map(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _map(array: pa.Array, target: pa.DataType, fields: Fields) -> pa.Array:
     # Through no cast to a list of structs: that takes empty slots below null structs for nulls.
     offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -201,9 +213,6 @@ def _map(array: pa.Array, target: pa.DataType) -> pa.Array:
     entries = array.values.slice(offsets[0], offsets[-1] - offsets[0])
     if counts.sum() < len(entries):
         entries = entries.filter(pa.array(np.repeat(valid, np.diff(offsets))))
-    keys, items = (_entry(entries, at, field, counts) for at, field in enumerate((target.key_field, target.item_field)))
+    keys = _items(entries.field(0), target.key_field, counts, "its keys", fields.below("key"))
+    items = _items(entries.field(1), target.item_field, counts, "its values", fields.below("value"))
     return pa.MapArray.from_arrays(_ends(counts).cast(pa.int32()), keys, items, type=target, mask=_mask(array))
-
-
-def _entry(entries: pa.Array, at: int, field: pa.Field, counts: npt.NDArray[np.int64]) -> pa.Array:
-    return _items(entries.field(at), field, counts, f"its {'values' if at else 'keys'}")

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.errors import AmbiguousTime, CorruptTable, DataError, InvalidValue, NullKey, SchemaMismatch
-from gapless.model.convert import Misfit, convert
+from gapless.model.column_ids import AS_NAMED, PLAIN, ColumnIds, Fields
+from gapless.model.convert import Misfit, constant, convert
 from gapless.model.index import IndexSpec
 from gapless.model.instant import NS_PER, format_instant
 from gapless.model.local_time import NoInstant, instants
@@ -18,34 +19,51 @@ from gapless.model.types import bare_type, stored_type
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
-def fit(batch: pa.RecordBatch, table_schema: pa.Schema, index: IndexSpec, first_row: int) -> pa.RecordBatch:
+def fit(
+    batch: pa.RecordBatch, table_schema: pa.Schema, index: IndexSpec, first_row: int, ids: ColumnIds = PLAIN
+) -> pa.RecordBatch:
     """An input batch, whose schema `reconcile` accepted, as the table stores it: `stored_schema`, in its column order.
 
-    `first_row` counts the input's rows before this batch; rows in errors are absolute. Missing columns become null. A naive
-    index in a table with a time zone is read as its wall clock.
+    `first_row` counts the input's rows before this batch; rows in errors are absolute. `ids` are the table's: what the input
+    lacks takes its default, or is null; nulls that the input has stay null. A naive index in a table with a time zone is read
+    as its wall clock.
 
     Raises NullKey (null in the index or an entity column), InvalidValue (null in another non-null column; a value that the
     declared type does not hold exactly), AmbiguousTime (a wall time that a clock change skips or repeats), SchemaMismatch
     (types that `reconcile` would have refused).
     """
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    known = [field for field in table_schema if not pa.types.is_null(field.type)]
-    missing = pa.nulls(batch.num_rows)
-    arrays = [_fit_column(columns.get(field.name, missing), field, index, first_row) for field in known]
-    return pa.RecordBatch.from_arrays(arrays, schema=stored_schema(table_schema))
+    arrays = []
+    for field in table_schema:
+        if not pa.types.is_null(field.type):
+            given = columns.get(field.name)
+            absent = constant(ids.defaults.get((field.name,)), field.type, batch.num_rows) if given is None else given
+            declared = _fit_column(absent, field, index, first_row, ids.input(field.name) if ids else AS_NAMED)
+            arrays.append(_store_column(declared, field, first_row, ids))
+    return pa.RecordBatch.from_arrays(arrays, schema=stored_schema(table_schema, ids))
 
 
-def _fit_column(array: pa.Array, field: pa.Field, index: IndexSpec, first_row: int) -> pa.Array:
+def _store_column(declared: pa.Array, field: pa.Field, first_row: int, ids: ColumnIds) -> pa.Array:
+    """Declared values as files hold them, nested fields under their stored names."""
+    fields = ids.writing(field.name) if ids else AS_NAMED
+    try:
+        return convert(declared, stored_type(ids.physical(field).type), fields)
+    except Misfit as misfit:
+        raise _refusal(misfit, declared, field, first_row) from None
+
+
+def _fit_column(array: pa.Array, field: pa.Field, index: IndexSpec, first_row: int, fields: Fields) -> pa.Array:
+    """An input's column in its declared type."""
     try:
         if means_local_time(field, array.type, index):
             array = convert(array, pa.timestamp(bare_type(array.type).unit))
             _check_nulls(array, field, index, first_row)
             array = _instants(array, field, str(index.timezone), first_row)
-        declared = convert(array, field.type)
-        _check_nulls(declared, field, index, first_row)
-        return convert(declared, stored_type(field.type))
+        declared = convert(array, field.type, fields)
     except Misfit as misfit:
         raise _refusal(misfit, array, field, first_row) from None
+    _check_nulls(declared, field, index, first_row)
+    return declared
 
 
 def _check_nulls(array: pa.Array, field: pa.Field, index: IndexSpec, first_row: int) -> None:
@@ -114,35 +132,37 @@ def _shown(scalar: pa.Scalar) -> object:
         return f"{getattr(scalar, 'value', 'a value')} as {scalar.type}"
 
 
-def restore(rows: Rows, table_schema: pa.Schema, *, path: str = "") -> Rows:
+def restore(rows: Rows, table_schema: pa.Schema, *, ids: ColumnIds = PLAIN, path: str = "") -> Rows:
     """Rows as a Parquet file holds them, as the declared columns of `table_schema` (the table's, or a part of it), in its order.
 
-    The file may lack columns and struct fields (they become null) and hold narrower or wider types, other units, encodings
-    or child names: what comes out is exact. `path` is the segment's, for messages. Other columns of the file are left out.
+    `ids` are the table's, by which columns are found. The file may lack columns and struct fields (they take their default,
+    or are null) and hold narrower or wider types, other units, encodings or child names: what comes out is exact. `path` is
+    the segment's, for messages. Other columns of the file are left out.
 
     INT96 must be opened as microseconds (`coerce_int96_timestamp_unit="us"`): as nanoseconds Arrow wraps it silently.
     Raises CorruptTable where a value or type does not fit, or a column that is never null is missing.
     """
-    columns = [_restore_column(rows, field, path) for field in table_schema]
+    columns = [_restore_column(rows, field, ids, path) for field in table_schema]
     if not columns:
         # Without columns only the input still knows how many rows there are.
         return rows.select([])
     return type(rows).from_arrays(columns, schema=table_schema)
 
 
-def _restore_column(rows: pa.RecordBatch | pa.Table, field: pa.Field, path: str) -> pa.Array | pa.ChunkedArray:
-    where = rows.schema.get_field_index(field.name)
+def _restore_column(rows: Rows, field: pa.Field, ids: ColumnIds, path: str) -> pa.Array | pa.ChunkedArray:
+    where = rows.schema.get_field_index(ids.stored_name(field.name))
     if where < 0:
         if not field.nullable and rows.num_rows:
             raise _corrupt(field, "is missing from the file and may not be null", path)
-        return pa.nulls(rows.num_rows, field.type)
+        return constant(ids.defaults.get((field.name,)), field.type, rows.num_rows)
     column = rows.column(where)
-    if column.type.equals(field.type, check_metadata=True):
+    fields = ids.reading(field.name) if ids else AS_NAMED
+    if not fields and column.type.equals(field.type, check_metadata=True):
         return column
     try:
         if isinstance(column, pa.ChunkedArray):
-            return pa.chunked_array([convert(chunk, field.type) for chunk in column.chunks], type=field.type)
-        return convert(column, field.type)
+            return pa.chunked_array([convert(chunk, field.type, fields) for chunk in column.chunks], type=field.type)
+        return convert(column, field.type, fields)
     except Misfit as misfit:
         raise _corrupt(field, f"is {field.type} in the log and {column.type} in the file: {misfit.why}", path) from misfit
 

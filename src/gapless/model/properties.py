@@ -6,23 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from gapless.errors import InvalidOption, NotSupported, nearest
+from gapless.errors import InvalidOption, nearest
 
-OnOverlap = Literal["reject", "skip", "allow"]
+OnOverlap = Literal["reject", "skip", "replace", "allow"]
 OVERLAP_POLICIES: tuple[OnOverlap, ...] = get_args(OnOverlap)
 Codec = Literal["zstd", "snappy", "lz4", "gzip", "none"]
 CODECS: tuple[Codec, ...] = get_args(Codec)
 
 
 def parse_on_overlap(value: object) -> OnOverlap:
-    """Check an overlap policy; raises InvalidOption, or NotSupported for "replace"."""
-    if value == "replace":
-        raise NotSupported(
-            "on_overlap='replace' is not in this release",
-            why="Corrections (replace, upsert, delete) are still to come",
-            fix="Use 'reject', 'skip' or 'allow'",
-            feature="on_overlap=replace",
-        )
+    """Check an overlap policy; raises InvalidOption."""
     for policy in OVERLAP_POLICIES:
         if value == policy:
             return policy
@@ -46,6 +39,12 @@ def _parse_count(name: str, value: object, least: int) -> int:
     return number
 
 
+def _parse_flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidOption(f"{name}={value!r} is neither True nor False", fix=f"Pass {name}=True", option=name, value=value)
+    return value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Properties:
     """What a table remembers of how it wants to be written."""
@@ -58,21 +57,21 @@ class Properties:
     """Commits from one log checkpoint to the next; 0 for none."""
     operation_retention_days: int = 90
     """How long, by commit time, the operation ids of jobs are remembered at least; those of streams are for ever."""
+    unique: bool = False
+    """Whether no two rows may have one identity and index value."""
+
+    auto_compact_segments: int = 0
+    """Small segments that may gather before an append compacts them; 0 for never. Looked at once in half as many commits."""
+    auto_compact_bytes: int = 32 << 20
+    """Bytes of Parquet that such a compaction reads at most."""
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Properties:
-        """Check properties as a user gave them; raises InvalidOption, or NotSupported for `unique`."""
-        known = {f.name for f in fields(cls)} | {"unique"}
+        """Check properties as a user gave them; raises InvalidOption."""
+        known = {f.name for f in fields(cls)}
         for name in given:
             if name not in known:
                 raise InvalidOption(f"property {name!r} is not known", fix=nearest(name, known), option=name, value=given[name])
-        if given.get("unique", False) is not False:
-            raise NotSupported(
-                "unique=True is not in this release",
-                why="Unique keys are enforced by upsert and by a check at each append, which are still to come",
-                fix="Leave it out; on_overlap='reject' already refuses a bucket that arrives twice",
-                feature="unique",
-            )
         default = cls()
         codec = given.get("codec", default.codec)
         if codec not in CODECS:
@@ -85,6 +84,13 @@ class Properties:
             ),
             operation_retention_days=_parse_count(
                 "operation_retention_days", given.get("operation_retention_days", default.operation_retention_days), 1
+            ),
+            unique=_parse_flag("unique", given.get("unique", default.unique)),
+            auto_compact_segments=_parse_count(
+                "auto_compact_segments", given.get("auto_compact_segments", default.auto_compact_segments), 0
+            ),
+            auto_compact_bytes=_parse_count(
+                "auto_compact_bytes", given.get("auto_compact_bytes", default.auto_compact_bytes), 1
             ),
         )
 

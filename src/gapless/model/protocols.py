@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 PutMode = Literal["create", "overwrite"]
 
@@ -76,6 +76,15 @@ class Store(Protocol):
 
     def local_path(self, path: str) -> str | None:
         """The file that holds this object, or None where it is not a file of this machine."""
+        ...
+
+
+@runtime_checkable
+class ShowsUnfinished(Protocol):
+    """A store whose unfinished writes are objects that can be seen, and that `delete` removes."""
+
+    def unfinished(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """The unfinished writes in the folder `prefix`, in path order, which `list` does not show."""
         ...
 
 

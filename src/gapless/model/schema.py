@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gapless.errors import NullKey, SchemaMismatch, UnsupportedType, nearest
+from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import EntityType, FixedWidth, IndexSpec, format_bucket
 from gapless.model.instant import NS_PER
 from gapless.model.types import annotated_field, bare_type, declared_field, normal_zone, stored_field
@@ -127,9 +128,9 @@ def entity_types(schema: pa.Schema, index: IndexSpec) -> tuple[EntityType, ...]:
     return tuple(_ENTITY_NAMES[schema.field(name).type] for name in index.entity)
 
 
-def stored_schema(table_schema: pa.Schema) -> pa.Schema:
-    """What the Parquet files of a table hold: stored types, no metadata, columns of unknown type (null) left out."""
-    return pa.schema([stored_field(field) for field in table_schema if not pa.types.is_null(field.type)])
+def stored_schema(table_schema: pa.Schema, ids: ColumnIds = PLAIN) -> pa.Schema:
+    """What the Parquet files of a table hold: stored names and types, no metadata, columns of unknown type (null) left out."""
+    return pa.schema([stored_field(ids.physical(field)) for field in table_schema if not pa.types.is_null(field.type)])
 
 
 def annotated_schema(stored: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
@@ -147,10 +148,10 @@ class Reconciled:
     """Columns whose type was not known before this input."""
 
 
-def reconcile(table: pa.Schema, given: pa.Schema, index: IndexSpec) -> Reconciled:
+def reconcile(table: pa.Schema, given: pa.Schema, index: IndexSpec, ids: ColumnIds = PLAIN) -> Reconciled:
     """Hold an input's schema against the table's, column by column and by name; raises SchemaMismatch.
 
-    Nullable columns may be missing. The table's types never change; input types that fit without loss are accepted (some
+    Nullable columns may be missing. A name that a column had before is refused with its name of now, as `ids` know it. The table's types never change; input types that fit without loss are accepted (some
     value by value: see `fit`). A naive index in a table with a time zone is local wall time. `differences` has one line for
     each column that does not fit. UnsupportedType where a column of unknown type comes with one that no table can hold.
     """
@@ -160,12 +161,17 @@ def reconcile(table: pa.Schema, given: pa.Schema, index: IndexSpec) -> Reconcile
         line = _compare(field, inputs.get(field.name), index)
         differences += [line] if line else []
     known = set(table.names)
-    differences += [f"{name}: not in the table. {nearest(name, known)}" for name in inputs if name not in known]
+    differences += [_unknown(name, known, ids) for name in inputs if name not in known]
     if differences:
         raise _mismatch("the input does not fit the table's schema", differences, "Cast, rename or leave out what differs")
     settled = tuple(f.name for f in table if pa.types.is_null(f.type) and f.name in inputs and not _is_null(inputs[f.name]))
-    fields = [_settle(field, inputs[field.name]) if field.name in settled else field for field in table]
+    fields = [settle(field, inputs[field.name]) if field.name in settled else field for field in table]
     return Reconciled(schema=pa.schema(fields, metadata=table.metadata) if settled else table, settled=settled)
+
+
+def _unknown(name: str, known: set[str], ids: ColumnIds) -> str:
+    was = ids.was(name)
+    return f"{name}: not in the table: {was}" if was else f"{name}: not in the table. {nearest(name, known)}"
 
 
 def _is_null(field: pa.Field) -> bool:
@@ -189,7 +195,8 @@ def means_local_time(field: pa.Field, given: pa.DataType, index: IndexSpec) -> b
     return bool(pa.types.is_timestamp(bare) and bare.tz is None and pa.types.is_timestamp(field.type) and field.type.tz)
 
 
-def _settle(field: pa.Field, given: pa.Field) -> pa.Field:
+def settle(field: pa.Field, given: pa.Field) -> pa.Field:
+    """A column whose type was not known, with that of a `given` one of its name; it may be null. Raises UnsupportedType."""
     # Rows written before have nulls here.
     declared = declared_field(given).with_nullable(True)
     return declared.with_metadata({**(declared.metadata or {}), **(field.metadata or {})} or None)

@@ -60,3 +60,14 @@ def stats_value(value: object, type_: pa.DataType) -> Bound:
         return int(scalar.value) * NS_PER[cast("Unit", type_.unit)]
     bound: Bound = float(scalar.as_py()) if pa.types.is_floating(type_) else scalar.as_py()
     return bound
+
+
+def arrow_scalar(value: Bound, type_: pa.DataType) -> pa.Scalar:
+    """A bound as a scalar of `type_`: ns and days go back to the type's own unit. Raises TypeError for what is no value of it."""
+    if not pa.types.is_temporal(type_):
+        return pa.scalar(value, type_)
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no instant")
+    days = pa.types.is_date(type_)
+    steps = value * (86_400_000 if pa.types.is_date64(type_) else 1) if days else value // NS_PER[cast("Unit", type_.unit)]
+    return pa.scalar(steps, pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)

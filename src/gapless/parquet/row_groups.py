@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless.errors import InvalidOption
+from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.instant import NS_PER, Unit
 from gapless.model.stats import Bound, ColumnStats
 from gapless.scan.kinds import kind_of
@@ -20,8 +21,10 @@ from gapless.scan.settle import decimal_of
 _UNITS: dict[str, Unit] = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
 
-def row_group_stats(metadata: pq.FileMetaData, row_group: int, schema: pa.Schema) -> Callable[[str], ColumnStats | None]:
-    """What the footer says of each flat column of one row group, by column name; None for nested or absent columns.
+def row_group_stats(
+    metadata: pq.FileMetaData, row_group: int, schema: pa.Schema, ids: ColumnIds = PLAIN
+) -> Callable[[str], ColumnStats | None]:
+    """What the footer says of each flat column of one row group, by its declared name; None for nested or absent columns.
 
     Bounds come from the raw values: timestamps and decimals are exact. Of floats it is not known whether NaN hides
     (`nans` is None), and a bound that cannot be read, or is of another kind than `schema` declares, is left out.
@@ -35,10 +38,11 @@ def row_group_stats(metadata: pq.FileMetaData, row_group: int, schema: pa.Schema
     leaves = {leaf.name: n for n in range(metadata.num_columns) if _flat(leaf := metadata.schema.column(n))}
 
     def stats(name: str) -> ColumnStats | None:
-        if name not in leaves or name not in schema.names:
+        leaf = leaves.get(ids.stored_name(name))
+        if leaf is None or name not in schema.names:
             return None
-        chunk = metadata.row_group(row_group).column(leaves[name])
-        return _column_stats(metadata.schema.column(leaves[name]), chunk.statistics, kind_of(schema.field(name).type))
+        chunk = metadata.row_group(row_group).column(leaf)
+        return _column_stats(metadata.schema.column(leaf), chunk.statistics, kind_of(schema.field(name).type))
 
     return stats
 

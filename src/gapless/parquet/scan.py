@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import restore
 from gapless.model.index import IndexSpec
 from gapless.model.protocols import Store
@@ -33,6 +34,8 @@ class ReadPlan:
     index: IndexSpec
     schema: pa.Schema
     """The table's declared schema."""
+    ids: ColumnIds
+    """The identities of its columns."""
     columns: tuple[str, ...]
     """The columns to give back, in order."""
     predicate: Predicate = EVERYTHING
@@ -72,7 +75,7 @@ def read(store: Store, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
                 yield from table.select(plan.columns).to_batches()
             continue
         for narrowed in _narrow(plan, group):
-            near = prune(group.segments, narrowed.predicate, plan.index, plan.schema)
+            near = prune(group.segments, narrowed.predicate, plan.index, plan.schema, plan.ids)
             tables = [table for segment in near for table in _read_segment(store, segment, narrowed, sort=True)]
             if tables:
                 yield from _sorted(pa.concat_tables(tables), plan).select(plan.columns).to_batches()
@@ -101,18 +104,18 @@ def _read_segment(store: Store, segment: Segment, plan: ReadPlan, *, sort: bool)
     schema = plan.fetched(sort=sort)
     with open_segment(store, segment) as file:
         present = set(file.schema_arrow.names)
-        names = [name for name in schema.names if name in present]
+        names = [stored for name in schema.names if (stored := plan.ids.stored_name(name)) in present]
         for number in _matching_groups(file.metadata, plan):
             # No columns to read still means rows to give.
             rows = read_group(file, segment, number, names) if names else _rows_only(file.metadata.row_group(number).num_rows)
-            table = _filter(restore(rows.select(names), schema), plan)
+            table = _filter(restore(rows.select(names), schema, ids=plan.ids, path=segment.path), plan)
             if table.num_rows:
                 yield table
 
 
 def _matching_groups(metadata: pq.FileMetaData, plan: ReadPlan) -> list[int]:
     """The row groups that may hold a row the filters keep."""
-    stats = [row_group_stats(metadata, number, plan.schema) for number in range(metadata.num_row_groups)]
+    stats = [row_group_stats(metadata, number, plan.schema, plan.ids) for number in range(metadata.num_row_groups)]
     rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     kept = [n for n, known in enumerate(stats) if may_match(plan.predicate, known, plan.schema, rows=rows[n])]
     if plan.expression is None or not kept:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.model.stats import Bound
+from gapless.model.stats import Bound, arrow_scalar
 from gapless.scan import predicate as p
 from gapless.scan.constants import is_nan
 from gapless.scan.kinds import column_type, kind_of, plain_type, type_of
@@ -126,16 +126,6 @@ def _substitute(other: p.Operand, type_: pa.DataType, schema: pa.Schema) -> pc.E
         return _operand(other, schema)[0]
     settled = settle("=", other, type_)
     return pc.scalar(arrow_scalar(settled[1], type_) if isinstance(settled, tuple) else pa.scalar(None, type_))
-
-
-def arrow_scalar(value: Bound, type_: pa.DataType) -> pa.Scalar:
-    """A settled value as a scalar of `type_`: ns and days go back to the type's own unit."""
-    if not pa.types.is_temporal(type_):
-        return pa.scalar(value, type_)
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no instant")
-    steps = value * 86_400_000 if pa.types.is_date64(type_) else value if pa.types.is_date32(type_) else value // unit_ns(type_)
-    return pa.scalar(steps, pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)
 
 
 def _comparison(op: p.Op, left: p.Operand, right: p.Operand, schema: pa.Schema) -> pc.Expression:

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.errors import InvalidFilter
-from gapless.model.stats import Bound, ColumnStats, supports_bounds
+from gapless.model.stats import Bound, ColumnStats, arrow_scalar, supports_bounds
 from gapless.scan.constants import is_nan, same_kind
-from gapless.scan.expression import arrow_scalar
 from gapless.scan.kinds import kind_of, plain_type
 from gapless.scan.predicate import Kind, Op, Value
 from gapless.scan.settle import settle

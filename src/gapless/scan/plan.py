@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
+from gapless.model.column_ids import ColumnIds
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.segment import Segment
 from gapless.model.stats import ColumnStats
@@ -34,15 +35,17 @@ class ReadGroup:
     """Where the group is too large to sort at once: index ranges `[start, end)` to sort one by one."""
 
 
-def known_stats(segment: Segment, index: IndexSpec) -> dict[str, ColumnStats]:
-    """What the log knows of a segment's columns, by name."""
+def known_stats(segment: Segment, index: IndexSpec, ids: ColumnIds) -> dict[str, ColumnStats]:
+    """What the log knows of a segment's columns, by the names that `ids` give them: the log has stored names."""
     # Other writers leave rows without an index value, which no bound speaks of.
-    return {**segment.stats, index.column: ColumnStats(min=segment.bounds.first, max=segment.bounds.last)}
+    return {**ids.named(segment.stats), index.column: ColumnStats(min=segment.bounds.first, max=segment.bounds.last)}
 
 
-def prune(segments: Iterable[Segment], predicate: Predicate, index: IndexSpec, schema: pa.Schema) -> tuple[Segment, ...]:
-    """The segments that may hold a row the predicate keeps."""
-    return tuple(s for s in segments if may_match(predicate, known_stats(s, index).get, schema, rows=s.rows))
+def prune(
+    segments: Iterable[Segment], predicate: Predicate, index: IndexSpec, schema: pa.Schema, ids: ColumnIds
+) -> tuple[Segment, ...]:
+    """The segments that may hold a row the predicate keeps; `schema` and `ids` are the table's."""
+    return tuple(s for s in segments if may_match(predicate, known_stats(s, index, ids).get, schema, rows=s.rows))
 
 
 def plan_groups(segments: Iterable[Segment], index: IndexSpec, schema: pa.Schema, *, by_index: bool) -> tuple[ReadGroup, ...]:
@@ -55,7 +58,7 @@ def plan_groups(segments: Iterable[Segment], index: IndexSpec, schema: pa.Schema
     groups = []
     for together in _components(tuple(segments), apart=bool(index.entity) and not by_index):
         sort = len(together) > 1 or not _is_sorted(together[0], index, by_index=by_index)
-        groups.append(ReadGroup(segments=together, sort=sort, windows=_windows(together, limit) if sort else ()))
+        groups.append(ReadGroup(segments=together, sort=sort, windows=index_windows(together, limit) if sort else ()))
     return tuple(groups)
 
 
@@ -82,8 +85,11 @@ def _components(segments: Sequence[Segment], *, apart: bool) -> list[tuple[Segme
     return [tuple(component) for component in components]
 
 
-def _windows(segments: Sequence[Segment], limit: int) -> tuple[tuple[int, int], ...]:
-    """Cut the segments' common range into windows of about `limit` rows each, as if each segment's rows were spread evenly."""
+def index_windows(segments: Sequence[Segment], limit: int) -> tuple[tuple[int, int], ...]:
+    """Cut the segments' common range into windows `[start, end)` of about `limit` rows each, as if their rows were spread evenly.
+
+    None where all their rows together are no more than `limit`.
+    """
     if sum(s.rows for s in segments) <= limit:
         return ()
     # Rows per step as whole numbers of 2**-96, so that what a segment adds is taken away to the last bit.

@@ -47,11 +47,18 @@ def test_rules_are_a_function_of_all_three(mine: Change, theirs: Change, policy:
 
 
 def test_appends_stand_beside_compaction_whatever_the_policy() -> None:
-    assert all(rules("append", "compact", policy) == () for policy in OVERLAP_POLICIES)
+    assert all(rules("append", "compact", policy) == () for policy in OVERLAP_POLICIES if policy != "replace")
+
+
+def test_what_replaces_rows_is_decided_again_where_its_segments_went() -> None:
+    """An append that replaces buckets, and every rewrite, reads segments; a compaction that came first has laid them out anew."""
+    for found in (rules("append", "compact", "replace"), rules("rewrite", "compact", "reject")):
+        assert [(rule.condition, rule.answer) for rule in found] == [("same segments", "rebases")]
 
 
 def test_only_the_policy_decides_about_overlapping_appends() -> None:
     def answer(policy: OnOverlap) -> list[str]:
         return [rule.answer for rule in rules("append", "append", policy) if rule.condition == "same buckets"]
 
-    assert (answer("reject"), answer("skip"), answer("allow")) == (["conflicts"], ["rebases"], [])
+    answers = [answer(policy) for policy in ("reject", "skip", "replace", "allow")]
+    assert answers == [["conflicts"], ["rebases"], ["rebases"], []]

@@ -72,7 +72,9 @@ stats = st.builds(
     nans=st.none() | counts,
 )
 coverages = st.one_of(
-    st.none(), st.binary(max_size=30).map(InlineCoverage), st.builds(SidecarCoverage, paths, st.none() | names)
+    st.none(),
+    st.binary(max_size=30).map(InlineCoverage),
+    st.builds(SidecarCoverage, paths, st.none() | names, st.none() | names),
 )
 OTHERS = [
     [pa.field("v", pa.int8())],
@@ -144,7 +146,7 @@ def schemas(draw: st.DrawFn, index: IndexSpec) -> pa.Schema | None:
 @st.composite
 def metas(draw: st.DrawFn) -> TableMeta:
     index = draw(indexes())
-    known = ["schema_add_columns", "schema_metadata", "gapless_types", "gapless_buckets"]
+    known = ["schema_add_columns", "schema_metadata", "gapless_types", "gapless_buckets", "gapless_columns"]
     policies: st.SearchStrategy[OnOverlap] = st.sampled_from(OVERLAP_POLICIES)
     return TableMeta(
         index=index,

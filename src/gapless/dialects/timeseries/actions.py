@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gapless.model.column_ids import ColumnIds
 from gapless.model.index import IndexSpec
 from gapless.model.operation import OperationId, operation_key, settles
 from gapless.model.properties import Properties
@@ -25,8 +26,11 @@ class TableMeta:
     index: IndexSpec
     schema: pa.Schema | None
     """Declared column types; None before the first append."""
+    ids: ColumnIds = field(default_factory=ColumnIds)
+    """The identities of the columns: under which names files hold them."""
     logical: Mapping[str, Any] | None = field(default=None, compare=False)
-    """The `logical_schema` that an earlier commit wrote: protocol 7 lets it grow at its end and change in nothing else."""
+    """The `logical_schema` that an earlier commit wrote: protocol 7 lets it grow at its end and change in nothing else. None where it
+    may be written anew: before the first, and in a table that protocol 7's readers do not open."""
     created_ns: int
     properties: Properties = field(default_factory=Properties)
     reader_features: frozenset[str] = frozenset()

@@ -12,7 +12,9 @@ Change = Literal["append", "rewrite", "compact", "schema", "properties"]
 """What a commit does: add rows; upsert, replace or delete them; lay them out anew; change columns; change properties."""
 CHANGES: tuple[Change, ...] = get_args(Change)
 
-Condition = Literal["same operation", "same buckets", "other types", "same segments", "same property", "always"]
+Condition = Literal[
+    "same operation", "same buckets", "other types", "other metadata", "same segments", "same property", "always"
+]
 Answer = Literal["stands", "rebases", "conflicts"]
 
 
@@ -27,17 +29,23 @@ class Rule:
 
 _SAME_OPERATION = Rule("same operation", "conflicts", "the operation was applied already: its first report is given back")
 _OTHER_TYPES = Rule(
-    "other types", "conflicts", "columns were written with types that the schema which came first does not have"
+    "other types",
+    "conflicts",
+    "columns were written that the schema which came first dropped, or with types that it cannot read",
 )
 _MERGED_SCHEMA = Rule("always", "rebases", "the newer metadata are kept, with what ours adds")
 _SAME_SEGMENTS = Rule("same segments", "conflicts", "it removed a segment that ours read and would remove")
-_UNSEEN_ROWS = Rule("same buckets", "conflicts", "it wrote rows into buckets that ours decided about without having seen them")
+_REMOVED = Rule("same segments", "rebases", "it removed a segment that ours read and would remove: ours is decided again")
+_UNSEEN_ROWS = Rule("same buckets", "rebases", "it wrote rows that ours has not seen where ours decided: ours is decided again")
+_NEWER_META = Rule("always", "rebases", "ours is decided again, for the newer metadata")
+_OTHER_META = Rule("other metadata", "rebases", "ours is decided again, for the newer metadata")
 
 _OVERLAPS: dict[OnOverlap, tuple[Rule, ...]] = {
     "reject": (Rule("same buckets", "conflicts", "the table covers buckets of ours now"),),
     "skip": (
         Rule("same buckets", "rebases", "rows in buckets that are covered now are left out, and the segment is written again"),
     ),
+    "replace": (_REMOVED, Rule("same buckets", "rebases", "rows that came first into buckets of ours are replaced too")),
     "allow": (),
 }
 
@@ -53,20 +61,22 @@ def rules(mine: Change, theirs: Change, on_overlap: OnOverlap) -> tuple[Rule, ..
         case "append", ("schema" | "properties"):
             return (_SAME_OPERATION, _OTHER_TYPES, _MERGED_SCHEMA)
         case "append", "compact":
-            return ()
+            return (_REMOVED,) if on_overlap == "replace" else ()
         case "rewrite", ("append" | "rewrite"):
-            return (_SAME_OPERATION, _OTHER_TYPES, _SAME_SEGMENTS, _UNSEEN_ROWS)
-        case (("rewrite" | "compact"), "compact"):
+            return (_SAME_OPERATION, _REMOVED, _UNSEEN_ROWS)
+        case "rewrite", "compact":
+            return (_REMOVED,)
+        case "compact", "compact":
             return (_SAME_SEGMENTS,)
         case "rewrite", ("schema" | "properties"):
-            return (_SAME_OPERATION, _OTHER_TYPES, _MERGED_SCHEMA)
+            return (_SAME_OPERATION, _NEWER_META)
         case "compact", "rewrite":
             return (_SAME_SEGMENTS,)
-        case "schema", ("schema" | "append" | "rewrite"):
-            return (Rule("other types", "conflicts", "the columns are not those that ours changed"),)
+        case "schema", _:
+            return (_OTHER_META,)
         case "properties", "properties":
             return (Rule("same property", "conflicts", "both set one property"), _MERGED_SCHEMA)
-        case ("schema", "properties") | ("properties", ("schema" | "append" | "rewrite")):
+        case "properties", ("schema" | "append" | "rewrite"):
             return (_MERGED_SCHEMA,)
     return ()
 
@@ -89,7 +99,8 @@ def describe() -> list[tuple[str, str, str, str]]:
     rows: list[tuple[str, str, str, str]] = []
     for mine in CHANGES:
         for theirs in CHANGES:
-            policies = OVERLAP_POLICIES if mine == "append" and theirs in ("append", "rewrite") else OVERLAP_POLICIES[:1]
+            told = ("append", "rewrite", "compact")
+            policies = OVERLAP_POLICIES if mine == "append" and theirs in told else OVERLAP_POLICIES[:1]
             for policy in policies:
                 said = [f"{rule.condition}: **{rule.answer}** ({rule.reason})" for rule in rules(mine, theirs, policy)]
                 shown = policy if len(policies) > 1 else "any"

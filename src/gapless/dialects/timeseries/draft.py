@@ -19,6 +19,8 @@ from gapless.dialects.timeseries.actions import (
     TableState,
     UpdateTableMeta,
 )
+from gapless.dialects.timeseries.live import LiveSegments
+from gapless.model.layered import LayeredDict
 from gapless.model.operation import operation_key
 from gapless.model.segment import Segment, SidecarCoverage
 
@@ -28,9 +30,9 @@ class Draft:
     """The parts of a `TableState`, to be changed in place."""
 
     meta: TableMeta | None
-    live: dict[str, LiveSegment]
-    applied: dict[str, Applied]
-    removed: dict[str, Removed]
+    live: LiveSegments
+    applied: LayeredDict[Applied]
+    removed: LayeredDict[Removed]
     tags: dict[str, int]
     earliest: int
 
@@ -38,8 +40,15 @@ class Draft:
     def of(cls, state: TableState | None) -> Draft:
         """A copy of a state, or of nothing."""
         if state is None:
-            return cls(None, {}, {}, {}, {}, 1)
-        return cls(state.meta, dict(state.live), dict(state.applied), dict(state.removed), dict(state.tags), state.earliest)
+            return cls(None, LiveSegments(), LayeredDict(), LayeredDict(), {}, 1)
+        return cls(
+            state.meta,
+            LiveSegments.of(state.live),
+            LayeredDict.of(state.applied),
+            LayeredDict.of(state.removed),
+            dict(state.tags),
+            state.earliest,
+        )
 
     def state(self, meta: TableMeta) -> TableState:
         """What it has become; the draft must not be changed any more."""
@@ -94,4 +103,4 @@ class Draft:
 
 def sidecars_of(segment: Segment) -> tuple[str, ...]:
     """The objects that hold a segment's coverage, relative to the table root."""
-    return (segment.coverage.path,) if isinstance(segment.coverage, SidecarCoverage) else ()
+    return segment.coverage.paths if isinstance(segment.coverage, SidecarCoverage) else ()

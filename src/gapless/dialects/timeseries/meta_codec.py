@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.dialects.timeseries.actions import TableMeta
-from gapless.dialects.timeseries.schema_codec import decode_schema, encode_schema
+from gapless.dialects.timeseries.identity_codec import COLUMNS_FEATURE
+from gapless.dialects.timeseries.schema_codec import decode_columns, encode_schema
 from gapless.errors import CallError, UnsupportedTable
+from gapless.model.column_ids import PLAIN
 from gapless.model.index import Bucket, FixedWidth, IndexSpec, IntWidth, LocalDays, Months, format_bucket, parse_bucket
 from gapless.model.instant import NS_PER, format_instant, parse_instant
 from gapless.model.properties import Properties
@@ -18,7 +20,11 @@ from gapless.model.schema import entity_types
 PROTOCOL_VERSION = 7
 TYPES_FEATURE = "gapless_types"
 BUCKETS_FEATURE = "gapless_buckets"
-READER_FEATURES = frozenset({"schema_add_columns", "schema_metadata", TYPES_FEATURE, BUCKETS_FEATURE})
+CLEANUP_FEATURE = "gapless_log_cleanup"
+"""The log may start at a log checkpoint; protocol 7's readers replay it from commit 1."""
+READER_FEATURES = frozenset(
+    {"schema_add_columns", "schema_metadata", TYPES_FEATURE, BUCKETS_FEATURE, COLUMNS_FEATURE, CLEANUP_FEATURE}
+)
 WRITER_FEATURES = frozenset({"schema_metadata", "gapless"})
 
 _GRANULARITY_NS = {
@@ -41,7 +47,7 @@ def encode_meta(meta: TableMeta) -> dict[str, object]:
     """The action's body; raises UnsupportedType where the schema cannot be said."""
     body: dict[str, object] = {
         "kind": {"TimeSeries": _encode_index(meta.index)},
-        "logical_schema": None if meta.schema is None else encode_schema(meta.schema, meta.logical),
+        "logical_schema": None if meta.schema is None else encode_schema(meta.schema, meta.logical, meta.ids),
         "created_at": format_instant(meta.created_ns),
         "protocol_version": PROTOCOL_VERSION,
         "required_reader_features": sorted(meta.reader_features),
@@ -81,10 +87,12 @@ def decode_meta(body: Mapping[str, Any], path: str = "") -> TableMeta:
             needs=str(error.facts.get("option", "properties")),
         ) from error
     index = _decode_index(body["kind"]["TimeSeries"], body.get("bucket"))
+    declared, ids = (None, PLAIN) if schema is None else decode_columns(schema, path)
     return TableMeta(
         index=index,
-        schema=None if schema is None else _with_keys(decode_schema(schema, path), index),
-        logical=schema,
+        schema=None if declared is None else _with_keys(declared, index),
+        ids=ids,
+        logical=None if COLUMNS_FEATURE in readers else schema,
         created_ns=parse_instant(body["created_at"])[0],
         properties=properties,
         reader_features=readers,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 from gapless.model.operation import JobId, OperationId, SequenceId
 from gapless.model.report import Tally
 
 _COUNTS = tuple(field.name for field in fields(Tally))
+_ALWAYS = ("rows", "segments", "buckets", "skipped_rows", "skipped_buckets")
 
 
 def encode_operation(operation: OperationId, tally: Tally) -> dict[str, object]:
@@ -17,7 +18,8 @@ def encode_operation(operation: OperationId, tally: Tally) -> dict[str, object]:
     named: dict[str, object] = (
         {"app_id": operation.app, "sequence": operation.sequence} if isinstance(operation, SequenceId) else {"id": operation.id}
     )
-    return {**named, "report": asdict(tally)}
+    report = {name: count for name in _COUNTS if (count := getattr(tally, name)) or name in _ALWAYS}
+    return {**named, "report": report}
 
 
 def decode_operation(body: Mapping[str, Any]) -> tuple[OperationId, Tally]:

@@ -5,6 +5,7 @@ right. Where that is not the declared type, the field carries it as `gapless_typ
 "timestamp[ms, tz=Europe/Paris]". Metadata lies under `gapless_metadata`: protocol 7's `metadata` would have to be
 repeated in every file. Columns of unknown type are listed in `pending`, since protocol 7 has no type for them; once known
 they stand at the end of `columns`, the one place where it lets columns be added, with their `position` in the schema.
+What else may have changed about a column says `identity_codec`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from gapless.dialects.timeseries.identity_codec import decode_identities, encode_identity
 from gapless.dialects.timeseries.type_names import parse_type, type_name
-from gapless.errors import CorruptTable, UnsupportedTable
+from gapless.errors import CorruptTable, UnknownColumn, UnsupportedTable
+from gapless.model.column_ids import PLAIN, ColumnIds, ColumnPath
 from gapless.model.types import UTC, children, is_any_list, normal_zone
 
 TYPES_FEATURE = "gapless_types"
@@ -27,6 +30,7 @@ _NAMES: dict[pa.DataType, str] = {
     pa.bool_(): "Bool", pa.int32(): "Int32", pa.int64(): "Int64", pa.uint64(): "UInt64", pa.float32(): "Float32",
     pa.float64(): "Float64", pa.binary(): "Binary", pa.string(): "Utf8",
 }  # fmt: skip
+_OURS = ("gapless_metadata", "gapless_metadata_hex")
 _TYPES = {name: type_ for type_, name in _NAMES.items()}
 _WIDER: dict[pa.DataType, str] = {
     pa.int8(): "Int32", pa.int16(): "Int32", pa.uint8(): "Int32", pa.uint16(): "Int32", pa.uint32(): "Int64",
@@ -35,22 +39,59 @@ _UNITS = {"Millis": "ms", "Micros": "us", "Nanos": "ns"}
 _UNIT_NAMES = {unit: name for name, unit in _UNITS.items()} | {"s": "Micros"}
 
 
-def encode_schema(schema: pa.Schema, written: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def encode_schema(schema: pa.Schema, written: Mapping[str, Any] | None = None, ids: ColumnIds = PLAIN) -> dict[str, Any]:
     """The `logical_schema` object of a table's schema of declared types.
 
-    What an earlier commit has `written` stays as it is; columns it did not know (see `pending`) follow it, with their place.
+    What an earlier commit has `written` stays as it is, but for our metadata and places; columns it did not know (see
+    `pending`) follow it, with their place. A schema that did not come from it by new columns cannot be said so: see `grown_schema`.
     """
     before: Mapping[str, Any] = written or {"columns": []}
     known = {column["name"] for column in before["columns"]}
     late = [(position, field) for position, field in enumerate(schema) if field.name not in known]
     columns = [
-        _encode_field(field) | ({"position": position} if written else {})
+        _encode_field(field, ids, (field.name,)) | ({"position": position} if written else {})
         for position, field in late
         if not pa.types.is_null(field.type)
     ]
-    pending = [{"position": position, **_encode_pending(field)} for position, field in late if pa.types.is_null(field.type)]
-    kept = {key: value for key, value in before.items() if key != "pending"} if written else _encode_metadata(schema.metadata)
-    return {**kept, "columns": [*before["columns"], *columns]} | ({"pending": pending} if pending else {})
+    pending = [
+        {"position": position, **_encode_pending(field), **encode_identity(ids, (field.name,))}
+        for position, field in late
+        if pa.types.is_null(field.type)
+    ]
+    kept = {key: value for key, value in before.items() if key not in ("pending", *_OURS)}
+    said = _encode_metadata(schema.metadata, kept.get("metadata"))
+    stay = [_restate(column, schema) for column in before["columns"]]
+    whole = {**kept, **said, **encode_identity(ids, ()), "columns": [*stay, *columns]}
+    return whole | ({"pending": pending} if pending else {})
+
+
+def grown_schema(schema: pa.Schema, written: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What `encode_schema` makes of what was `written`; None where the schema did not come from that by new columns alone."""
+    grown = encode_schema(schema, written)
+    return grown if decode_schema(grown).equals(schema, check_metadata=True) else None
+
+
+def _restate(column: Mapping[str, Any], schema: pa.Schema) -> dict[str, Any]:
+    """A column as it was written, with its metadata and its place of now."""
+    at = schema.get_field_index(column["name"])
+    if at < 0:
+        return dict(column)
+    place = {"position": at} if "position" in column else {}
+    return _with_metadata(column, schema.field(at)) | place
+
+
+def _with_metadata(body: Mapping[str, Any], field: pa.Field) -> dict[str, Any]:
+    kept = {key: value for key, value in body.items() if key not in _OURS}
+    data_type, nested = body["data_type"], list(children(field.type))
+    match data_type:
+        case {"Struct": {"fields": fields}} if len(fields) == len(nested):
+            kept["data_type"] = {"Struct": {"fields": [_with_metadata(*pair) for pair in zip(fields, nested, strict=True)]}}
+        case {"List": {"elements": element}} if nested:
+            kept["data_type"] = {"List": {"elements": _with_metadata(element, nested[0])}}
+        case {"Map": {"key": key, "value": dict(value)}} if len(nested) == len(("key", "value")):
+            changed = {"key": _with_metadata(key, nested[0]), "value": _with_metadata(value, nested[1])}
+            kept["data_type"] = {"Map": {**data_type["Map"], **changed}}
+    return kept | _encode_metadata(field.metadata, body.get("metadata"))
 
 
 def schema_features(schema: pa.Schema, written: Mapping[str, Any] | None = None) -> frozenset[str]:
@@ -78,14 +119,15 @@ def _encode_pending(field: pa.Field) -> dict[str, object]:
     return {"name": field.name, **_encode_metadata(field.metadata)}
 
 
-def _encode_field(field: pa.Field) -> dict[str, object]:
-    data_type = _encode_type(field.type)
+def _encode_field(field: pa.Field, ids: ColumnIds = PLAIN, path: ColumnPath = ()) -> dict[str, object]:
+    data_type = _encode_type(field.type, ids, path)
     body: dict[str, object] = {"name": field.name, "data_type": data_type, "nullable": field.nullable}
     exact = _decode_type(data_type).equals(field.type)
-    return body | ({} if exact else {"gapless_type": type_name(field.type)}) | _encode_metadata(field.metadata)
+    named = {} if exact else {"gapless_type": type_name(field.type)}
+    return body | named | _encode_metadata(field.metadata) | encode_identity(ids, path)
 
 
-def _encode_type(type_: pa.DataType) -> object:
+def _encode_type(type_: pa.DataType, ids: ColumnIds = PLAIN, path: ColumnPath = ()) -> object:
     t = pa.types
     if type_ in _NAMES or type_ in _WIDER:
         return _NAMES.get(type_) or _WIDER[type_]
@@ -96,21 +138,25 @@ def _encode_type(type_: pa.DataType) -> object:
     if t.is_fixed_size_binary(type_):
         return {"FixedBinary": {"byte_width": type_.byte_width}}
     if t.is_struct(type_):
-        return {"Struct": {"fields": [_encode_field(child) for child in type_]}}
+        return {"Struct": {"fields": [_encode_field(child, ids, (*path, child.name)) for child in type_]}}
     if is_any_list(type_):
-        return {"List": {"elements": _encode_field(type_.value_field)}}
+        return {"List": {"elements": _encode_field(type_.value_field, ids, (*path, "element"))}}
     if t.is_map(type_):
-        key, value = (_encode_field(child) for child in children(type_))
-        return {"Map": {"key": key, "value": value, "keys_sorted": type_.keys_sorted}}
+        key, value = children(type_)
+        sides = {"key": _encode_field(key, ids, (*path, "key")), "value": _encode_field(value, ids, (*path, "value"))}
+        return {"Map": {**sides, "keys_sorted": type_.keys_sorted}}
     # Nobody reads this: the reader feature keeps protocol 7's readers out.
     return "Float32" if t.is_float16(type_) else "Int64"
 
 
-def _encode_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, object]:
-    """Metadata as texts where it is UTF-8, else as hexadecimal digits."""
+def _encode_metadata(metadata: Mapping[bytes, bytes] | None, theirs: Mapping[str, str] | None = None) -> dict[str, object]:
+    """Metadata as texts where it is UTF-8, else as hexadecimal digits; without what another writer's key says already."""
+    said = {key.encode(): value.encode() for key, value in (theirs or {}).items()}
     texts: dict[str, str] = {}
     raw: dict[str, str] = {}
     for key, value in (metadata or {}).items():
+        if said.get(key) == value:
+            continue
         try:
             texts[key.decode()] = value.decode()
         except UnicodeDecodeError:
@@ -123,14 +169,20 @@ def decode_schema(obj: Mapping[str, Any], path: str = "") -> pa.Schema:
 
     Raises UnsupportedTable for a type that this release does not know, CorruptTable for anything that is no such object.
     """
+    return decode_columns(obj, path)[0]
+
+
+def decode_columns(obj: Mapping[str, Any], path: str = "") -> tuple[pa.Schema, ColumnIds]:
+    """The schema and the identities of its columns; see `decode_schema`."""
     try:
         fields = [_decode_field(column) for column in obj["columns"] if "position" not in column]
         placed = [(int(column["position"]), _decode_field(column)) for column in obj["columns"] if "position" in column]
         placed += [(int(column["position"]), _decode_pending(column)) for column in obj.get("pending", ())]
         for position, field in sorted(placed, key=lambda place: place[0]):
             fields.insert(position, field)
-        return _whole(fields, _decode_metadata(obj))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, pa.ArrowException) as error:
+        schema = _whole(fields, _decode_metadata(obj))
+        return schema, decode_identities(obj, schema)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, UnknownColumn, pa.ArrowException) as error:
         raise CorruptTable(
             f"the table's schema cannot be read: {type(error).__name__}: {error}",
             why=f"{path or 'The commit'} holds no logical_schema as the format describes it",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import date
-from decimal import Decimal
 from typing import Any, cast
 
+from gapless.dialects.timeseries.bound_codec import decode_bound, encode_bound
 from gapless.model.index import ENTITY_TYPES, EntityType, Identity, IdentityValue
 from gapless.model.instant import format_instant, parse_instant
 from gapless.model.segment import Bounds, CoverageRef, InlineCoverage, Segment, SidecarCoverage
-from gapless.model.stats import Bound, ColumnStats
+from gapless.model.stats import ColumnStats
 
 _TAG_OF: dict[EntityType, str] = {
     "utf8": "utf8", "int8": "int32", "int16": "int32", "int32": "int32", "uint8": "int32", "uint16": "int32", "date": "int32",
@@ -34,13 +34,15 @@ def encode_segment(segment: Segment) -> dict[str, object]:
     if segment.size is not None:
         body["file_size"] = segment.size
     match segment.coverage:
-        case SidecarCoverage(path, checksum):
-            body |= {"coverage_path": path} | ({"coverage_checksum": checksum} if checksum else {})
+        case SidecarCoverage(path, checksum, index):
+            keys = {"coverage_path": path, "coverage_checksum": checksum, "coverage_index_checksum": index}
+            body |= {key: value for key, value in keys.items() if value}
         case InlineCoverage(data):
             body["coverage"] = base64.b64encode(data).decode()
     if segment.identity_types and not set(segment.identity_types) <= {"utf8", "int32", "int64", "uint64"}:
         body["identity"] = {"types": list(segment.identity_types)}
     optional = {"checksum": segment.checksum, "footer_checksum": segment.footer_checksum, "sorted_by": list(segment.sorted_by)}
+    optional["clustered_by"] = list(segment.clustered_by)
     body |= {key: value for key, value in optional.items() if value}
     if segment.stats:
         body["stats"] = {name: _encode_stats(stats) for name, stats in segment.stats.items()}
@@ -68,6 +70,7 @@ def decode_segment(body: Mapping[str, Any]) -> Segment:
         checksum=_text(body.get("checksum")),
         footer_checksum=_text(body.get("footer_checksum")),
         sorted_by=tuple(body.get("sorted_by", ())),
+        clustered_by=tuple(body.get("clustered_by", ())),
         data_change=bool(body.get("data_change", True)),
     )
 
@@ -143,42 +146,17 @@ def _decode_coverage(body: Mapping[str, Any]) -> CoverageRef | None:
     if (inline := body.get("coverage")) is not None:
         return InlineCoverage(base64.b64decode(inline, validate=True))
     path = body.get("coverage_path")
-    return None if path is None else SidecarCoverage(path, _text(body.get("coverage_checksum")))
+    if path is None:
+        return None
+    return SidecarCoverage(path, _text(body.get("coverage_checksum")), _text(body.get("coverage_index_checksum")))
 
 
 def _encode_stats(stats: ColumnStats) -> dict[str, object]:
-    fields = {"min": _encode_bound(stats.min), "max": _encode_bound(stats.max), "nulls": stats.nulls, "nans": stats.nans}
+    fields = {"min": encode_bound(stats.min), "max": encode_bound(stats.max), "nulls": stats.nulls, "nans": stats.nans}
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _encode_bound(bound: Bound | None) -> object:
-    """JSON has no infinities, bytes or decimals: those go as one-key objects."""
-    match bound:
-        case Decimal():
-            return {"decimal": str(bound)}
-        case bytes():
-            return {"bytes": bound.hex()}
-        case float() if bound in (float("inf"), float("-inf")):
-            return {"float": str(bound)}
-        case _:
-            return bound
-
-
 def _decode_stats(body: Mapping[str, Any]) -> ColumnStats:
-    low, high = _decode_bound(body.get("min")), _decode_bound(body.get("max"))
+    low, high = decode_bound(body.get("min")), decode_bound(body.get("max"))
     nulls, nans = (None if body.get(key) is None else _count(body[key]) for key in ("nulls", "nans"))
     return ColumnStats(min=low, max=high, nulls=nulls, nans=nans)
-
-
-def _decode_bound(raw: Any) -> Bound | None:
-    """A bound that is not understood is no bound: the segment is then kept."""
-    match raw:
-        case bool() | int() | float() | str():
-            return raw
-        case {"decimal": str(text)}:
-            return Decimal(text)
-        case {"bytes": str(text)}:
-            return bytes.fromhex(text)
-        case {"float": str(text)}:
-            return float(text)
-    return None

@@ -1,0 +1,40 @@
+"""Bounds and defaults as JSON, which has no infinities, bytes or decimals: those go as one-key objects."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+from gapless.model.stats import Bound
+
+
+def encode_bound(bound: Bound | None) -> object:
+    """A bound as strict JSON has it.
+
+    >>> encode_bound(float("-inf")), encode_bound(b"k")
+    ({'float': '-inf'}, {'bytes': '6b'})
+    """
+    match bound:
+        case Decimal():
+            return {"decimal": str(bound)}
+        case bytes():
+            return {"bytes": bound.hex()}
+        case float() if not math.isfinite(bound):
+            return {"float": str(bound)}
+        case _:
+            return bound
+
+
+def decode_bound(raw: Any) -> Bound | None:
+    """A bound that is not understood is no bound (None): the segment is then kept."""
+    match raw:
+        case bool() | int() | float() | str():
+            return raw
+        case {"decimal": str(text)}:
+            return Decimal(text)
+        case {"bytes": str(text)}:
+            return bytes.fromhex(text)
+        case {"float": str(text)}:
+            return float(text)
+    return None

@@ -1,0 +1,50 @@
+"""The names that gapless gives to a table's files, and no one else does. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gapless.model.instant import parse_instant
+
+DATA_FOLDER = "data"
+COVERAGE_FOLDER = "_coverage"
+STAGED_FOLDER = "_staged"
+
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_SEGMENT = re.compile(rf"data/({_UUID})-0_0-0-\d+_(\d{{17}})\.parquet", re.ASCII)
+_SIDECAR = re.compile(rf"_coverage/segments/({_UUID})\.(?:roar|idx)", re.ASCII)
+_UNFINISHED = re.compile(r"(?:.*/)?\.[0-9a-f]{16}\.tmp|_staged/probe-[0-9a-f]{32}", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnName:
+    """What the name of a file of ours says."""
+
+    file_id: str
+    """Shared by a segment and its coverage."""
+    instant_ns: int | None
+    """When the attempt that wrote the segment began, nanoseconds since 1970 UTC; None for coverage."""
+
+
+def parse_own_name(path: str) -> OwnName | None:
+    """What a path (relative to the table root) says, if it is one that gapless gives to a segment or its coverage."""
+    if match := _SIDECAR.fullmatch(path):
+        return OwnName(match[1], None)
+    match = _SEGMENT.fullmatch(path)
+    instant_ns = None if match is None else _instant(match[2])
+    return None if match is None or instant_ns is None else OwnName(match[1], instant_ns)
+
+
+def is_own_unfinished(path: str) -> bool:
+    """Whether a path is that of a write which gapless began and has not finished: a temporary file on a disk, a probe of a store."""
+    return _UNFINISHED.fullmatch(path) is not None
+
+
+def _instant(digits: str) -> int | None:
+    """The instant of 17 digits, yyyyMMddHHmmssSSS; None where there is no such day or time."""
+    day, clock = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}", f"{digits[8:10]}:{digits[10:12]}:{digits[12:14]}"
+    try:
+        return parse_instant(f"{day}T{clock}.{digits[14:]}Z")[0]
+    except ValueError:
+        return None

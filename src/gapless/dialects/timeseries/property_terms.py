@@ -1,0 +1,31 @@
+"""May a change of properties follow a commit that came first? Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gapless.dialects.timeseries.actions import Commit
+from gapless.dialects.timeseries.conflict import OPERATION, PROPERTIES, SCHEMA
+from gapless.log.commit import Clash, Stands
+from gapless.log.requests import Talk
+from gapless.model.operation import OperationId, settles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyTerms:
+    """What a change of properties needs to hold."""
+
+    checked_rows: bool
+    """Whether it holds only for the rows that were there: a table that becomes unique."""
+    operation: OperationId | None = None
+
+    def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
+        """See `gapless.log.commit.Judge`. After a clash the change is made to the newest version."""
+        yield from ()
+        if self.operation is not None and any(settles(one.operation, self.operation) for one in theirs.operations):
+            return Clash(OPERATION)
+        if theirs.meta is not None:
+            return Clash(SCHEMA)
+        if self.checked_rows and any(segment.data_change for segment in theirs.added):
+            return Clash(PROPERTIES)
+        return Stands(mine)

@@ -1,0 +1,171 @@
+"""Changing a table's columns: the commits, each of which leaves every segment as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+
+from gapless.dialects.timeseries.actions import Commit, TableMeta, TableState, UpdateTableMeta
+from gapless.dialects.timeseries.alter_terms import judge_alter
+from gapless.dialects.timeseries.features import claim
+from gapless.errors import InvalidChange
+from gapless.log.dialect import Snapshot
+from gapless.model import evolve
+from gapless.model.column_ids import ColumnPath
+from gapless.model.evolve import Columns, NewColumn, parse_path, parse_type
+from gapless.runtime.committer import ENGINE, Proposal
+from gapless.table.append import check_writable
+from gapless.table.handle import Handle
+
+ColumnName = str | Sequence[str]
+"""A column's name, a dotted path to a field nested in it ("address.city"), or the path as a tuple where names hold dots."""
+Change = Callable[[Columns], Columns]
+
+
+class Evolution(Handle):
+    """Changes of columns, by identity: each is one commit, costs no look at a segment, and never brings old values back.
+
+    Nested fields go by dotted paths: through a struct by its field's name, through a list by "element", through a map by "value".
+    Each method returns the version that holds the change: the table's own where nothing differs from what was asked.
+    Another writer's append stands beside a change; a change of columns that came first has this one decided again.
+    """
+
+    def add_column(
+        self,
+        name: ColumnName,
+        type: pa.DataType | str,  # noqa: A002  # what Arrow calls it
+        *,
+        default: object = None,
+        after: str | None = None,
+        comment: str | None = None,
+    ) -> int:
+        """Add a column that may be null, or a field to a struct; returns the new version.
+
+        Args:
+            name: The new column, which must not exist; a name that was dropped is a new column without the old values.
+            type: Its Arrow type, or the short name of one, such as "int64".
+            default: What rows have that were written without the column, those of before and those to come; a null that an input has
+                stays null. One value, exactly of the type (a Python float is the nearest value of a narrower float).
+            after: The column beside it that it follows; without it, it is the last.
+            comment: What it is, kept as "comment" in the field's metadata.
+
+        Readers of protocol 7 go on reading a table that grew by columns without a default and under new names. Raises
+        InvalidChange, InvalidOption, UnknownColumn, UnsupportedType, UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        """
+        kind = parse_type(type)
+
+        def change(columns: Columns) -> Columns:
+            path = parse_path(name, columns.schema)
+            new = NewColumn(path=path, type=kind, default=default, after=after, comment=comment)
+            return evolve.add_column(columns, new)
+
+        given = {"default": None if default is None else str(default), "after": after, "comment": comment}
+        return self._alter("add column", {"column": _dotted(name), "type": str(kind), **given}, change)
+
+    def widen_column(self, name: ColumnName, type: pa.DataType | str) -> int:  # noqa: A002
+        """Give a column or nested field a type that holds every value it may hold, exactly; returns the new version.
+
+        Integers and floats become wider ones (and integers floats where no value is rounded), decimals gain digits in front of the
+        point, timestamps in s and ms a finer unit up to µs, times of day a finer unit. A column of unknown type takes any. Raises
+        InvalidChange with what is allowed, UnknownColumn, UnsupportedType, UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        """
+        kind = parse_type(type)
+
+        def change(columns: Columns) -> Columns:
+            return evolve.widen_column(columns, parse_path(name, columns.schema), kind)
+
+        return self._alter("widen column", {"column": _dotted(name), "type": str(kind)}, change)
+
+    def rename_column(self, name: ColumnName, new: str) -> int:
+        """Give a column or nested field another name (`new` alone, not a path); returns the new version.
+
+        Raises InvalidChange (the index or an entity column, a name that is taken), UnknownColumn, UpgradeNeeded,
+        CommitOutcomeUnknown, StoreError.
+        """
+
+        def change(columns: Columns) -> Columns:
+            return evolve.rename_column(columns, parse_path(name, columns.schema), new)
+
+        return self._alter("rename column", {"column": _dotted(name), "new": new}, change)
+
+    def drop_column(self, name: ColumnName) -> int:
+        """Take a column or nested field away; older versions keep it. Returns the new version.
+
+        Raises InvalidChange (the index or an entity column, the last field of a struct), UnknownColumn, UpgradeNeeded,
+        CommitOutcomeUnknown, StoreError.
+        """
+
+        def change(columns: Columns) -> Columns:
+            return evolve.drop_column(columns, parse_path(name, columns.schema))
+
+        return self._alter("drop column", {"column": _dotted(name)}, change)
+
+    def reorder_columns(self, names: Sequence[str], *, within: ColumnName | None = None) -> int:
+        """Put these columns first, in this order; the others follow as they stood. Returns the new version.
+
+        `within` names the struct whose fields are meant. Raises UnknownColumn, InvalidChange, InvalidOption (a name given twice),
+        UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        """
+
+        def change(columns: Columns) -> Columns:
+            parent: ColumnPath = () if within is None else parse_path(within, columns.schema)
+            return evolve.reorder_columns(columns, names, parent)
+
+        return self._alter("reorder columns", {"column": within and _dotted(within), "names": list(names)}, change)
+
+    def comment_column(self, name: ColumnName, comment: str | None) -> int:
+        """Say what a column or nested field is, as "comment" in its metadata; None takes that away. Returns the new version.
+
+        Raises UnknownColumn, UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        """
+
+        def change(columns: Columns) -> Columns:
+            return evolve.comment_column(columns, parse_path(name, columns.schema), comment)
+
+        return self._alter("comment column", {"column": _dotted(name), "comment": comment}, change)
+
+    def set_metadata(self, metadata: Mapping[str, str | None]) -> int:
+        """Set keys of the schema's metadata; a value of None takes its key away. Returns the new version.
+
+        Raises UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        """
+        return self._alter("set metadata", {"metadata": dict(metadata)}, lambda old: evolve.set_metadata(old, metadata))
+
+    def _alter(self, said: str, details: Mapping[str, object], change: Change) -> int:
+        shown = {"change": said, **{key: value for key, value in details.items() if value is not None}}
+        # What a column is, the newest version says, whichever this handle sees.
+        newest = self._committer.refresh(self._snapshot)
+        landed = self._committer.change(newest, partial(self._propose, shown, change))
+        return self.version if landed is None else landed.version
+
+    def _propose(self, shown: Mapping[str, object], change: Change, snapshot: Snapshot[TableState]) -> Proposal | None:
+        """The commit that makes this change to a version; None where it changes nothing."""
+        meta = snapshot.state.meta
+        check_writable(snapshot.state, self.url, upgrade=self._upgrade)
+        columns = _columns_of(meta)
+        changed = change(columns)
+        if changed.same_as(columns):
+            return None
+        new = claim(replace(meta, schema=changed.schema, ids=changed.ids))
+        entry = Commit(
+            id=self._rim.ids.uuid(), operation="alter", engine=ENGINE, parameters=shown, actions=(UpdateTableMeta(new),)
+        )
+        return Proposal(commit=entry, judge=judge_alter)
+
+
+def _dotted(name: object) -> str:
+    return ".".join(map(str, name)) if isinstance(name, Sequence) and not isinstance(name, str) else str(name)
+
+
+def _columns_of(meta: TableMeta) -> Columns:
+    if meta.schema is None:
+        raise InvalidChange(
+            "the table has no columns yet",
+            why="They come with the first append, in the types of its input",
+            fix="Append first, or create the table with schema=",
+            column="",
+        )
+    return Columns(schema=meta.schema, ids=meta.ids, keys=(meta.index.column, *meta.index.entity))
