@@ -45,24 +45,42 @@ class Run:
         shift = bias(signed=signed)
         return int(self.buckets.min()) - shift, int(self.buckets.max()) - shift
 
+    def edge_key(self, index: IndexSpec, row: int) -> tuple[Identity, int]:
+        """What the row at a position (-1 for the last) is sorted by: its identity, and its index value in the column's unit."""
+        return self.identities[int(self.codes[row])], as_int(self.table.column(index.column)[row % self.table.num_rows])
+
     def without(self, covered: CoverageMap) -> Run:
         """The run less the rows whose (identity, bucket) is covered."""
-        keep = np.ones(len(self.codes), dtype=bool)
+        inside = self.positions(covered)
+        return self.take(np.delete(np.arange(len(self.codes)), inside)) if len(inside) else self
+
+    def positions(self, covered: CoverageMap) -> Array:
+        """The positions, ascending, of the rows whose (identity, bucket) is covered."""
         edges = np.searchsorted(self.codes, np.arange(len(self.identities) + 1))
+        found = [np.zeros(0, dtype=np.int64)]
         for position, identity in enumerate(self.identities):
             if (bitmap := covered.get(identity)) is not None:
-                rows = slice(edges[position], edges[position + 1])
-                keep[rows] = ~np.isin(self.buckets[rows], array_of(bitmap))
-        if keep.all():
-            return self
-        kept = self.table.filter(pa.array(keep))
-        return Run(table=kept, identities=self.identities, codes=self.codes[keep], buckets=self.buckets[keep])
+                start, end = edges[position : position + 2]
+                ids = self.buckets[start:end]  # ascending, as the rows are
+                low, high = np.searchsorted(ids, bitmap.min(), "left"), np.searchsorted(ids, bitmap.max(), "right")
+                found.append(start + low + np.flatnonzero(np.isin(ids[low:high], array_of(bitmap))))
+        return np.concatenate(found)
+
+    def take(self, positions: Array) -> Run:
+        """The run of the rows at these positions, which ascend."""
+        table = self.table.take(pa.array(positions))
+        return Run(table=table, identities=self.identities, codes=self.codes[positions], buckets=self.buckets[positions])
+
+    def part(self, start: int, end: int) -> Run:
+        """The run of the rows at the positions `[start, end)`; copies nothing."""
+        table = self.table.slice(start, end - start)
+        return Run(table=table, identities=self.identities, codes=self.codes[start:end], buckets=self.buckets[start:end])
 
 
 def sort_run(table: pa.Table, index: IndexSpec, grid: Grid) -> Run:
     """Sort rows (in the stored schema, keys without nulls) by entity and index, equal keys in arrival order."""
     codes, identities = _identity_codes(table, index.entity)
-    values = _index_values(table.column(index.column))
+    values = index_values(table.column(index.column))
     order = _sort_order(codes, values)
     if order is not None:
         table, codes, values = table.take(pa.array(order)), codes[order], values[order]
@@ -70,12 +88,18 @@ def sort_run(table: pa.Table, index: IndexSpec, grid: Grid) -> Run:
     return Run(table=table, identities=identities, codes=codes, buckets=stored_ids(ids))
 
 
+def as_int(scalar: Any) -> int:
+    """A value of an index column as an integer, in the column's unit."""
+    return int(scalar.value if pa.types.is_timestamp(scalar.type) else scalar.as_py())
+
+
 def unit_ns(kind: pa.DataType) -> int:
     """Nanoseconds per step of an index column's integers; 1 for an integer index."""
     return NS_PER[kind.unit] if pa.types.is_timestamp(kind) else 1
 
 
-def _index_values(column: pa.ChunkedArray) -> Array:
+def index_values(column: pa.ChunkedArray) -> Array:
+    """An index column without nulls as integers, in its unit."""
     flat = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     flat = flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat
     if pa.types.is_timestamp(flat.type):
@@ -99,8 +123,14 @@ def _identity_codes(table: pa.Table, entity: tuple[str, ...]) -> tuple[Array, li
     return _narrow(codes, len(identities)), identities
 
 
+_SAMPLE = 1_000
+"""Rows by which a column is judged to lie in stretches of one value, as sorted rows do."""
+
+
 def _column_codes(column: pa.ChunkedArray) -> tuple[Array, list[Any]]:
     """Each row's value as a rank among the column's sorted distinct values."""
+    if len(column) > 10 * _SAMPLE and len(pc.run_end_encode(column.slice(0, _SAMPLE).combine_chunks()).values) <= _SAMPLE // 50:
+        return _stretch_codes(column)
     encoded = pc.dictionary_encode(column).combine_chunks()
     encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) and encoded.num_chunks else encoded
     if not len(encoded):
@@ -110,6 +140,14 @@ def _column_codes(column: pa.ChunkedArray) -> tuple[Array, list[Any]]:
     rank = np.empty(len(values), dtype=np.int64)
     rank[order] = np.arange(len(values))
     return rank[encoded.indices.to_numpy(zero_copy_only=False)], [values[i] for i in order]
+
+
+def _stretch_codes(column: pa.ChunkedArray) -> tuple[Array, list[Any]]:
+    """The same, looking at each stretch of one value once."""
+    runs = [pc.run_end_encode(chunk) for chunk in column.chunks if len(chunk)]
+    codes, values = _column_codes(pa.chunked_array([run.values for run in runs]))
+    lengths = np.concatenate([np.diff(run.run_ends.to_numpy(), prepend=0) for run in runs])
+    return np.repeat(codes, lengths), values
 
 
 def _narrow(codes: Array, count: int) -> Array:

@@ -1,0 +1,168 @@
+"""`upsert`, `delete`, `replace` and `drop-before`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from gapless.cli.console import say, write_json
+from gapless.cli.options import End, EntityFilter, JsonFlag, Start, StorageOptions, TablePath, open_table, option, parse_entity
+from gapless.cli.progress import row_progress
+from gapless.cli.write import choose_format, parse_operation
+from gapless.maintain.finding import count
+from gapless.model.report import ChangeReport
+from gapless.parquet.batches import Batches, Progress, watched
+from gapless.parquet.files import expand_paths, open_files
+from gapless.table.table import TimeSeriesTable
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES", help="Files, directories or globs: together one commit, all or nothing.", show_default=False
+    ),
+]
+FormatName = Annotated[
+    str | None, option("NAME", "parquet, csv, tsv or jsonl; the file's suffix decides where not given.", "--format")
+]
+OperationText = Annotated[
+    str | None,
+    option(
+        "ID", "Name of this change, so that sending it again changes nothing: APP:SEQUENCE for a stream, else a job's text."
+    ),
+]
+UpgradeFlag = Annotated[bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")]
+
+
+def upsert(
+    path: TablePath,
+    files: Files,
+    key: Annotated[
+        list[str] | None,
+        option("COLUMN", "A column of the key; may be repeated. The entity columns and the index where not given."),
+    ] = None,
+    on_duplicate: Annotated[
+        str, option("RULE", "Where rows of the files share a key: error refuses them, last takes the one that comes last.")
+    ] = "error",
+    format_: FormatName = None,
+    operation_id: OperationText = None,
+    upgrade: UpgradeFlag = False,
+    storage_option: StorageOptions = None,
+    json: JsonFlag = False,
+) -> None:
+    """Put rows in the place of those with their key, or add them, as one commit.
+
+    Example: gapless upsert prices corrected.csv
+    """
+    table = open_table(path, storage_option, upgrade=upgrade)
+    with row_progress(f"upserting {files[0]}") as done:
+        report = table.upsert(
+            _parts(table, files, format_, done),
+            key=key or None,
+            on_duplicate=on_duplicate,  # type: ignore[arg-type]  # checked there, with a message of its own
+            operation_id=parse_operation(operation_id),
+        )
+    _tell(report, json=json)
+
+
+def delete(
+    path: TablePath,
+    where: Annotated[
+        str | None, option("SQL", "Condition in SQL; a row for which it is null stays. `true` is every row.")
+    ] = None,
+    start: Start = None,
+    end: End = None,
+    entity: EntityFilter = None,
+    operation_id: OperationText = None,
+    upgrade: UpgradeFlag = False,
+    storage_option: StorageOptions = None,
+    json: JsonFlag = False,
+) -> None:
+    """Delete the rows that `scan` with the same options shows, as one commit.
+
+    Example: gapless delete prices --entity symbol=NVDA --where 'close < 0'
+    """
+    table = open_table(path, storage_option, upgrade=upgrade)
+    report = table.delete(
+        where, start=start, end=end, entity=parse_entity(table, entity), operation_id=parse_operation(operation_id)
+    )
+    _tell(report, json=json)
+
+
+def replace(
+    path: TablePath,
+    files: Files,
+    start: Start = None,
+    end: End = None,
+    entity: EntityFilter = None,
+    format_: FormatName = None,
+    operation_id: OperationText = None,
+    upgrade: UpgradeFlag = False,
+    storage_option: StorageOptions = None,
+    json: JsonFlag = False,
+) -> None:
+    """Put the rows of files in the place of all rows of a range, as one commit; rows outside it are refused.
+
+    Example: gapless replace prices day.parquet --start 2026-01-05T00:00Z --end 2026-01-06T00:00Z
+    """
+    table = open_table(path, storage_option, upgrade=upgrade)
+    with row_progress(f"replacing by {files[0]}") as done:
+        report = table.replace(
+            (start, end),
+            _parts(table, files, format_, done),
+            entity=parse_entity(table, entity),
+            operation_id=parse_operation(operation_id),
+        )
+    _tell(report, json=json)
+
+
+def drop_before(
+    path: TablePath,
+    time: Annotated[
+        str,
+        typer.Argument(metavar="TIME", help="The first index value that stays, such as 2013-01-31T06:00Z.", show_default=False),
+    ],
+    operation_id: OperationText = None,
+    upgrade: UpgradeFlag = False,
+    storage_option: StorageOptions = None,
+    json: JsonFlag = False,
+) -> None:
+    """Delete all rows before a time; segments that end before it fall away without being read.
+
+    Their files stay for older versions until `gapless expire` and `gapless vacuum` let go of them.
+
+    Example: gapless drop-before prices 2024-01-01T00:00Z
+    """
+    table = open_table(path, storage_option, upgrade=upgrade)
+    _tell(table.drop_before(time, operation_id=parse_operation(operation_id)), json=json)
+
+
+def _parts(table: TimeSeriesTable, files: Sequence[str], format_: str | None, done: Progress) -> list[Batches]:
+    opened = open_files(expand_paths(files), choose_format(format_, {}, files), index=table.index, schema=table.schema)
+    return watched(opened, done)
+
+
+def _tell(report: ChangeReport, *, json: bool) -> None:
+    if json:
+        write_json(asdict(report) | {"inserted_rows": report.inserted_rows})
+    else:
+        say(change_text(report))
+
+
+def change_text(report: ChangeReport) -> str:
+    """One line for people.
+
+    >>> change_text(ChangeReport(version=7, rows=3, updated_rows=2, removed_rows=2, removed_segments=1, segments=1))
+    'Version 7: 3 rows written, 2 rows of the table replaced or deleted; 1 segment gave way to 1.'
+    """
+    if report.already_applied:
+        return f"This operation was applied before, by version {report.version}; nothing was changed now."
+    if not report.segments and not report.removed_segments:
+        return f"Nothing to change, still version {report.version}."
+    gone = f"{count(report.removed_rows, 'row')} of the table replaced or deleted"
+    return (
+        f"Version {report.version}: {count(report.rows, 'row')} written, {gone}; "
+        f"{count(report.removed_segments, 'segment')} gave way to {report.segments:,}."
+    )

@@ -1,0 +1,169 @@
+"""Which rows of a table a correction takes away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.dialects.timeseries.conflict import meeting_coverage
+from gapless.model.segment import Segment
+from gapless.model.stats import ColumnStats
+from gapless.parquet.keys import KeyIds, KeySet, without_rows
+from gapless.parquet.run import sort_run
+from gapless.scan.expression import to_expression
+from gapless.scan.key_bounds import key_bounds
+from gapless.scan.plan import known_stats, prune
+from gapless.scan.predicate import IsTruth
+from gapless.scan.prune import Answers, answers
+from gapless.table.before import Before, Filter
+from gapless.table.scan import prune_opaque
+
+Reach = Literal["none", "some", "all"]
+"""How many of a segment's rows go, as far as that shows without reading it: certainly none, maybe some, certainly all."""
+
+_NO_HITS: KeyIds = np.zeros(0, dtype=np.int64)
+_ALWAYS = Answers(True, False, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Some rows less those that go."""
+
+    kept: pa.Table
+    """In the order they had."""
+    hits: KeyIds = field(default_factory=lambda: _NO_HITS)
+    """The numbers of the keys for which rows go, where rows go by key."""
+
+
+class Cut(Protocol):
+    """Which rows go."""
+
+    @property
+    def seen(self) -> Filter:
+        """What `split` must see to find a row that goes: true of every such row, maybe of others."""
+        ...
+
+    def near(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+        """The segments that may hold a row that goes, by what the log says of them."""
+        ...
+
+    def reach(self, segment: Segment, coverage: Callable[[], CoverageMap]) -> Reach:
+        """How far the cut reaches into one of these segments; `coverage` gives what that covers, if it is asked."""
+        ...
+
+    def split(self, rows: pa.Table) -> Split:
+        """Rows in declared types, with at least the columns of `seen`, less those that go."""
+        ...
+
+
+def is_whole(segment: Segment) -> bool:
+    """Whether each row surely has its index value: other writers leave rows without one, and write no checksum."""
+    return segment.checksum is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionCut:
+    """Rows that meet a condition: both the predicate and, where there is one, the expression are true, not null."""
+
+    before: Before
+    seen: Filter
+    covers: Callable[[CoverageMap], bool] | None = None
+    """Whether what a segment covers meets the condition's range and identities; None where that says nothing."""
+
+    def near(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+        """See `Cut.near`."""
+        before, expression = self.before, self.seen.expression
+        kept = prune(segments, self.seen.predicate, before.index, before.schema, before.meta.ids)
+        return kept if expression is None else prune_opaque(kept, expression, before.state, before.schema)
+
+    def reach(self, segment: Segment, coverage: Callable[[], CoverageMap]) -> Reach:
+        """See `Cut.reach`."""
+        stats = dict(known_stats(segment, self.before.index, self.before.meta.ids))
+        if is_whole(segment):
+            column = self.before.index.column
+            stats[column] = ColumnStats(min=stats[column].min, max=stats[column].max, nulls=0)
+        certain = answers(self.seen.predicate, stats.get, self.before.schema, segment.rows) == _ALWAYS
+        if certain and self.seen.expression is None:
+            return "all"
+        return "none" if self.covers is not None and not self.covers(coverage()) else "some"
+
+    def split(self, rows: pa.Table) -> Split:
+        """See `Cut.split`."""
+        goes = to_expression(IsTruth(term=self.seen.predicate, value=True), rows.schema)
+        if self.seen.expression is not None:
+            goes = goes & pc.coalesce(self.seen.expression, pc.scalar(False))
+        return Split(rows.filter(~goes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCut:
+    """Rows that have one of some keys."""
+
+    before: Before
+    keys: KeySet
+    seen: Filter
+    coverage: CoverageMap | None = None
+    """What rows with these keys cover, where the keys say that."""
+
+    @classmethod
+    def of(cls, before: Before, rows: pa.Table, keys: KeySet, coverage: CoverageMap | None) -> KeyCut:
+        """The cut of the rows that have a key of `rows`, whose keys `keys` are."""
+        seen = Filter(columns=keys.columns, predicate=key_bounds(rows, keys.columns))
+        return cls(before=before, keys=keys, seen=seen, coverage=coverage)
+
+    def near(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+        """See `Cut.near`."""
+        before = self.before
+        if self.coverage is not None:
+            return meeting_coverage(segments, self.coverage, before.grid)
+        return prune(segments, self.seen.predicate, before.index, before.schema, before.meta.ids)
+
+    def reach(self, segment: Segment, coverage: Callable[[], CoverageMap]) -> Reach:  # noqa: ARG002 - the answer is that for any
+        """See `Cut.reach`."""
+        return "none" if self.coverage is not None and self.coverage.is_disjoint(coverage()) else "some"
+
+    def split(self, rows: pa.Table) -> Split:
+        """See `Cut.split`."""
+        found = self.keys.match(rows)
+        hit = np.flatnonzero(found >= 0)
+        return Split(without_rows(rows, hit), np.unique(found[hit])) if len(hit) else Split(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageCut:
+    """Rows that lie in some (identity, bucket) pairs."""
+
+    before: Before
+    coverage: CoverageMap
+    seen: Filter
+
+    @classmethod
+    def of(cls, before: Before, coverage: CoverageMap) -> CoverageCut:
+        """The cut of the rows in these pairs."""
+        return cls(before=before, coverage=coverage, seen=Filter(columns=before.keys))
+
+    def near(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+        """See `Cut.near`."""
+        return meeting_coverage(segments, self.coverage, self.before.grid)
+
+    def reach(self, segment: Segment, coverage: Callable[[], CoverageMap]) -> Reach:
+        """See `Cut.reach`."""
+        covered = coverage()
+        if covered.is_disjoint(self.coverage):
+            return "none"
+        return "all" if is_whole(segment) and not covered.difference(self.coverage) else "some"
+
+    def split(self, rows: pa.Table) -> Split:
+        """See `Cut.split`."""
+        before = self.before
+        known = rows.column(before.index.column).is_valid()
+        run = sort_run(rows.filter(known), before.index, before.grid)
+        kept = run.without(self.coverage).table
+        lost = rows.num_rows - run.table.num_rows
+        return Split(pa.concat_tables([kept, rows.filter(pc.invert(known))]) if lost else kept)

@@ -1,0 +1,192 @@
+"""The life of a correction, from the version it finds to the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.bucket import Grid
+from gapless.dialects.timeseries.actions import (
+    Action,
+    AddSegment,
+    Commit,
+    RemoveSegment,
+    SetTransaction,
+    TableMeta,
+    TableState,
+    UpdateTableMeta,
+)
+from gapless.dialects.timeseries.features import claim
+from gapless.dialects.timeseries.rewrite_terms import RewriteTerms
+from gapless.log.dialect import Snapshot
+from gapless.model.fit import restore
+from gapless.model.operation import OperationId
+from gapless.model.report import Tally
+from gapless.parquet.attempt import Attempt
+from gapless.parquet.batches import Batches
+from gapless.runtime.committer import ENGINE, Committer, Proposal
+from gapless.table.before import Before
+from gapless.table.coverage import CoverageCache
+from gapless.table.revision import Decision, Revision, revise
+from gapless.table.stage import Stager
+
+
+class Correction(Protocol):
+    """One intended change of rows."""
+
+    @property
+    def operation(self) -> str:
+        """What the log calls it."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """What the log says of it, as JSON has it."""
+        ...
+
+    def decide(self, before: Before, rows: pa.Table) -> Decision:
+        """What it does to this version with the input's rows, which are in declared types and in the order in which they came.
+
+        Raises what a wrong input deserves.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a correction counted, and the version that holds it; `already` where its operation id was known."""
+
+    tally: Tally
+    version: int
+    already: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """A correction made to one version, and not committed yet."""
+
+    actions: tuple[Action, ...]
+    """None where the table would stay as it is."""
+    parameters: Mapping[str, object]
+    terms: RewriteTerms
+    attempt: Attempt
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriter:
+    """Makes corrections of one table."""
+
+    committer: Committer
+    cache: CoverageCache
+    grid: Grid
+    operation: OperationId | None = None
+
+    def apply(self, snapshot: Snapshot[TableState], correction: Correction, parts: Sequence[Batches] = ()) -> Done:
+        """Make a correction to a version, in one commit; `parts` can be read again and again.
+
+        It is made anew, to the newest version, where another's commit came first and clashes, until the deadline. Raises CommitConflict then,
+        CommitOutcomeUnknown, StoreError, and what `correction` raises.
+        """
+        began = self.committer.rim.clock.monotonic()
+        last: _Made | None = None
+
+        def propose(newest: Snapshot[TableState]) -> Proposal | None:
+            nonlocal snapshot, last
+            snapshot, last = newest, None
+            if self._known(newest) is not None:
+                return None
+            last = self._make(newest.state, correction, tuple(parts))
+            return self._proposal(correction.operation, last, began) if last.actions else None
+
+        landed = self.committer.change(snapshot, propose)
+        if landed is None or last is None:
+            return self._known(snapshot) or Done(Tally(), snapshot.version)
+        for segment, coverage in zip(last.attempt.segments, last.attempt.coverage, strict=True):
+            self.cache.remember(segment, coverage)
+        return Done(last.tally, landed.version)
+
+    def _known(self, snapshot: Snapshot[TableState]) -> Done | None:
+        known = None if self.operation is None else snapshot.state.recognise(self.operation)
+        if known is None:
+            return None
+        return Done(known.tally if known.operation == self.operation else Tally(), known.version, already=True)
+
+    def _proposal(self, operation: str, made: _Made, began: float) -> Proposal:
+        rim = self.committer.rim
+        commit = Commit(
+            id=rim.ids.uuid(),
+            operation=operation,
+            engine=ENGINE,
+            parameters=made.parameters,
+            duration_ms=round((rim.clock.monotonic() - began) * 1_000),
+            actions=made.actions,
+        )
+        return Proposal(commit=commit, judge=made.terms.judge, discard=made.attempt.discard)
+
+    def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> _Made:
+        attempt = Attempt.begin(self.committer.rim)
+        try:
+            return self._write(state, correction, parts, attempt)
+        except BaseException:
+            # No commit was tried yet, so nothing can need these files.
+            attempt.discard()
+            raise
+
+    def _write(self, state: TableState, correction: Correction, parts: tuple[Batches, ...], attempt: Attempt) -> _Made:
+        stager = Stager(rim=self.committer.rim, state=state, cache=self.cache, grid=self.grid, on_overlap="replace")
+        schema = stager.schema_for(parts)
+        if schema is None:
+            return self._write_nothing(state, correction, attempt)
+        meta = state.meta if schema == state.meta.schema else claim(replace(state.meta, schema=schema))
+        before = Before(store=self.committer.rim.store, state=state, schema=schema, grid=self.grid, cache=self.cache)
+        rows = [restore(batch, schema, ids=state.meta.ids) for batch in stager.fitted(parts, schema)]
+        decision = correction.decide(before, pa.Table.from_batches(rows, schema))
+        made = revise(before, meta, decision, attempt)
+        terms = RewriteTerms(
+            near=decision.cut.near,
+            reaches=lambda segment, coverage: decision.cut.reach(segment, lambda: coverage) != "none",
+            coverage=made.coverage,
+            entity_types=before.entity_types,
+            grid=self.grid,
+            operation=self.operation,
+        )
+        return _Made(
+            actions=self._actions(state, meta, made, attempt),
+            parameters={**correction.parameters, "keeps_overlaps": True} if made.keeps_overlaps else correction.parameters,
+            terms=terms,
+            attempt=attempt,
+            tally=made.tally,
+        )
+
+    def _write_nothing(self, state: TableState, correction: Correction, attempt: Attempt) -> _Made:
+        """What a correction makes of a table without columns to which no rows come."""
+        terms = RewriteTerms(
+            # Rows that come first bring the columns, and that alone is a clash.
+            near=lambda segments: segments,
+            reaches=lambda _segment, _coverage: True,
+            coverage=CoverageMap(),
+            entity_types=(),
+            grid=self.grid,
+            operation=self.operation,
+        )
+        actions = self._actions(state, state.meta, None, attempt)
+        return _Made(actions=actions, parameters=correction.parameters, terms=terms, attempt=attempt, tally=Tally())
+
+    def _actions(self, state: TableState, meta: TableMeta, made: Revision | None, attempt: Attempt) -> tuple[Action, ...]:
+        """The log entry's actions; none where the table would stay as it is."""
+        actions: list[Action] = []
+        if made is not None:
+            actions += [RemoveSegment(path) for path in made.removed]
+            actions += [AddSegment(segment) for segment in attempt.segments]
+        if self.operation is not None:
+            actions.append(SetTransaction(self.operation, Tally() if made is None else made.tally))
+        if meta is not state.meta:
+            actions.insert(0, UpdateTableMeta(meta))
+        elif actions and not state.meta.is_ours:
+            actions.insert(0, UpdateTableMeta(claim(meta)))
+        return tuple(actions)
