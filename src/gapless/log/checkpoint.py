@@ -26,7 +26,12 @@ def write_checkpoint(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) 
         yield from ask(Warn(f"the log checkpoint {path} was not written: {error.what}"))
         return
     if put is not Put.NO_ANSWER:
-        yield from ask(PutHint(dialect.last_checkpoint, json.dumps({"version": snapshot.version}).encode()))
+        yield from point_to_checkpoint(dialect, snapshot.version)
+
+
+def point_to_checkpoint(dialect: Dialect[Entry, State], version: int) -> Talk[None]:
+    """Let the hint name this version's checkpoint."""
+    yield from ask(PutHint(dialect.last_checkpoint, json.dumps({"version": version}).encode()))
 
 
 def read_hint(dialect: Dialect[Entry, State]) -> Talk[int]:

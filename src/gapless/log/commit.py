@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
 
-from gapless.errors import StoreError
+from gapless.errors import StoreError, TableError
 from gapless.log.dialect import Dialect, Entry, State
 from gapless.log.requests import Get, Now, Put, PutHint, PutNew, Talk, Wait, ask
+from gapless.model.horizon import is_old
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,34 @@ class Unknown:
 
 Outcome = Committed[Entry] | Conflict | Unknown
 
+CLEANED = "the log was cleaned past the version that this change was made for"
 _TICK_NS = 1_000
+
+
+@dataclass(slots=True)
+class _Race(Generic[Entry]):
+    """A commit on its way to the first free place."""
+
+    entry: Entry
+    version: int
+    """Where it is to land next."""
+    time_ns: int
+    """Commit time of the version before that."""
+    passed: list[tuple[int, Entry, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """One try to land: where, after which commit time, and when."""
+
+    version: int
+    time_ns: int
+    now_ns: int
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the log may have been cleaned past this place since the version before it was known to be the newest."""
+        return self.version > 1 and is_old(self.now_ns, self.time_ns)
 
 
 def commit(
@@ -68,42 +96,80 @@ def commit(
     """Append `entry` after version `base`, stepping over commits that do not clash with it.
 
     Commit times never run backward: each is at least a microsecond after the one before, whatever the clock says.
+    Where so much time went by that the log may have been cleaned, a free place proves nothing unless the commit before it is there.
     """
-    version, time_ns, attempt = base + 1, base_time_ns, 0
-    asked = base
-    passed: list[tuple[int, Entry, int]] = []
+    race, attempt, asked = _Race(entry, base + 1, base_time_ns, []), 0, base
     while True:
-        now_ns = yield from ask(Now())
-        ours_ns = max(now_ns - now_ns % _TICK_NS, time_ns + _TICK_NS)
-        put = yield from _put(dialect.path_of(version), dialect.encode(entry, version, ours_ns), again=asked == version)
-        if put is Put.DONE:
-            return (yield from _landed(dialect, version, entry, ours_ns, passed))
-        asked = version
+        at = _Try(race.version, race.time_ns, (yield from ask(Now())))
+        if at.is_stale and (refused := (yield from _look_back(dialect, at, tried=asked == at.version))) is not None:
+            return refused
+        ours_ns = max(at.now_ns - at.now_ns % _TICK_NS, at.time_ns + _TICK_NS)
+        data = dialect.encode(race.entry, at.version, ours_ns)
+        put = yield from _put(dialect.path_of(at.version), data, again=asked == at.version)
+        if put in (Put.DONE, Put.LATE):
+            return (yield from _landed(dialect, race, at, ours_ns, doubtful=at.is_stale or put is Put.LATE))
+        asked = at.version
         try:
-            data = yield from ask(Get(dialect.path_of(version)))
+            found = yield from ask(Get(dialect.path_of(at.version)))
         except StoreError:
-            return Unknown(version)
-        if data is None:
+            return Unknown(at.version)
+        if found is None:
             # Ours can land at this version and nowhere else, so it is tried again here, and lands once.
             attempt += 1
             if not (yield from ask(Wait(attempt))):
-                return Unknown(version)
+                return Unknown(at.version)
             continue
-        # Read on to the newest commit: a put below it could only be refused.
-        while data is not None:
-            theirs, time_ns = dialect.decode(data, version)
-            if dialect.id_of(theirs) == dialect.id_of(entry):
-                return (yield from _landed(dialect, version, theirs, time_ns, passed))
-            verdict = yield from judge(entry, version, theirs)
-            if isinstance(verdict, Clash):
-                return Conflict(version, verdict)
-            entry = verdict.entry
-            passed.append((version, theirs, time_ns))
-            version += 1
-            data = yield from ask(Get(dialect.path_of(version)))
+        verdict = yield from _read_on(dialect, race, found, judge)
+        if isinstance(verdict, int):
+            late = is_old((yield from ask(Now())), at.now_ns)
+            return (yield from _landed(dialect, race, at, verdict, doubtful=at.is_stale or late))
+        if verdict is not None:
+            return verdict
+        if at.is_stale and (yield from _is_cleaned(dialect, at)):
+            return Conflict(at.version, Clash(CLEANED))
         attempt += 1
         if not (yield from ask(Wait(attempt))):
-            return Conflict(version - 1, Clash("the deadline passed while other commits kept coming first"))
+            return Conflict(race.version - 1, Clash("the deadline passed while other commits kept coming first"))
+
+
+def _read_on(
+    dialect: Dialect[Entry, State], race: _Race[Entry], data: bytes | None, judge: Judge[Entry]
+) -> Talk[Conflict | int | None]:
+    """Step over all commits up to the newest, since a put below it could only be refused; our own ends it with its commit time."""
+    while data is not None:
+        theirs, race.time_ns = dialect.decode(data, race.version)
+        if dialect.id_of(theirs) == dialect.id_of(race.entry):
+            race.entry = theirs
+            return race.time_ns
+        verdict = yield from judge(race.entry, race.version, theirs)
+        if isinstance(verdict, Clash):
+            return Conflict(race.version, verdict)
+        race.entry = verdict.entry
+        race.passed.append((race.version, theirs, race.time_ns))
+        race.version += 1
+        data = yield from ask(Get(dialect.path_of(race.version)))
+    return None
+
+
+def _look_back(dialect: Dialect[Entry, State], at: _Try, *, tried: bool) -> Talk[Conflict | Unknown | None]:
+    """Why nothing may be put at a place, if the log was cleaned past it; of one that was tried before, no one can say more."""
+    try:
+        if not (yield from _is_cleaned(dialect, at)):
+            return None
+    except StoreError:
+        if not tried:
+            raise
+        return Unknown(at.version)
+    return Unknown(at.version) if tried else Conflict(at.version, Clash(CLEANED))
+
+
+def _is_cleaned(dialect: Dialect[Entry, State], at: _Try) -> Talk[bool]:
+    """Whether the commit before a place is there no more. Cleaning takes commits in order: while it is there, all after it are."""
+    data = yield from ask(Get(dialect.path_of(at.version - 1)))
+    try:
+        return data is None or dialect.decode(data, at.version - 1)[1] != at.time_ns
+    except TableError:
+        return False  # damaged, and so there
 
 
 def _put(path: str, data: bytes, *, again: bool) -> Talk[Put]:
@@ -117,7 +183,13 @@ def _put(path: str, data: bytes, *, again: bool) -> Talk[Put]:
 
 
 def _landed(
-    dialect: Dialect[Entry, State], version: int, entry: Entry, time_ns: int, passed: list[tuple[int, Entry, int]]
-) -> Talk[Committed[Entry]]:
-    yield from ask(PutHint(dialect.hint, b"%d\n" % version))
-    return Committed(version, (*passed, (version, entry, time_ns)))
+    dialect: Dialect[Entry, State], race: _Race[Entry], at: _Try, time_ns: int, *, doubtful: bool
+) -> Talk[Committed[Entry] | Unknown]:
+    """Ours is stored. It is the commit of that version unless the log was cleaned past it before; then it is none, and no one reads it."""
+    try:
+        if doubtful and (at.version == 1 or (yield from _is_cleaned(dialect, at))):
+            return Unknown(at.version)
+    except StoreError:
+        return Unknown(at.version)
+    yield from ask(PutHint(dialect.hint, b"%d\n" % at.version))
+    return Committed(at.version, (*race.passed, (at.version, race.entry, time_ns)))

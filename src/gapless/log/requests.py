@@ -34,6 +34,8 @@ class Put(enum.Enum):
     """What is known of a put-if-absent once it returned."""
 
     DONE = enum.auto()
+    LATE = enum.auto()
+    """Done, but it took so long that what was true of the log before may not be true any more."""
     REFUSED = enum.auto()
     """Something is there: another's, our own that a client sent twice, or nothing (a 409 for a request in flight)."""
     NO_ANSWER = enum.auto()
@@ -59,6 +61,13 @@ class PutHint(Request[None]):
 @dataclass(frozen=True, slots=True)
 class Get(Request["bytes | None"]):
     """An object's bytes; None where nothing is stored."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Request[None]):
+    """Remove an object; fine where there is none."""
 
     path: str
 

@@ -3,53 +3,123 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.coverage.gap import Coverage
+from gapless.coverage.sessions import Calendar
 from gapless.coverage.span import plan_ranges
-from gapless.dialects.timeseries.actions import Commit
+from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import InvalidOption, InvalidTime
-from gapless.log.snapshot import read_entries
-from gapless.model.instant import NS_PER
+from gapless.log.dialect import Snapshot
+from gapless.log.travel import read_back
+from gapless.store.open import table_name
+from gapless.table.calendars import expected_ids
+from gapless.table.changes import change_rows
+from gapless.table.coverage import Wanted
+from gapless.table.diff import VersionDiff, diff_versions
 from gapless.table.duck import duck_schema
 from gapless.table.handle import Handle
+from gapless.table.history import HistoryEntry, history_entries
+from gapless.table.lifecycle import Location, open_rim
 from gapless.table.rows import Rows
 from gapless.table.scan import ScanRequest, pin_version
 from gapless.table.selection import parse_identities, select_identities
 from gapless.table.sql import Query
+from gapless.table.travel import Moment, find_version, newest_of, open_moment, open_version, parse_version
 from gapless.table.values import parse_index_value, presenter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryEntry:
-    """One commit, as `history` shows it."""
-
-    version: int
-    time: datetime
-    """Commit time from the log, UTC; never runs backward."""
-    operation: str
-    engine: str
-    parameters: Mapping[str, object]
-    rows: int
-    """Rows of the segments it added."""
-    segments: int
-    """Segments it added."""
-    commit_id: str
 
 
 class TableView(Handle):
     """A table at one version, to be read: what `table.at(…)` gives, and the reading side of every table."""
 
-    def history(self) -> list[HistoryEntry]:
-        """All commits up to this version, oldest first."""
-        entries = self._rim.drive(read_entries(TIME_SERIES, 1, self.version + 1))
-        return [_history_entry(version, commit, time_ns) for version, commit, time_ns in entries]
+    # -- versions ------------------------------------------------------------------------------------------------------
+
+    def at(self, version: int | None = None, *, time: object = None, tag: str | None = None) -> TableView:
+        """The table as it was: rows, coverage, SQL, columns, properties and history of one version, whatever is committed now or later.
+
+        Args:
+            version: Its number.
+            time: The version that was the newest then, by the commit times in the log, which never run backward (and not by those of files): an
+                aware datetime, an ISO text with an offset, or a pandas Timestamp with a zone. After the last commit that is the newest version.
+            tag: Its name; see `TimeSeriesTable.tag`.
+
+        Exactly one of them; a handle that lags knows of newer versions too, since the log is asked. An expired version is refused here, and
+        not once its files are missing, with what remains. Raises VersionNotFound; InvalidTime for a time before the first commit or without
+        a zone; InvalidOption, CorruptTable, StoreError.
+        """
+        return TableView(self._rim, self._name, self._at(Moment.parse(version, time, tag)), self._cache)
+
+    def _at(self, moment: Moment) -> Snapshot[TableState]:
+        newest = newest_of(self._rim, self._snapshot)
+        found = find_version(self._rim, newest, moment)
+        return self._snapshot if found == self.version else open_version(self._rim, newest, found)
+
+    @staticmethod
+    def open_at(
+        path: Location,
+        version: int | None = None,
+        *,
+        time: object = None,
+        tag: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> TableView:
+        """Open a table as it was, to be read: `gl.open(path).at(…)`, which also reads a version before a commit that is lost or damaged.
+
+        A `version` then comes with a LogWarning, since a later commit could have expired it; `time` and `tag` need the whole log. Raises as
+        `at`, and TableNotFound, UnsupportedTable.
+        """
+        moment = Moment.parse(version, time, tag)
+        rim = open_rim(path, storage_options)
+        return TableView(rim, table_name(path), open_moment(rim, str(path), moment))
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """The newest `limit` commits up to this version (all where not given), oldest first; a log that was cleaned has the later ones only.
+
+        Raises InvalidOption for a limit below 0, CorruptTable where a commit is lost.
+        """
+        if limit is not None and (not hasattr(limit, "__index__") or limit < 0):
+            raise InvalidOption(
+                f"limit={limit!r} is no whole number from 0 up", fix="Pass limit=20", option="limit", value=limit
+            )
+        return history_entries(self._rim.drive(read_back(TIME_SERIES, self.version, limit)), self._snapshot.state)
+
+    def changes(self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None) -> Rows:
+        """What each commit of a range of versions did to the rows, not read yet.
+
+        Args:
+            from_version: The first version whose changes are told; one past the newest gives no rows, for a reader that has seen all.
+            to_version: The last, inclusive; the one this handle sees where not given.
+            columns: Columns to give back, in this order; all where not given. Rows are told apart by all their columns all the same.
+
+        Behind the table's columns stand `_change_type` ("insert", "delete", and for an update of one identity and index value
+        "update_preimage" with "update_postimage" right behind it), `_commit_version` (int64) and `_commit_timestamp` (µs, UTC). Rows come
+        version by version, each identity's in index order; of one identity and index value deletes first, then updates, then inserts.
+        Taking deletes and preimages out of the rows of the version before, and putting inserts and postimages in, gives the next exactly.
+
+        Rows are compared bit for bit, nested values too: a row written anew as it was is no change, whatever became of its segment; NaN
+        is the same as NaN, and 0.0 is not -0.0. Compaction changes nothing. Columns are those of `to_version`: what older rows had under
+        another name or a narrower type is shown so, and dropped columns are gone.
+
+        In bounded memory: about twice that of a scan in index order, or all rows of one index value. Raises VersionNotFound for a range
+        that is not there, or was expired or cleaned, with what remains; InvalidOption, UnknownColumn, CorruptTable, StoreError.
+        """
+        first = parse_version(from_version, "from_version")
+        last = self.version if to_version is None else parse_version(to_version, "to_version")
+        return change_rows(self._rim, newest_of(self._rim, self._snapshot), first, last, columns)
+
+    def diff(self, from_version: int, to_version: int | None = None) -> VersionDiff:
+        """What differs between two versions, the second of which is the one this handle sees where not given: columns, properties,
+        segments, and the rows.
+
+        Either may be the older. Reads the log alone; `.rows()` reads rows. Raises as `at`.
+        """
+        first = Moment(version=parse_version(from_version, "from_version"))
+        last = Moment(version=self.version if to_version is None else parse_version(to_version, "to_version"))
+        return diff_versions(self._rim.store, self._at(first), self._at(last))
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -100,6 +170,7 @@ class TableView(Handle):
         *,
         entity: Mapping[str, object] | None = None,
         identities: Iterable[object] | None = None,
+        calendar: str | Calendar | None = None,
     ) -> Coverage[Any]:
         """Which buckets hold rows and which are missing.
 
@@ -110,18 +181,22 @@ class TableView(Handle):
             entity: Only identities with these values, as in `scan`.
             identities: Exactly the expected identities (tuples of entity values, mappings, or bare values where there is one entity column); one
                 that never arrived is one whole gap.
+            calendar: When rows are expected: weekly hours such as "mon-fri 09:30-16:00 America/New_York" (see `WeeklyHours.parse`; without a
+                zone, of the table's clock), an exchange such as "XNYS" (needs exchange-calendars), or a `Calendar`. Buckets that no session
+                reaches into are then neither covered nor missing. At all times where not given.
 
         A bucket that `[start, end)` touches is expected. Returns a `Coverage`; raises InvalidTime, UnknownColumn, InvalidOption.
         """
         index = self.index
         expected = None if identities is None else parse_identities(identities, index, self.schema)
         chosen = select_identities(entity or {}, index, self.schema)
-        covered = self._covered(self.segments()).restrict(chosen)
+        wanted: Wanted | None = chosen if entity else None
         if expected is not None:
             expected = [identity for identity in expected if chosen(identity)]
-            covered = covered.restrict(expected)
+            wanted = frozenset(expected)
         elif not index.entity:
             expected = [()]
+        covered = self._covered(self.segments(), wanted)
         low = None if start is None else parse_index_value(start, index, self.schema, name="start")
         high = self._parse_end(end)
         if not covered and (low is None) != (high is None):
@@ -129,7 +204,8 @@ class TableView(Handle):
         if not covered and identities is not None and low is None:
             raise _no_range("start")
         spans = plan_ranges(covered, self._grid, low, high, expected)
-        return Coverage(covered, self._grid, spans, presenter(index, self.schema))
+        ids = expected_ids(calendar, index, self.schema, self._grid, spans.values())
+        return Coverage(covered, self._grid, spans, presenter(index, self.schema, start, end), ids)
 
     def _parse_end(self, end: object) -> int | None:
         if end is None:
@@ -156,14 +232,4 @@ def _no_range(missing: str) -> InvalidTime:
     )
 
 
-def _history_entry(version: int, commit: Commit, time_ns: int) -> HistoryEntry:
-    return HistoryEntry(
-        version=version,
-        time=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_ns // NS_PER["us"]),
-        operation=commit.operation,
-        engine=commit.engine,
-        parameters=commit.parameters,
-        rows=sum(segment.rows for segment in commit.added),
-        segments=len(commit.added),
-        commit_id=commit.id,
-    )
+open_at = TableView.open_at

@@ -1,0 +1,203 @@
+"""`log`, `at`, `changes`, `restore` and `tag`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from gapless.cli.commits import commit_document
+from gapless.cli.console import print_table, say, write_json
+from gapless.cli.interrupt import in_thread, interruptible
+from gapless.cli.options import (
+    End,
+    EntityFilter,
+    JsonFlag,
+    Start,
+    StorageOptions,
+    TablePath,
+    open_table,
+    option,
+    parse_entity,
+    parse_mapping,
+)
+from gapless.cli.read import CsvFlag, Limit, OutputFile, split_names
+from gapless.cli.rows import Output
+from gapless.draw.label import printable
+from gapless.errors import InvalidOption
+from gapless.maintain.finding import count
+from gapless.table.restore import RestoreReport
+from gapless.table.table import TimeSeriesTable
+from gapless.table.view import TableView
+
+Version = Annotated[int | None, option("N", "The version of that number.", "--version")]
+Time = Annotated[
+    str | None, option("TIME", "The version that was the newest then, such as 2026-01-05T09:30Z; by commit times.", "--time")
+]
+Tag = Annotated[str | None, option("NAME", "The version of that name; see `gapless tag`.", "--tag")]
+
+_SHOWN = ("version", "time", "operation", "rows", "removed_rows", "bytes", "removed_bytes", "duration_s", "tags", "parameters")
+
+
+def log(
+    path: TablePath,
+    limit: Annotated[int | None, option("N", "The newest N commits.", least=0)] = None,
+    storage_option: StorageOptions = None,
+    json: JsonFlag = False,
+) -> None:
+    """List the table's commits, newest first: what each did, with which parameters, and how long it took.
+
+    Example: gapless log prices --limit 20
+    """
+    entries = [commit_document(entry) for entry in reversed(open_table(path, storage_option).history(limit))]
+    if json:
+        write_json(entries)
+        return
+    print_table(_SHOWN, [[_cell(entry[name]) for name in _SHOWN] for entry in entries])
+
+
+def at(
+    path: TablePath,
+    version: Version = None,
+    time: Time = None,
+    tag: Tag = None,
+    sql: Annotated[str | None, option("QUERY", "Answer this SQL; the table is `this`.")] = None,
+    start: Start = None,
+    end: End = None,
+    where: Annotated[str | None, option("SQL", "A condition, such as \"temp < 0 and origin = 'JFK'\".")] = None,
+    entity: EntityFilter = None,
+    columns: Annotated[str | None, option("A,B", "Columns to show, in this order.")] = None,
+    order: Annotated[str | None, option("index", "`index`: in index order over all identities.")] = None,
+    limit: Limit = None,
+    json: JsonFlag = False,
+    csv: CsvFlag = False,
+    output: OutputFile = None,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Read the table as it was at a version, a time or a tag; rows as `scan` gives them, or an answer as `sql` does.
+
+    A version is read even where a later commit is damaged.
+
+    Example: gapless at prices --time 2026-01-05T09:30Z --where "close > 100"
+    """
+    shape = Output(json=json, csv=csv, file=output, limit=limit)
+    table = _open_at(path, version, time, tag, storage_option)
+    if sql is not None:
+        if any(one is not None for one in (start, end, where, entity, columns, order)):
+            raise InvalidOption(
+                "--sql goes with none of --start, --end, --where, --entity, --columns and --order",
+                fix="Say it all in the query",
+                option="sql",
+                value=sql,
+            )
+        shape.emit(interruptible(in_thread(lambda: table.sql(sql))))
+        return
+    names = None if columns is None else split_names(columns, table.schema.names if table.schema is not None else ())
+    shape.emit(table.scan(start, end, where=where, entity=parse_entity(table, entity), columns=names, order=order))
+
+
+def changes(
+    path: TablePath,
+    first: Annotated[int, typer.Argument(metavar="FROM", help="First version whose changes are told.", show_default=False)],
+    last: Annotated[
+        int | None, typer.Argument(metavar="TO", help="Last version, inclusive; the newest without it.", show_default=False)
+    ] = None,
+    columns: Annotated[str | None, option("A,B", "Columns to show, in this order, before those of the feed.")] = None,
+    limit: Limit = None,
+    json: JsonFlag = False,
+    csv: CsvFlag = False,
+    output: OutputFile = None,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Tell what commits did to the rows: inserts, deletes, and updates with the rows before and after.
+
+    Example: gapless changes prices 7 9
+    """
+    shape = Output(json=json, csv=csv, file=output, limit=limit)
+    table = open_table(path, storage_option)
+    names = None if columns is None else split_names(columns, table.schema.names if table.schema is not None else ())
+    shape.emit(table.changes(first, last, columns=names))
+
+
+def restore(
+    path: TablePath,
+    version: Version = None,
+    time: Time = None,
+    tag: Tag = None,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Also write to a table of timeseries-table-format, which shuts its writers out.")
+    ] = False,
+    storage_option: StorageOptions = None,
+    json: JsonFlag = False,
+) -> None:
+    """Make rows, columns and properties those of an earlier version again, as a new commit; no version is lost.
+
+    Example: gapless restore prices --version 41
+    """
+    report = open_table(path, storage_option, upgrade=upgrade).restore(version, time=time, tag=tag)
+    if json:
+        write_json(asdict(report))
+    else:
+        say(_restored(report))
+
+
+def tag(
+    path: TablePath,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The name; without one, all are listed.", show_default=False)
+    ] = None,
+    version: Annotated[int | None, option("N", "The version to name; the newest without it.", "--version")] = None,
+    move: Annotated[bool, typer.Option("--move", help="Take the name from the version that has it.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Take the name away, so that its version may expire.")] = False,
+    storage_option: StorageOptions = None,
+    json: JsonFlag = False,
+) -> None:
+    """Name a version, which `expire` and `vacuum` then keep; list the names, or take one away.
+
+    Example: gapless tag prices before-backfill --version 41
+    """
+    table = open_table(path, storage_option)
+    if name is None:
+        _list_tags(table, asked=version is not None or move or delete, json=json)
+        return
+    if delete and (move or version is not None):
+        raise InvalidOption("--delete goes with neither --version nor --move", fix="Drop it", option="delete", value=name)
+    named = table.untag(name) if delete else table.tag(name, version, move=move)
+    if json:
+        write_json({"tag": name, "version": named, "deleted": delete})
+    elif delete:
+        say(printable(f"{name} named version {named}, and names none now."))
+    else:
+        say(printable(f"{name} names version {named}."))
+
+
+def _list_tags(table: TimeSeriesTable, *, asked: bool, json: bool) -> None:
+    if asked:
+        raise InvalidOption("--version, --move and --delete need a name", fix="Name the tag", option="name", value=None)
+    if json:
+        write_json(table.tags)
+    elif table.tags:
+        print_table(("tag", "version"), [[name, version] for name, version in table.tags.items()])
+    else:
+        say("The table has no tags.")
+
+
+def _open_at(path: str, version: int | None, time: str | None, tag: str | None, storage: list[str] | None) -> TableView:
+    options = parse_mapping("storage-option", storage) or None
+    return TableView.open_at(path, version, time=time, tag=tag, storage_options=options)
+
+
+def _restored(report: RestoreReport) -> str:
+    if not report.added_segments + report.removed_segments and report.version == report.restored:
+        return f"The table is as version {report.restored} was: still version {report.version}."
+    came = f"{count(report.added_rows, 'row')} in {count(report.added_segments, 'segment')} came back"
+    went = f"{count(report.removed_rows, 'row')} in {count(report.removed_segments, 'segment')} went"
+    return f"Version {report.version} is as version {report.restored} was: {came}, {went}."
+
+
+def _cell(value: object) -> object:
+    """A list as names between commas, and nothing for what is empty."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value == {} else value

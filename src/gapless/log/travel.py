@@ -1,0 +1,104 @@
+"""The conversations that look back: which version was the newest at a time, and what the commits before it were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gapless.errors import VersionNotFound
+from gapless.log.checkpoint import read_checkpoint
+from gapless.log.dialect import Dialect, Entry, Snapshot, State
+from gapless.log.requests import Get, ListNames, Talk, ask
+from gapless.log.snapshot import cleaned_until, lost
+from gapless.model.instant import NS_PER
+
+_AMONG = "The commit is missing although others exist"
+
+
+@dataclass(frozen=True, slots=True)
+class TooEarly:
+    """No version in question is as old as that; the first of them was committed then (nanoseconds since 1970 UTC)."""
+
+    first: int
+    time_ns: int
+
+
+def version_at(
+    dialect: Dialect[Entry, State], newest: Snapshot[State], time_ns: int, *, first: int = 1
+) -> Talk[int | TooEarly]:
+    """The newest version from `first` on that was committed at `time_ns` (since 1970 UTC) or before.
+
+    Reads about log2 of the commits there are. Commit times are those in the log, in whole microseconds, and never run backward;
+    where another writer's do, it is a version at or before that time whose successor is after it. Raises CorruptTable.
+    """
+    if time_ns >= _shown(newest.time_ns):
+        return newest.version
+    first_ns = yield from _time_of(dialect, first)
+    if time_ns < first_ns:
+        return TooEarly(first, first_ns)
+    low, high = first, newest.version
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (yield from _time_of(dialect, middle)) <= time_ns:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def read_back(dialect: Dialect[Entry, State], version: int, limit: int | None = None) -> Talk[list[tuple[int, Entry, int]]]:
+    """The newest `limit` commits up to `version` (all where not given) as (version, entry, commit time), oldest first.
+
+    A log that was cleaned gives those that it still has. Raises CorruptTable where a commit is lost.
+    """
+    end = 0 if limit is None else max(0, version - limit)
+    entries = []
+    for at in range(version, end, -1):
+        data = yield from ask(Get(dialect.path_of(at)))
+        if data is None:
+            names = yield from ask(ListNames(dialect.folder))
+            if cleaned_until(dialect, names, at) is None:
+                raise lost(dialect, at, _AMONG)
+            break
+        entries.append((at, *dialect.decode(data, at)))
+    return entries[::-1]
+
+
+def read_range(dialect: Dialect[Entry, State], start: int, end: int) -> Talk[list[tuple[int, Entry, int]]]:
+    """The commits of versions `[start, end)`, which there are, as (version, entry, commit time).
+
+    Raises VersionNotFound where the log was cleaned of one, CorruptTable where one is lost.
+    """
+    entries = []
+    for version in range(start, end):
+        data = yield from ask(Get(dialect.path_of(version)))
+        if data is None:
+            names = yield from ask(ListNames(dialect.folder))
+            kept = cleaned_until(dialect, names, version)
+            raise lost(dialect, version, _AMONG) if kept is None else _cleaned(version, kept)
+        entries.append((version, *dialect.decode(data, version)))
+    return entries
+
+
+def _cleaned(version: int, kept: int) -> VersionNotFound:
+    return VersionNotFound(
+        f"what version {version} changed can be told no longer",
+        why=f"The log was cleaned of its commit; it begins with version {kept + 1} now",
+        fix=f"Ask from version {kept + 1} on, and read version {kept} whole",
+        version=version,
+    )
+
+
+def _time_of(dialect: Dialect[Entry, State], version: int) -> Talk[int]:
+    """A version's commit time as it is shown; from its log checkpoint where the log was cleaned of the commit."""
+    data = yield from ask(Get(dialect.path_of(version)))
+    if data is not None:
+        return _shown(dialect.decode(data, version)[1])
+    snapshot = yield from read_checkpoint(dialect, version)
+    if snapshot is None:
+        raise lost(dialect, version, "Neither its commit nor a log checkpoint of it is there")
+    return _shown(snapshot.time_ns)
+
+
+def _shown(time_ns: int) -> int:
+    """A commit time as people see it, in whole microseconds; other writers count nanoseconds."""
+    return time_ns - time_ns % NS_PER["us"]

@@ -1,0 +1,197 @@
+"""The change feed: which rows each commit brought and took away, told from the log and the segments it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from gapless.dialects.timeseries.actions import AddSegment, Commit, LiveSegment, RemoveSegment, TableMeta, TableState
+from gapless.dialects.timeseries.clashes import change_of
+from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.dialects.timeseries.reading_meta import reading_meta
+from gapless.errors import InvalidOption, VersionNotFound
+from gapless.log.dialect import Snapshot
+from gapless.log.travel import read_range
+from gapless.model.instant import NS_PER
+from gapless.model.protocols import Store
+from gapless.model.segment import Segment
+from gapless.parquet.row_diff import CHANGE_TYPE, DELETE, INSERT, all_rows, diff_ordered
+from gapless.runtime.driver import Rim
+from gapless.scan.columns import check_columns
+from gapless.table.rows import Rows
+from gapless.table.scan import ScanRequest
+from gapless.table.travel import open_version, remains
+
+COMMIT_VERSION = "_commit_version"
+COMMIT_TIMESTAMP = "_commit_timestamp"
+_TYPE_FIELD = pa.field(CHANGE_TYPE, pa.string(), nullable=False)
+_COMMIT_FIELDS = (
+    pa.field(COMMIT_VERSION, pa.int64(), nullable=False),
+    pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", "UTC"), nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The segments that hold what a change took away, and what it brought; some rows may be in both."""
+
+    removed: tuple[Segment, ...]
+    added: tuple[Segment, ...]
+
+    def rows(self, store: Store, state: TableState) -> Iterator[pa.Table]:
+        """The rows that changed, under the columns of `state`, with a column `_change_type` behind; see `diff_rows`."""
+        if self.removed and self.added:
+            before, after = (_rows_of(store, state, some, "index") for some in (self.removed, self.added))
+            yield from diff_ordered(before.to_batches(), after.to_batches(), before.schema, state.meta.index)
+            return
+        for batch in _rows_of(store, state, self.removed or self.added, None).to_batches():
+            yield all_rows(batch, DELETE if self.removed else INSERT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """One commit's change."""
+
+    version: int
+    time_ns: int
+    change: Change
+
+
+def change_rows(rim: Rim, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
+    """The changes of versions `[first, last]`, which the newest version must keep, as `TableView.changes` gives them."""
+    _check_range(newest, first, last)
+    state, told = newest.state, list[_Told]()
+    if first <= last:
+        entries = rim.drive(read_range(TIME_SERIES, first, last + 1))
+        live, metas = _before(rim, newest, first, entries[0][1])
+        told = _follow(live, entries)
+        metas += [commit.meta for _, commit, _ in entries if commit.meta is not None]
+        state = replace(newest.state, meta=reading_meta(metas))
+    shown = _shown(state, columns, (_TYPE_FIELD, *_COMMIT_FIELDS))
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for one in told:
+            for rows in one.change.rows(rim.store, state):
+                yield from _stamped(rows, one, shown).to_batches()
+
+    return Rows(shown, read)
+
+
+def diff_rows_of(store: Store, state: TableState, change: Change) -> Rows:
+    """The rows of one change under the columns of `state`, with `_change_type`."""
+    shown = _shown(state, None, (_TYPE_FIELD,))
+
+    def read() -> Iterator[pa.RecordBatch]:
+        if change.removed or change.added:
+            for rows in change.rows(store, state):
+                yield from pa.Table.from_arrays(rows.columns, schema=shown).to_batches()
+
+    return Rows(shown, read)
+
+
+def _before(rim: Rim, newest: Snapshot[TableState], first: int, commit: Commit) -> tuple[dict[str, Segment], list[TableMeta]]:
+    """The segments that were live before the first version of a range, as far as commits of the range may remove them, and what
+    the table was.
+    """
+    if first == 1:
+        return {}, []
+    if newest.state.keeps(first - 1):
+        state = open_version(rim, newest, first - 1).state
+        return _segments(state.live), [state.meta]
+    if change_of(commit) == "rewrite":
+        raise _cannot_tell(newest.state, first, f"The rows of version {first - 1} are needed too, and it is expired", first + 1)
+    state, added = open_version(rim, newest, first).state, {segment.path for segment in commit.added}
+    return {path: segment for path, segment in _segments(state.live).items() if path not in added}, [state.meta]
+
+
+def _follow(live: dict[str, Segment], entries: Iterable[tuple[int, Commit, int]]) -> list[_Told]:
+    """What each commit removed and added, after what was live before the first of them; those that changed no row are left out."""
+    return [
+        _Told(version=version, time_ns=time_ns, change=change)
+        for version, commit, time_ns in entries
+        if (change := _apply(live, commit)) is not None
+    ]
+
+
+def _apply(live: dict[str, Segment], commit: Commit) -> Change | None:
+    """A commit's change, applied to the segments that were live before it; None where no row changed."""
+    removed: dict[str, Segment] = {}
+    for action in commit.actions:
+        if isinstance(action, RemoveSegment) and (gone := live.pop(action.path, None)) is not None:
+            removed[action.path] = gone
+        elif isinstance(action, AddSegment):
+            live[action.segment.path] = action.segment
+    added = {segment.path: segment for segment in commit.added if segment.path in live}
+    change = Change(
+        removed=tuple(segment for path, segment in removed.items() if path not in added),
+        added=tuple(segment for path, segment in added.items() if path not in removed),
+    )
+    return None if change_of(commit) == "compact" or not (change.removed or change.added) else change
+
+
+def _segments(live: Mapping[str, LiveSegment]) -> dict[str, Segment]:
+    return {path: one.segment for path, one in live.items()}
+
+
+def _check_range(newest: Snapshot[TableState], first: int, last: int) -> None:
+    for version in (first, last):
+        # One past the newest is where a reader that has seen all goes on.
+        if not 1 <= version <= newest.version + (version == first):
+            raise VersionNotFound(
+                f"version {version} does not exist", why=f"The table has versions 1 to {newest.version}", version=version
+            )
+    if first > last + 1:
+        raise InvalidOption(
+            f"from_version={first} lies after to_version={last}",
+            fix="Swap them",
+            option="from_version",
+            value=first,
+        )
+    earliest = newest.state.earliest
+    if first <= last and first < earliest:
+        raise _cannot_tell(newest.state, first, f"Versions before {earliest} are expired", earliest + 1)
+
+
+def _cannot_tell(state: TableState, first: int, why: str, begin: int) -> VersionNotFound:
+    return VersionNotFound(
+        f"what version {first} changed can be told no longer",
+        why=f"{why}; {remains(state)}",
+        fix=f"Read version {begin - 1} whole, and ask for changes from version {begin} on",
+        version=first,
+    )
+
+
+def _shown(state: TableState, columns: Sequence[str] | None, ours: tuple[pa.Field, ...]) -> pa.Schema:
+    """The columns asked for, and ours behind them."""
+    schema = state.meta.schema or pa.schema([])
+    names = list(schema.names) if columns is None else list(columns)
+    check_columns(names, schema)
+    taken = {field.name for field in ours} & set(names)
+    if taken or len(set(names)) < len(names) or isinstance(columns, str):
+        raise InvalidOption(
+            f"columns={columns!r} cannot be shown beside {', '.join(field.name for field in ours)}",
+            why=f"The table has a column {min(taken)!r} of its own" if taken else "It is no list of different names",
+            fix="Name each column once, in a list, and leave out those with these names",
+            option="columns",
+            value=columns,
+        )
+    return pa.schema([*(schema.field(name) for name in names), *ours], metadata=schema.metadata)
+
+
+def _rows_of(store: Store, state: TableState, segments: Iterable[Segment], order: str | None) -> Rows:
+    """All rows of some segments, live or not, under the columns of `state`."""
+    alone = replace(state, live={one.path: LiveSegment(one, 0) for one in segments})
+    return ScanRequest(start=None, end=None, where=None, entity={}, columns=None, order=order).rows(store, alone)
+
+
+def _stamped(rows: pa.Table, told: _Told, shown: pa.Schema) -> pa.Table:
+    """Changed rows as the feed shows them."""
+    stamp = told.version, told.time_ns // NS_PER["us"]
+    stamps = [
+        pa.repeat(pa.scalar(value, field.type), rows.num_rows) for value, field in zip(stamp, _COMMIT_FIELDS, strict=True)
+    ]
+    # By place: the table may have a column that is called as ours.
+    asked = [rows.column(rows.column_names.index(name)) for name in shown.names[: -1 - len(stamps)]]
+    return pa.Table.from_arrays([*asked, rows.column(rows.num_columns - 1), *stamps], schema=shown)
