@@ -55,6 +55,24 @@ def _read_sidecar(
         return _damaged("coverage-unreadable", segment, sidecar, f"cannot be read: {error.why}")
 
 
+def check_index(store: Store, segment: Segment) -> list[Finding]:
+    """What is wrong with the index beside a segment's sidecar, if it has one; `repair` makes it again from whole coverage."""
+    sidecar = segment.coverage
+    if not isinstance(sidecar, SidecarCoverage) or sidecar.index_checksum is None:
+        return []
+    path = sidecar.index_path
+    try:
+        check(store.get(path), sidecar.index_checksum, path)
+    except (ObjectNotFound, InvalidPath):
+        wrong = "is missing"
+    except CorruptTable:
+        wrong = "does not have the bytes it was written with"
+    else:
+        return []
+    what = f"the coverage index {path} of segment {segment.path} {wrong}: all of its coverage is read instead"
+    return [Finding(code="coverage-index", path=path, what=what, mend="repair")]
+
+
 def _damaged(code: Code, segment: Segment, sidecar: SidecarCoverage, what: str) -> Finding:
     return Finding(
         code=code, path=sidecar.path, what=f"the coverage {sidecar.path} of segment {segment.path} {what}", mend="repair"

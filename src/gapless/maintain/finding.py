@@ -33,6 +33,7 @@ Code = Literal[
     "coverage-altered",
     "coverage-unreadable",
     "coverage-differs",
+    "coverage-index",
     "overlap",
     "orphan",
 ]

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from gapless.dialects.timeseries.actions import AddSegment, Commit, RemoveSegment, TableState
+from gapless.dialects.timeseries.actions import AddSegment, RemoveSegment, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.dialects.timeseries.draft import sidecars_of
 from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.log.dialect import Snapshot
 from gapless.maintain.finding import Finding, numbers_of
 from gapless.maintain.hint_check import check_hints, hinted_version
-from gapless.model.instant import NS_PER_DAY, format_instant
-from gapless.model.operation import JobId
-from gapless.model.segment import SidecarCoverage
-
-Entry = tuple[int, Commit, int]
-"""A version, its commit and its commit time (nanoseconds since 1970 UTC)."""
+from gapless.maintain.log_fold import Bridge, Entry, fold_log
+from gapless.model.instant import format_instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFacts:
-    """What lies in a log's folder; iterables are read once, in order of version."""
+    """What lies in a log's folder, in order of version; that of a cleaned log may read its checkpoints more than once."""
 
     commits: Iterable[tuple[int, bytes]]
     checkpoints: Iterable[tuple[int, bytes]]
@@ -33,20 +30,6 @@ class LogFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bridge:
-    """A checkpoint that tells what broken versions of `(start, end]` did, since the state before and after them is known."""
-
-    start: int
-    end: int
-    before: TableState | None
-    entries: tuple[Entry, ...]
-    """The commits of the range that can be read."""
-    after: TableState
-    time_ns: int
-    """The checkpoint's commit time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LogView:
     """A log, as far as it can be read."""
 
@@ -54,7 +37,10 @@ class LogView:
     """The highest version of which there is a commit or a checkpoint; 0 where there is none."""
     hinted: int
     """The version CURRENT names; 0 where it names none."""
+    base: Snapshot[TableState] | None
+    """The log checkpoint at which a cleaned log starts; None where it starts at version 1."""
     entries: tuple[Entry, ...]
+    """The commits that can be read, of those after `base`."""
     missing: tuple[range, ...]
     """Runs of versions that have no commit file."""
     damaged: tuple[int, ...]
@@ -76,24 +62,27 @@ class LogView:
         live = [entry.segment for entry in self.state.live.values()] if self.state else []
         added = [segment for _, commit, _ in self.entries for segment in commit.added]
         removed = (a.path for _, commit, _ in self.entries for a in commit.actions if isinstance(a, RemoveSegment))
-        sidecars = (s.coverage.path for s in (*live, *added) if isinstance(s.coverage, SidecarCoverage))
-        return frozenset([*(s.path for s in (*live, *added)), *sidecars, *removed])
+        gone = self.state.removed.values() if self.state else ()
+        sidecars = (path for segment in (*live, *added) for path in sidecars_of(segment))
+        tombstones = (path for one in gone for path in (one.path, *one.sidecars))
+        return frozenset([*(s.path for s in (*live, *added)), *sidecars, *removed, *tombstones])
 
 
 def examine_log(facts: LogFacts) -> LogView:
     """Read everything that can be read; what cannot becomes a finding."""
     entries, unread = _decoded(facts.commits)
-    fold = _Fold(entries)
-    for version, data in facts.checkpoints:
-        fold.meet_checkpoint(version, data)
-    fold.finish()
-    present = [version for version, _, _ in entries] + [finding.version for finding in unread]
-    newest = max([*present, *fold.good], default=0)
+    present = [version for version, _, _ in entries] + [one.version for one in unread]
+    fold, base = fold_log(entries, present, facts.checkpoints)
+    entries, start = fold.entries, base.version if base else 0
+    unread = [one for one in unread if one.version > start]
+    present = [version for version in present if version > start]
+    newest = max([*present, *fold.good, start])
     hinted = hinted_version(facts.hint)
-    missing = _gaps(present, max(newest, hinted))
+    missing = _gaps(present, max(newest, hinted), start)
     view = LogView(
         newest=newest,
         hinted=hinted,
+        base=base,
         entries=tuple(entries),
         missing=missing,
         damaged=tuple(one.version for one in unread if one.finding.code == "commit-damaged"),
@@ -132,99 +121,9 @@ def _decoded(commits: Iterable[tuple[int, bytes]]) -> tuple[list[Entry], list[_U
     return entries, unread
 
 
-@dataclass(slots=True)
-class _Fold:
-    """Commits folded into a state from checkpoint to checkpoint, stepping over what cannot be."""
-
-    entries: list[Entry]
-    at: int = 0
-    state: TableState | None = None
-    exact: bool = True
-    """Whether `state` is certainly that of version `at`."""
-    place: int = 0
-    """How many of `entries` are folded in."""
-    good: list[int] = field(default_factory=list)
-    bad: list[int] = field(default_factory=list)
-    bridges: list[Bridge] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-
-    def meet_checkpoint(self, version: int, data: bytes) -> None:
-        """Fold up to a checkpoint and hold it against what the commits say; where those are lost, it stands for them."""
-        path = TIME_SERIES.checkpoint_path(version)
-        try:
-            found = TIME_SERIES.decode_checkpoint(data, version)
-        except UnsupportedTable as error:
-            self.findings.append(Finding(code="commit-unsupported", path=path, what=f"{path}: {error.what}"))
-            return
-        except CorruptTable as error:
-            self._reject(version, Finding(code="checkpoint-damaged", path=path, what=error.what, mend="repair"))
-            return
-        start, before, place = self.at, self.state, self.place
-        self._advance(version)
-        if not self.exact:
-            between = tuple(self.entries[place : self.place])
-            bridge = Bridge(start=start, end=version, before=before, entries=between, after=found.state, time_ns=found.time_ns)
-            self.bridges.append(bridge)
-            self.state, self.exact = found.state, True
-        elif self.state is None or not same_state(self.state, found):
-            what = f"the log checkpoint of version {version} is not what the commits up to there make"
-            self._reject(version, Finding(code="checkpoint-differs", path=path, what=what, mend="repair"))
-            return
-        self.good.append(version)
-
-    def finish(self) -> None:
-        """Fold what comes after the last checkpoint."""
-        if self.place < len(self.entries):
-            self._advance(self.entries[-1][0])
-
-    def _reject(self, version: int, finding: Finding) -> None:
-        self.bad.append(version)
-        self.findings.append(finding)
-
-    def _advance(self, version: int) -> None:
-        end = self.place
-        while end < len(self.entries) and self.entries[end][0] <= version:
-            end += 1
-        batch = self.entries[self.place : end]
-        folded = self._apply(batch)
-        self.exact = self.exact and folded and len(batch) == version - self.at
-        self.at, self.place = version, end
-
-    def _apply(self, batch: Sequence[Entry]) -> bool:
-        """Fold a batch; False, with what can be folded, where an entry contradicts those before it."""
-        if not batch:
-            return self.state is not None
-        before = self.state
-        try:
-            self.state = TIME_SERIES.replay(before, batch)
-        except CorruptTable as error:
-            if len(batch) == 1:
-                lost_start = before is None and batch[0][1].meta is None
-                if not lost_start or batch[0][0] == 1:
-                    self.findings.append(Finding(code="commit-contradicts", path=error.path, what=error.what))
-                return False
-            half = len(batch) // 2
-            first, second = self._apply(batch[:half]), self._apply(batch[half:])
-            return first and second
-        return True
-
-
-def same_state(replayed: TableState, found: Snapshot[TableState]) -> bool:
-    """Whether a checkpoint holds a state; it may have let go of jobs whose retention had passed."""
-    known, kept = replayed.applied, found.state.applied
-    horizon_ns = found.time_ns - replayed.meta.properties.operation_retention_days * NS_PER_DAY
-    dropped = (known[key] for key in known.keys() - kept.keys())
-    return (
-        replayed.meta == found.state.meta
-        and replayed.live == found.state.live
-        and all(known.get(key) == value for key, value in kept.items())
-        and all(isinstance(one.operation, JobId) and one.time_ns < horizon_ns for one in dropped)
-    )
-
-
-def _gaps(present: Iterable[int], end: int) -> tuple[range, ...]:
-    """The runs of versions from 1 to `end` that are not present."""
-    edges = pairwise([0, *sorted(present), end + 1])
+def _gaps(present: Iterable[int], end: int, start: int = 0) -> tuple[range, ...]:
+    """The runs of versions after `start` up to `end` that are not present."""
+    edges = pairwise([start, *sorted(present), end + 1])
     return tuple(range(low + 1, high) for low, high in edges if high - low > 1)
 
 
@@ -279,13 +178,14 @@ def strict_versions(view: LogView) -> Mapping[int, bool]:
     """Of each version that adds segments, whether it may cover no bucket that earlier versions cover.
 
     An append says its own policy; other writers' commits follow the table's, which is to refuse. New layouts of old rows
-    cover what they replace.
+    cover what they replace, and a correction says whether the rows it carries over lay side by side before.
     """
-    meta = None
+    meta = view.base.state.meta if view.base else None
     strict: dict[int, bool] = {}
     for version, commit, _ in view.entries:
         meta = commit.meta or meta
         said = commit.parameters.get("on_overlap", meta.properties.on_overlap if meta else "reject")
         if any(isinstance(action, AddSegment) for action in commit.actions):
-            strict[version] = said != "allow" and all(segment.data_change for segment in commit.added)
+            inherits = said == "allow" or commit.parameters.get("keeps_overlaps", False)
+            strict[version] = not inherits and all(segment.data_change for segment in commit.added)
     return strict

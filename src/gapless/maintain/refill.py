@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -12,7 +12,10 @@ from gapless.dialects.timeseries.actions import (
     Action,
     AddSegment,
     Commit,
+    ExpireVersions,
+    ForgetSegments,
     RemoveSegment,
+    SetTag,
     SetTransaction,
     TableState,
     UpdateTableMeta,
@@ -21,7 +24,8 @@ from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.features import claim
 from gapless.errors import CorruptTable
 from gapless.log.dialect import Snapshot
-from gapless.maintain.log_check import Bridge, Entry, LogView, same_state
+from gapless.maintain.log_check import LogView
+from gapless.maintain.log_fold import Bridge, Entry, same_state
 
 MAX_LOST = 10_000
 """More lost commits than this look like a damaged CURRENT."""
@@ -41,6 +45,7 @@ def refill(view: LogView, schema: pa.Schema | None, now_ns: int, id_prefix: str)
     if not lost or len(lost) > MAX_LOST or any(len(run) > MAX_LOST for run in view.missing):
         return f"more than {MAX_LOST:,} versions are lost, so that a damaged CURRENT is likelier: look at it, and remove it if it is"
     actions: Actions = dict.fromkeys(lost, ())
+    before = view.base.state if view.base else None
     times: dict[int, int] = {}
     for bridge in view.bridges:
         told = rebuild(bridge)
@@ -48,7 +53,7 @@ def refill(view: LogView, schema: pa.Schema | None, now_ns: int, id_prefix: str)
             return f"what is left contradicts the log checkpoint of version {bridge.end}"
         actions |= told
         times |= _times(bridge)
-    state = _replayed(view.entries, actions, times)
+    state = _replayed(view.entries, actions, times, before)
     if state is None:
         return "the commits that are left cannot stand without it"
     if state.meta.schema is None and state.live:
@@ -57,9 +62,10 @@ def refill(view: LogView, schema: pa.Schema | None, now_ns: int, id_prefix: str)
         if schema is None or place is None:
             return "it said which columns the table has, and they cannot be told from what is left"
         actions[place] = (UpdateTableMeta(claim(replace(state.meta, schema=schema))), *actions[place])
-        if _replayed(view.entries, actions, times) is None:
+        if _replayed(view.entries, actions, times, before) is None:
             return "the commits that are left cannot stand without it"
-    return _timed(view.entries, actions, times, _Stamp(now_ns - now_ns % _TICK_NS, id_prefix))
+    stamp = _Stamp(now_ns - now_ns % _TICK_NS, id_prefix, view.base.time_ns if view.base else None)
+    return _timed(view.entries, actions, times, stamp)
 
 
 def rebuild(bridge: Bridge) -> Actions | None:
@@ -77,14 +83,37 @@ def rebuild(bridge: Bridge) -> Actions | None:
     for known in bridge.after.applied.values():
         if known.version in actions:
             actions[known.version].append(SetTransaction(known.operation, known.tally))
-    gone = _live_paths(bridge) - bridge.after.live.keys()
-    actions[lost[-1]] += [RemoveSegment(path) for path in sorted(gone)]
+    for path, version in _removals(bridge, actions.keys()):
+        actions[version].append(RemoveSegment(path))
     for meta in ([], [UpdateTableMeta(bridge.after.meta)]):
         told = {version: (*(meta if version == lost[0] else ()), *done) for version, done in actions.items()}
+        state = _replayed(bridge.entries, told, _times(bridge), bridge.before)
+        if state is None:
+            continue
+        told[lost[-1]] += tuple(_upkeep(state, bridge.after))
         state = _replayed(bridge.entries, told, _times(bridge), bridge.before)
         if state is not None and same_state(state, Snapshot(bridge.end, bridge.time_ns, bridge.after)):
             return told
     return None
+
+
+def _removals(bridge: Bridge, lost: Collection[int]) -> Iterator[tuple[str, int]]:
+    """The segments that lost versions removed, each with the version that did, or the last lost one where that is not known."""
+    for path in sorted(_live_paths(bridge)):
+        live, tombstone = bridge.after.live.get(path), bridge.after.removed.get(path)
+        if live is None or live.version in lost:
+            yield path, tombstone.removed if tombstone is not None and tombstone.removed in lost else max(lost)
+
+
+def _upkeep(state: TableState, after: TableState) -> Iterator[Action]:
+    """What vacuum, expiry and tags did, where a state that lacks it should be `after`."""
+    if forgotten := sorted(state.removed.keys() - after.removed.keys()):
+        yield ForgetSegments(tuple(forgotten))
+    for name in sorted(state.tags.keys() | after.tags.keys()):
+        if state.tags.get(name) != after.tags.get(name):
+            yield SetTag(name, after.tags.get(name))
+    if after.earliest > state.earliest:
+        yield ExpireVersions(after.earliest)
 
 
 def _live_paths(bridge: Bridge) -> set[str]:
@@ -99,6 +128,7 @@ def _live_paths(bridge: Bridge) -> set[str]:
 def _times(bridge: Bridge) -> dict[int, int]:
     """Commit times of lost versions, where the checkpoint has them."""
     known = {applied.version: applied.time_ns for applied in bridge.after.applied.values()}
+    known |= {gone.removed: gone.removed_ns for gone in bridge.after.removed.values()}
     return known | {bridge.end: bridge.time_ns}
 
 
@@ -129,13 +159,15 @@ def _commit(actions: tuple[Action, ...], commit_id: str) -> Commit:
 class _Stamp:
     now_ns: int
     id_prefix: str
+    start_ns: int | None
+    """Commit time of the log checkpoint at which the log starts."""
 
 
 def _timed(entries: Sequence[Entry], actions: Actions, times: Mapping[int, int], stamp: _Stamp) -> tuple[Entry, ...]:
     """The fillers with their commit times: those that are known, else just after the commit before and never past the one after."""
     known = {**{version: times[version] for version in actions if version in times}, **{v: time for v, _, time in entries}}
     fillers: list[Entry] = []
-    before: int | None = None
+    before = stamp.start_ns
     for version, following in _with_following(sorted({*actions, *known}), known):
         time_ns = known.get(version)
         if time_ns is None:

@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from gapless.coverage.bucket import grid_of
 from gapless.coverage.codec import encode
+from gapless.coverage.sidecar_index import index_sidecar
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import CorruptTable, GaplessError, ObjectExists, ObjectNotFound, StoreError
 from gapless.maintain.finding import Finding, RepairReport, Step
-from gapless.maintain.log_check import Entry
+from gapless.maintain.log_fold import Entry
 from gapless.maintain.refill import refill
 from gapless.maintain.segment_check import observe
 from gapless.maintain.verify import Examination, examine_table, verify_table
@@ -55,7 +56,7 @@ class Remedies:
     """What can be made again, gathered before a plan is made."""
 
     coverage: Mapping[str, bytes]
-    """Sidecars that were rebuilt from whole rows, and have the checksum that the log names if it names one."""
+    """Sidecars that were rebuilt from whole rows, and indexes from whole sidecars, that have the checksum the log names if it names one."""
     fillers: tuple[Entry, ...] | str
     """Commits for lost versions, or why there are none."""
 
@@ -64,7 +65,9 @@ def repair_table(rim: Rim, *, apply: bool = False, accept_loss: bool = False, de
     """Mend what can be mended, or only say what would be done. Raises StoreError."""
     examined = examine_table(rim.store, deep=deep)
     token = rim.ids.uuid()
-    remedies = Remedies(coverage=dict(_rebuilt_coverage(rim.store, examined)), fillers=_fillers(rim, examined, token))
+    coverage = dict(_rebuilt_coverage(rim.store, examined))
+    coverage |= dict(_rebuilt_indexes(rim.store, examined, coverage))
+    remedies = Remedies(coverage=coverage, fillers=_fillers(rim, examined, token))
     plan = plan_repair(examined, remedies, accept_loss=accept_loss, token=token)
     steps = tuple(act.step for act in plan.acts)
     if not apply:
@@ -152,6 +155,12 @@ def _plan_coverage(examined: Examination, remedies: Remedies, plan: Plan, token:
             what = f"write the coverage of segment {segment.path} anew, from its rows"
             step = Step(act="write-coverage", path=sidecar.path, what=what)
             plan.acts.append(Act(step=step, how="overwrite", data=remedies.coverage[sidecar.path], keep=keep))
+    for segment in examined.lost_indexes:
+        sidecar = segment.coverage
+        if isinstance(sidecar, SidecarCoverage) and sidecar.index_path in remedies.coverage:
+            what = f"write the coverage index of segment {segment.path} anew, from its coverage"
+            step = Step(act="write-coverage", path=sidecar.index_path, what=what)
+            plan.acts.append(Act(step=step, how="overwrite", data=remedies.coverage[sidecar.index_path]))
 
 
 def _kept(path: str, token: str) -> str:
@@ -204,6 +213,22 @@ def _rebuilt_coverage(store: Store, examined: Examination) -> Iterator[tuple[str
         data = _coverage_bytes(store, segment, state)
         if data is not None and sidecar.checksum in (None, checksum(data)):
             yield sidecar.path, data
+
+
+def _rebuilt_indexes(store: Store, examined: Examination, rebuilt: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    """Indexes made again from whole sidecars, of which some were rebuilt themselves: those that are what the log says they were."""
+    state = examined.view.state
+    for segment in examined.lost_indexes:
+        sidecar = segment.coverage
+        if state is None or state.meta.schema is None or not isinstance(sidecar, SidecarCoverage):
+            continue
+        try:
+            data = rebuilt[sidecar.path] if sidecar.path in rebuilt else store.get(sidecar.path)
+            index = index_sidecar(data, entity_types(state.meta.schema, state.meta.index))
+        except (CorruptTable, ObjectNotFound):
+            continue
+        if index is not None and checksum(index) == sidecar.index_checksum:
+            yield sidecar.index_path, index
 
 
 def _coverage_bytes(store: Store, segment: Segment, state: TableState) -> bytes | None:

@@ -11,7 +11,7 @@ from gapless.coverage.bucket import Grid, grid_of
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import GaplessError, ObjectNotFound, StoreError
-from gapless.maintain.coverage_check import find_overlaps, read_coverage
+from gapless.maintain.coverage_check import check_index, find_overlaps, read_coverage
 from gapless.maintain.finding import Finding, VerifyReport
 from gapless.maintain.log_check import LogFacts, LogView, examine_log, strict_versions
 from gapless.maintain.segment_check import check_bytes, check_coverage, check_rows, observe
@@ -39,6 +39,7 @@ class Examination:
     unsound: set[str] = field(default_factory=set)
     """Live segments whose rows cannot be trusted."""
     lost_coverage: list[Segment] = field(default_factory=list)
+    lost_indexes: list[Segment] = field(default_factory=list)
     """Live segments whose sidecar is missing or damaged."""
     bytes_read: int = 0
     unchecked: int = 0
@@ -86,21 +87,36 @@ def gather_log(store: Store) -> LogFacts:
     commits = {v: name for name in names if (v := TIME_SERIES.version_of(name)) is not None}
     checkpoints = {v: name for name in names if (v := TIME_SERIES.checkpoint_of(name)) is not None}
     # A listing may pass over what is stored while it runs, so what it lacks is asked for by name.
-    unlisted = (v for v in range(1, max([*commits, *checkpoints], default=0) + 1) if v not in commits)
+    start = _first_kept(store, commits, checkpoints)
+    unlisted = (v for v in range(start, max([*commits, *checkpoints], default=0) + 1) if v not in commits)
     commits |= {v: TIME_SERIES.path_of(v) for v in islice(unlisted, _ASKED_AGAIN)}
     return LogFacts(
-        commits=_read(store, commits),
-        checkpoints=_read(store, checkpoints),
+        commits=_Stored(store, commits),
+        checkpoints=_Stored(store, checkpoints),
         hint=hint,
         checkpoint_hint=pointer,
     )
 
 
-def _read(store: Store, paths: Mapping[int, str]) -> Iterator[tuple[int, bytes]]:
-    for version in sorted(paths):
-        data = _get(store, paths[version])
-        if data is not None:
-            yield version, data
+def _first_kept(store: Store, commits: Mapping[int, str], checkpoints: Mapping[int, str]) -> int:
+    """The first version whose commit is to be expected: that of a log which seems to be cleaned, else 1."""
+    first = min(commits, default=1)
+    seems_cleaned = first in checkpoints or first - 1 in checkpoints
+    return first if first > 1 and seems_cleaned and _get(store, TIME_SERIES.path_of(1)) is None else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Objects by version, which are read each time they are gone through."""
+
+    store: Store
+    paths: Mapping[int, str]
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for version in sorted(self.paths):
+            data = _get(self.store, self.paths[version])
+            if data is not None:
+                yield version, data
 
 
 def _get(store: Store, path: str) -> bytes | None:
@@ -143,6 +159,9 @@ def _examine_coverage(
 ) -> CoverageMap | None:
     """A segment's coverage; a finding where there is none, which `repair` mends only if the segment itself is sound."""
     found = read_coverage(store, segment, types)
+    if wrong := check_index(store, segment):
+        examined.findings += wrong
+        examined.lost_indexes.append(segment)
     if not isinstance(found, Finding):
         return found
     if isinstance(segment.coverage, SidecarCoverage):
@@ -155,9 +174,10 @@ def _examine_coverage(
 def _examine_rows(
     store: Store, segment: Segment, state: TableState, grid: Grid, logged: CoverageMap | None, examined: Examination
 ) -> None:
-    assert state.meta.schema is not None
+    meta = state.meta
+    assert meta.schema is not None
     try:
-        observed = observe(store, segment, state.meta.schema, state.meta.index, grid)
+        observed = observe(store, segment, meta.ids.physical_schema(meta.schema), meta.index, grid)
     except StoreError:
         raise
     except GaplessError as error:

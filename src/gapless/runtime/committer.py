@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gapless._version import __version__
 from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.dialects.timeseries.upkeep_terms import guarded
 from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, StorageFull
 from gapless.log.checkpoint import is_due, write_checkpoint
 from gapless.log.commit import Committed, Conflict, Judge, commit
 from gapless.log.dialect import Snapshot
 from gapless.log.snapshot import advance, refresh
 from gapless.runtime.driver import Rim
+from gapless.runtime.presence import require_files
 
 ENGINE = f"gapless/{__version__}"
 """Who commits, as the log says it."""
@@ -44,6 +46,8 @@ class Committer:
 
     rim: Rim
     publish: Callable[[Snapshot[TableState]], None]
+    began: float | None = None
+    """When the call began, by the rim's monotonic clock in seconds; None leaves the duration of its commits out."""
 
     def refresh(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
         """The newest version, published."""
@@ -54,11 +58,17 @@ class Committer:
     def commit(self, snapshot: Snapshot[TableState], proposal: Proposal) -> Snapshot[TableState] | Conflict:
         """The version that holds the change, or the commit that it cannot follow, with its files still there.
 
-        Writes the log checkpoint that the version may owe. Raises CommitOutcomeUnknown, StoreError.
+        Writes the log checkpoint that the version may owe. Raises CommitOutcomeUnknown, StoreError; CommitConflict where the change
+        took so long that its files are gone.
         """
-        entry = proposal.commit
+        entry, judge = self._timed(proposal.commit), guarded(proposal.judge)
         try:
-            outcome = self.rim.drive(commit(TIME_SERIES, snapshot.version, snapshot.time_ns, entry, proposal.judge))
+            require_files(self.rim, entry, snapshot.version)
+        except CommitConflict:
+            proposal.discard()
+            raise
+        try:
+            outcome = self.rim.drive(commit(TIME_SERIES, snapshot.version, snapshot.time_ns, entry, judge))
         except (StorageFull, AccessDenied):
             # Local puts and conditional puts fail whole: what was refused so is not there.
             proposal.discard()
@@ -89,6 +99,11 @@ class Committer:
             if self.rim.clock.monotonic() >= until:
                 raise refuse_conflict(outcome)
             snapshot = self.refresh(snapshot)
+
+    def _timed(self, entry: Commit) -> Commit:
+        if self.began is None:
+            return entry
+        return replace(entry, duration_ms=max(0, round(1_000 * (self.rim.clock.monotonic() - self.began))))
 
     def _landed(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
         self.publish(snapshot)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gapless.errors import LogWarning, ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
-from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Wait, Warn
+from gapless.log.requests import Delete, Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Wait, Warn
+from gapless.model.horizon import is_old
 from gapless.model.protocols import Clock, IdSource, Store
 from gapless.runtime.clock import RandomIds, SystemClock
 
@@ -77,6 +78,9 @@ class Rim:
                 return None
             case Get(path):
                 return self._get(path, pace)
+            case Delete(path):
+                self.store.delete(path)
+                return None
             case ListNames(folder, after):
                 return tuple(info.path for info in self.store.list(folder, after))
             case Warn(message):
@@ -91,6 +95,7 @@ class Rim:
 
     def _put_new(self, path: str, data: bytes, pace: _Pace) -> Put:
         began, pace.lost_s, pace.path = self.clock.monotonic(), None, path
+        began_ns = self.clock.now_ns()
         try:
             self.store.put(path, data)
         except ObjectExists:
@@ -98,7 +103,8 @@ class Rim:
             return Put.REFUSED
         except StoreUnavailable:
             return Put.NO_ANSWER
-        return Put.DONE
+        # By the wall clock: the other stands still while a machine sleeps.
+        return Put.LATE if is_old(self.clock.now_ns(), began_ns) else Put.DONE
 
     def _get(self, path: str, pace: _Pace) -> bytes | None:
         attempt = 0

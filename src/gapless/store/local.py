@@ -82,6 +82,10 @@ class LocalStore:
         """Files below the folder `prefix`, in path order; see `Store.list`. Does not follow links to folders below it."""
         return self._walk(folder_prefix(prefix), after)
 
+    def unfinished(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Temporary files below the folder `prefix`, in path order: of writes under way, or that a crash ended."""
+        return self._walk(folder_prefix(prefix), "", unfinished=True)
+
     def delete(self, path: str) -> None:
         """Remove a file; no error where there is none."""
         target = self._file(path)
@@ -167,13 +171,13 @@ class LocalStore:
             path=path,
         )
 
-    def _walk(self, folder: str, after: str) -> Iterator[ObjectInfo]:
+    def _walk(self, folder: str, after: str, *, unfinished: bool = False) -> Iterator[ObjectInfo]:
         """Files below `folder` ("" or with a slash at its end). Sorting folders as "name/" gives the order of whole paths."""
         for path, entry in _entries(self._root, folder):
             if path.endswith("/"):
                 if path > after or after.startswith(path):
-                    yield from self._walk(path, after)
-            elif path > after:
+                    yield from self._walk(path, after, unfinished=unfinished)
+            elif path > after and is_unfinished(entry.name) is unfinished:
                 try:
                     info = entry.stat()
                 except FileNotFoundError:  # removed since the folder was read
@@ -193,7 +197,7 @@ def _entries(root: str, folder: str) -> list[tuple[str, os.DirEntry[str]]]:
             for entry in scan:
                 if entry.is_dir(follow_symlinks=False):
                     found.append((f"{folder}{entry.name}/", entry))
-                elif not is_unfinished(entry.name) and entry.is_file():
+                elif entry.is_file():
                     found.append((folder + entry.name, entry))
     found.sort(key=lambda item: item[0])
     return found

@@ -1,0 +1,160 @@
+"""Which files of a table may go, and why each of the others stays. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gapless.dialects.timeseries.actions import Removed, TableState
+from gapless.dialects.timeseries.draft import sidecars_of
+from gapless.dialects.timeseries.file_names import COVERAGE_FOLDER, DATA_FOLDER, OwnName, is_own_unfinished, parse_own_name
+from gapless.model.protocols import ObjectInfo
+
+Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "unknown", "expired", "orphan"]
+"""Why a file stays, or goes:
+
+- live: the newest version has it
+- retained: an older version that is kept has it
+- tagged: a version that a tag names has it
+- recent: nothing needs it, but it was removed, or written and never committed, less than `older_than` ago
+- in-flight: no version names it, but a writer at work may be about to commit it
+- unknown: no name of ours, or it lies beyond a symbolic link: never touched
+- expired: only versions that are expired have it: it goes
+- orphan: a write that was never committed left it: it goes
+"""
+_GOES: frozenset[Reason] = frozenset({"expired", "orphan"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumEntry:
+    """One file, and what is to become of it."""
+
+    path: str
+    """Relative to the table root."""
+    size: int
+    """Bytes."""
+    reason: Reason
+    version: int | None = None
+    """The newest version that needs it, where an older one (retained) or a tagged one does."""
+    tag: str | None = None
+    """The name of that version, where a tag keeps it."""
+
+    @property
+    def goes(self) -> bool:
+        """Whether vacuum deletes it."""
+        return self.reason in _GOES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The time and the ages that decide, all in nanoseconds."""
+
+    now_ns: int
+    """Since 1970 UTC."""
+    older_than_ns: int
+    """How long ago a segment must have been removed, or written in vain."""
+    horizon_ns: int
+    """How long a writer may take from its first file to its commit."""
+
+    def reason_of_stray(self, written_ns: int) -> Reason:
+        """What becomes of a file of ours that no version names, by the last sign that someone wrote it."""
+        age_ns = self.now_ns - written_ns
+        if age_ns < self.horizon_ns:
+            return "in-flight"
+        return "recent" if age_ns < self.older_than_ns else "orphan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumPlan:
+    """What becomes of each file, and what the log must be told before any goes."""
+
+    entries: tuple[VacuumEntry, ...]
+    """By path."""
+    forget: tuple[str, ...]
+    """Segments to be deleted, or gone already: those that expired, and those that were never committed."""
+
+    @property
+    def doomed(self) -> tuple[str, ...]:
+        """The paths of the files that go."""
+        return tuple(entry.path for entry in self.entries if entry.goes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fate:
+    reason: Reason
+    version: int | None = None
+    tag: str | None = None
+
+
+def plan_vacuum(
+    state: TableState, stored: Sequence[ObjectInfo], limits: Limits, *, linked: frozenset[str] = frozenset()
+) -> VacuumPlan:
+    """Judge each stored object by the newest state; `linked` are folders that symbolic links lead to, in which nothing may go.
+
+    Every object was listed before the state was read: one that was committed in between is then named by it.
+    """
+    named = _named(state, limits)
+    by_id = {name.file_id: fate for path, fate in named.items() if (name := parse_own_name(path)) is not None}
+    names = {info.path: parse_own_name(info.path) for info in stored}
+    written = _last_written(stored, names)
+    entries = []
+    for info in sorted(stored, key=lambda info: info.path):
+        fate = named.get(info.path)
+        if fate is None and (name := names[info.path]) is not None:
+            # A segment's coverage shares the fate of the segment.
+            fate = by_id.get(name.file_id) or _Fate(limits.reason_of_stray(written[name.file_id]))
+        if fate is None:
+            fate = _Fate(limits.reason_of_stray(info.modified_ns) if is_own_unfinished(info.path) else "unknown")
+        if fate.reason in _GOES and _is_linked(info.path, linked):
+            fate = _Fate("unknown")
+        entries.append(VacuumEntry(path=info.path, size=info.size, reason=fate.reason, version=fate.version, tag=fate.tag))
+    return VacuumPlan(entries=tuple(entries), forget=_forgotten(state, named, entries, linked))
+
+
+def _named(state: TableState, limits: Limits) -> dict[str, _Fate]:
+    """The fate of every path that the state names; a path that is live again is live."""
+    named: dict[str, _Fate] = {}
+    for gone in state.removed.values():
+        named |= dict.fromkeys((gone.path, *gone.sidecars), _fate_of(gone, state, limits))
+    for live in state.live.values():
+        named |= dict.fromkeys((live.segment.path, *sidecars_of(live.segment)), _Fate("live"))
+    return named
+
+
+def _fate_of(gone: Removed, state: TableState, limits: Limits) -> _Fate:
+    if max(gone.added, state.earliest) < gone.removed:
+        return _Fate("retained", gone.removed - 1)
+    for tag, version in sorted(state.tags.items()):
+        if gone.added <= version < gone.removed:
+            return _Fate("tagged", version, tag)
+    return _Fate("recent" if limits.now_ns - gone.removed_ns < limits.older_than_ns else "expired")
+
+
+def _last_written(stored: Iterable[ObjectInfo], names: Mapping[str, OwnName | None]) -> dict[str, int]:
+    """By file id, the last sign that a segment or its coverage was being written: its instant, or the store's time of either."""
+    written: dict[str, int] = {}
+    for info in stored:
+        name = names[info.path]
+        if name is not None:
+            signs = (info.modified_ns, name.instant_ns or info.modified_ns, written.get(name.file_id, info.modified_ns))
+            written[name.file_id] = max(signs)
+    return written
+
+
+def _forgotten(
+    state: TableState, named: dict[str, _Fate], entries: Iterable[VacuumEntry], linked: frozenset[str]
+) -> tuple[str, ...]:
+    """Segments that the log is to forget: what goes of them, and what is known to be of no use though no file is there."""
+    expired = {path for path in state.removed if named[path].reason == "expired" and not _is_linked(path, linked)}
+    orphans = {entry.path for entry in entries if entry.reason == "orphan" and entry.path.startswith(f"{DATA_FOLDER}/")}
+    segments = {path for path in orphans if not is_own_unfinished(path)}
+    return tuple(sorted({path for path in expired if _is_swept(path)} | segments))
+
+
+def _is_swept(path: str) -> bool:
+    return path.startswith((f"{DATA_FOLDER}/", f"{COVERAGE_FOLDER}/"))
+
+
+def _is_linked(path: str, linked: frozenset[str]) -> bool:
+    return any(path.startswith(f"{folder}/") for folder in linked)

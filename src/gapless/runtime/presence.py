@@ -1,0 +1,38 @@
+"""Whether the files of a change that took long are still there, asked right before its commit."""
+
+from __future__ import annotations
+
+from gapless.dialects.timeseries.actions import Commit
+from gapless.dialects.timeseries.draft import sidecars_of
+from gapless.dialects.timeseries.file_names import parse_own_name
+from gapless.errors import CommitConflict, ObjectNotFound
+from gapless.model.horizon import is_old
+from gapless.runtime.driver import Rim
+
+
+def require_files(rim: Rim, commit: Commit, version: int) -> None:
+    """Raise CommitConflict where a segment that the commit makes live was written long ago and is no longer there.
+
+    Long is half the writer horizon: until then nothing removes what a writer at work has written. `version` is the newest
+    that the writer knows. Raises StoreError.
+    """
+    now_ns = rim.clock.now_ns()
+    for segment in commit.added:
+        name = parse_own_name(segment.path)
+        if name is None or name.instant_ns is None or is_old(now_ns, name.instant_ns):
+            for path in (segment.path, *sidecars_of(segment)):
+                _require(rim, path, version)
+
+
+def _require(rim: Rim, path: str, version: int) -> None:
+    try:
+        rim.store.head(path)
+    except ObjectNotFound as error:
+        raise CommitConflict(
+            f"{path} is gone, which this change wrote or needs",
+            why="It was not committed for half a day or longer, or was removed since, and vacuum or someone else deleted it; "
+            "nothing was committed",
+            fix="Make the change again from its data",
+            version=version,
+            reason="files are gone",
+        ) from error
