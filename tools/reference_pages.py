@@ -13,14 +13,13 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 from pathlib import Path
 
 import typer
 
 import gapless
 from gapless import errors
-from gapless.cli.app import COMMANDS
+from gapless.cli.app import COMMANDS, load_command
 from gapless.dialects.timeseries.clashes import describe
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,18 +30,20 @@ WHAT_TO_DO = {
     "CallError": "Fix the call. Nothing was done.",
     "InvalidOption": "Correct the argument that `option` names; the message lists or guesses what was meant.",
     "UnknownColumn": "Use one of the names in `columns`. A name is matched exactly first, then without regard to case.",
+    "InvalidChange": "Change another column, or make a new table with the columns you want. The message says what is allowed.",
     "InvalidTime": "Write the time as the index has it: with an offset for an aware index, without one for a naive index.",
     "InvalidFilter": "Write one condition in the SQL that a filter knows, or use `table.sql`.",
     "InvalidQuery": "Mend the SQL. The message is DuckDB's.",
     "InvalidPath": "Write another path or URL.",
     "TableExists": "Open the table that is there, or choose another path.",
     "TableNotFound": "Check the path, or create the table.",
-    "VersionNotFound": "Ask for a version that `table.history()` lists.",
+    "VersionNotFound": "Ask for one of the versions that the message says there are, or that remain.",
     "NotSupported": "Do without the feature, install what is missing, or wait for a later release.",
     "DataError": "Fix the data and send it again. Nothing was written.",
     "SchemaMismatch": "Cast, rename or leave out the columns in `differences`.",
     "UnsupportedType": "Cast the column to a type that the table of types lists, or leave it out.",
     "NullKey": "Fill the value in row `row`, or drop the row.",
+    "DuplicateKey": 'Leave one row of each key, or upsert with `on_duplicate="last"`. `keys` lists the first.',
     "InvalidValue": "Change the value in row `row`, or make a table whose column holds it.",
     "AmbiguousTime": "Send the time with its offset, or as UTC.",
     "UnreadableInput": "Mend the file or fetch it again; state its format, delimiter or encoding where those differ.",
@@ -50,6 +51,7 @@ WHAT_TO_DO = {
     "CoverageOverlap": 'Nothing, if the data was sent before. Else pass `on_overlap="skip"` or `"allow"`.',
     "CommitConflict": "Refresh the table, look at `version`, and send the change again if it is still wanted.",
     "CommitOutcomeUnknown": "When the store answers again, look for `commit_id` in `table.history()`. If it is absent, append again.",
+    "FillStopped": "Mend the cause and call `fill` again: it asks for exactly what is still missing.",
     "TableError": "Look at the table: its release, or its bytes.",
     "UnsupportedTable": "Open it with the release that wrote it, or a newer gapless.",
     "UpgradeNeeded": "Pass `upgrade=True` (`--upgrade`) if no timeseries-table-format writer needs the table any more.",
@@ -151,7 +153,7 @@ def commands() -> dict[str, typer.core.TyperCommand]:
     app = typer.Typer()
     app.callback()(lambda: None)  # else a single command would be no group
     for name, (module, _) in COMMANDS.items():
-        app.command(name)(getattr(import_module(module), name))
+        app.command(name)(load_command(module, name))
     return dict(typer.main.get_command(app).commands)
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gapless import errors
     from gapless._version import __version__
     from gapless.coverage.gap import Coverage, CoveredBucket, Gap, Window
+    from gapless.coverage.sessions import Calendar, Sessions
+    from gapless.coverage.weekly import WeeklyHours
     from gapless.errors import (
         CallError,
         CommitConflict,
@@ -25,29 +27,47 @@ if TYPE_CHECKING:
         ConflictError,
         CoverageOverlap,
         DataError,
+        FillStopped,
         GaplessError,
         StoreError,
         TableError,
     )
+    from gapless.maintain.compact import CompactionReport
+    from gapless.maintain.compact_plan import CompactionPlan
+    from gapless.maintain.expire import ExpireReport
     from gapless.maintain.finding import Finding, RepairReport, VerifyReport
+    from gapless.maintain.vacuum import VacuumReport
+    from gapless.maintain.vacuum_plan import VacuumEntry
     from gapless.model.formats import Csv, Json, Parquet
-    from gapless.model.report import AppendReport
+    from gapless.model.report import AppendReport, ChangeReport
     from gapless.table.care import repair, verify
+    from gapless.table.diff import SchemaDiff, VersionDiff
+    from gapless.table.fill import FailedGap, FillReport
+    from gapless.table.history import HistoryEntry
+    from gapless.table.restore import RestoreReport
     from gapless.table.rows import Rows
     from gapless.table.table import TimeSeriesTable, create, open  # noqa: A004  # gl.open, as gzip.open
-    from gapless.table.view import HistoryEntry, TableView
+    from gapless.table.view import TableView, open_at
 
 __all__ = [
     "AppendReport",
+    "Calendar",
     "CallError",
+    "ChangeReport",
     "CommitConflict",
     "CommitOutcomeUnknown",
+    "CompactionPlan",
+    "CompactionReport",
     "ConflictError",
     "Coverage",
     "CoverageOverlap",
     "CoveredBucket",
     "Csv",
     "DataError",
+    "ExpireReport",
+    "FailedGap",
+    "FillReport",
+    "FillStopped",
     "Finding",
     "Gap",
     "GaplessError",
@@ -55,17 +75,25 @@ __all__ = [
     "Json",
     "Parquet",
     "RepairReport",
+    "RestoreReport",
     "Rows",
+    "SchemaDiff",
+    "Sessions",
     "StoreError",
     "TableError",
     "TableView",
     "TimeSeriesTable",
+    "VacuumEntry",
+    "VacuumReport",
     "VerifyReport",
+    "VersionDiff",
+    "WeeklyHours",
     "Window",
     "__version__",
     "create",
     "errors",
     "open",
+    "open_at",
     "repair",
     "verify",
 ]
@@ -73,6 +101,8 @@ __all__ = [
 _NAMES_OF = {
     "gapless._version": ("__version__",),
     "gapless.coverage.gap": ("Coverage", "CoveredBucket", "Gap", "Window"),
+    "gapless.coverage.sessions": ("Calendar", "Sessions"),
+    "gapless.coverage.weekly": ("WeeklyHours",),
     "gapless.errors": (
         "CallError",
         "CommitConflict",
@@ -80,17 +110,27 @@ _NAMES_OF = {
         "ConflictError",
         "CoverageOverlap",
         "DataError",
+        "FillStopped",
         "GaplessError",
         "StoreError",
         "TableError",
     ),
+    "gapless.maintain.compact": ("CompactionReport",),
+    "gapless.maintain.compact_plan": ("CompactionPlan",),
+    "gapless.maintain.expire": ("ExpireReport",),
     "gapless.maintain.finding": ("Finding", "RepairReport", "VerifyReport"),
+    "gapless.maintain.vacuum": ("VacuumReport",),
+    "gapless.maintain.vacuum_plan": ("VacuumEntry",),
     "gapless.model.formats": ("Csv", "Json", "Parquet"),
-    "gapless.model.report": ("AppendReport",),
+    "gapless.model.report": ("AppendReport", "ChangeReport"),
     "gapless.table.care": ("repair", "verify"),
+    "gapless.table.fill": ("FailedGap", "FillReport"),
     "gapless.table.rows": ("Rows",),
     "gapless.table.table": ("TimeSeriesTable", "create", "open"),
-    "gapless.table.view": ("HistoryEntry", "TableView"),
+    "gapless.table.diff": ("SchemaDiff", "VersionDiff"),
+    "gapless.table.history": ("HistoryEntry",),
+    "gapless.table.restore": ("RestoreReport",),
+    "gapless.table.view": ("TableView", "open_at"),
 }
 _HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

@@ -5,6 +5,7 @@ GaplessError
 ├── CallError                fix the call                                 exit code 2
 │   ├── InvalidOption          an option, property or format that is not known or not valid
 │   ├── UnknownColumn          a column the table does not have
+│   ├── InvalidChange          a change that a column cannot take
 │   ├── InvalidTime            an instant that cannot be read, or naive against aware
 │   ├── InvalidFilter          a `where` text that cannot be understood
 │   ├── InvalidQuery           SQL that cannot be answered
@@ -17,6 +18,7 @@ GaplessError
 │   ├── SchemaMismatch         the input does not fit the table's schema
 │   ├── UnsupportedType        an Arrow type that no table can hold
 │   ├── NullKey                a null in the index or an entity column
+│   ├── DuplicateKey           a key that several rows have and only one may
 │   ├── InvalidValue           a value out of range, or one that would lose something
 │   ├── AmbiguousTime          a local time that a DST change skips or repeats
 │   └── UnreadableInput        a file or object that cannot be read as data
@@ -24,6 +26,7 @@ GaplessError
 │   ├── CoverageOverlap        the table already covers these buckets     exit code 4
 │   └── CommitConflict         another commit came first and clashes      exit code 1
 ├── CommitOutcomeUnknown     check whether it landed, then decide         exit code 5
+├── FillStopped              mend the cause, then fill again              exit code 1
 ├── TableError               the table, not the call, is the matter       exit code 1
 │   ├── UnsupportedTable       written by a release or with a feature we cannot honour
 │   ├── UpgradeNeeded          a first write that would shut other writers out
@@ -97,6 +100,13 @@ class UnknownColumn(CallError):
     columns: tuple[str, ...]
 
 
+class InvalidChange(CallError):
+    """A change of the table's columns that it cannot take, such as dropping the index; `column` is the path, dotted."""
+
+    code = "invalid-change"
+    column: str
+
+
 class InvalidTime(CallError):
     """An index value in a call that cannot be read, or one naive where the table is aware (or the reverse)."""
 
@@ -140,7 +150,7 @@ class TableNotFound(CallError):
 
 
 class VersionNotFound(CallError):
-    """A version was asked for that the table does not have."""
+    """A version was asked for that the table does not have, or does not keep any more; the message says what remains."""
 
     code = "version-not-found"
     version: int
@@ -180,6 +190,17 @@ class NullKey(DataError):
     code = "null-key"
     column: str
     row: int
+
+
+class DuplicateKey(DataError):
+    """Several rows have one key where only one may: in one input of an upsert, or in a `unique` table.
+
+    `columns` are the key's; `keys` the first few that occur more than once, each a tuple of their values.
+    """
+
+    code = "duplicate-key"
+    columns: tuple[str, ...]
+    keys: tuple[tuple[object, ...], ...]
 
 
 class InvalidValue(DataError):
@@ -252,6 +273,19 @@ class CommitOutcomeUnknown(GaplessError):
     commit_id: str
 
 
+class FillStopped(GaplessError):
+    """A fill ended early: `fetch` raised, or gave what cannot be appended, when asked for `[start, end)` of `identity`.
+
+    What was fetched before is in the table; `report` (a `FillReport`) says what, and what is still missing. The cause is `__cause__`.
+    """
+
+    code = "fill-stopped"
+    identity: tuple[object, ...]
+    start: object
+    end: object
+    report: object
+
+
 class TableError(GaplessError):
     """The table itself is the matter."""
 
@@ -317,7 +351,7 @@ class StoreUnavailable(StoreError):
 
 
 class LogWarning(UserWarning):
-    """A shortcut of the log, such as a checkpoint, is missing or damaged; the table is read without it."""
+    """A shortcut of the log, such as a checkpoint, is missing or damaged, and the table is read without it; or upkeep failed after an append."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -149,7 +149,7 @@ def test_an_error_leaves_stdout_empty_also_with_json(inside: Gapless, prices: Pa
         (("append", "nothing-here", "x.csv"), 2, "gapless create PATH --index ts --bucket 1h"),
         (("create", "t", "--index", "ts", "--bucket", "1x"), 2, "bucket '1x' is not a length of time"),
         (("create", "t", "--index", "ts", "--bucket", "1h", "--property", "on_overlp=skip"), 2, "Did you mean 'on_overlap'?"),
-        (("create", "t", "--index", "ts", "--bucket", "1h", "--property", "unique=true"), 2, "not in this release"),
+        (("create", "t", "--index", "ts", "--bucket", "1h", "--property", "unique=1"), 2, "neither True nor False"),
         (("create", "t", "--index", "ts", "--bucket", "1h", "--index-type", "int32"), 2, "--index-type 'int32' is not known"),
     ],
 )

@@ -8,6 +8,7 @@ import re
 import struct
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import xxhash
 from pyroaring import BitMap64
 
 ROOT = Path(__file__).resolve().parents[2]
-KNOWN_FEATURES = {"gapless_types", "gapless_buckets", "schema_add_columns", "schema_metadata"}
+KNOWN_FEATURES = {"gapless_types", "gapless_buckets", "gapless_columns", "schema_add_columns", "schema_metadata"}
 Identity = tuple[Any, ...]
 
 
@@ -78,13 +79,16 @@ class Reader:
         found: dict[str, Any] = self.meta["kind"]["TimeSeries"]
         return found
 
-    def columns(self) -> list[str]:
+    def fields(self) -> list[dict[str, Any]]:
         schema = self.meta["logical_schema"]
-        names = [column["name"] for column in schema["columns"] if "position" not in column]
+        found = [column for column in schema["columns"] if "position" not in column]
         late = [c for c in schema["columns"] if "position" in c] + schema.get("pending", [])
         for column in sorted(late, key=lambda c: c["position"]):
-            names.insert(column["position"], column["name"])
-        return names
+            found.insert(column["position"], column)
+        return found
+
+    def columns(self) -> list[str]:
+        return [column["name"] for column in self.fields()]
 
     def rows(self) -> list[dict[str, Any]]:
         found = []
@@ -96,7 +100,7 @@ class Reader:
             assert digest(data[-int(length) :]) == f"xxh3-128:{tail}"
             table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
             assert table.num_rows == segment["row_count"]
-            found += [{name: row.get(name) for name in self.columns()} for row in table.to_pylist()]
+            found += [{column["name"]: value_in(row, column) for column in self.fields()} for row in table.to_pylist()]
         return found
 
     def coverage(self) -> dict[Identity, set[int]]:
@@ -110,6 +114,28 @@ class Reader:
             for identity, stored in read_coverage(data, has_entities=bool(self.index["entity_columns"])):
                 covered.setdefault(identity, set()).update(stored)
         return covered
+
+
+def value_in(holder: dict[str, Any], column: dict[str, Any]) -> Any:
+    """What a row of a file, or a struct in one, has of a column or nested field."""
+    stored = column.get("gapless_stored", column["name"])
+    if stored not in holder:
+        default = column.get("gapless_default")
+        return Decimal(default["decimal"]) if isinstance(default, dict) else default
+    return nested(holder[stored], column.get("data_type"))
+
+
+def nested(value: Any, data_type: Any) -> Any:
+    match data_type:
+        case _ if value is None:
+            return None
+        case {"Struct": {"fields": fields}}:
+            return {field["name"]: value_in(value, field) for field in fields}
+        case {"List": {"elements": element}}:
+            return [nested(one, element["data_type"]) for one in value]
+        case {"Map": {"value": field}}:
+            return [(key, nested(one, field["data_type"])) for key, one in value]
+    return value
 
 
 def digest(data: bytes) -> str:
@@ -223,6 +249,40 @@ def test_a_log_checkpoint_says_what_the_commits_say(tmp_path: Path) -> None:
     slow, quick = Reader(tmp_path / "t", use_checkpoints=False), Reader(tmp_path / "t", use_checkpoints=True)
     assert (quick.version, quick.meta, quick.live) == (slow.version, slow.meta, slow.live)
     assert slow.version == 7
+
+
+def test_columns_that_changed_are_found_by_their_stored_names(tmp_path: Path) -> None:
+    import gapless as gl
+
+    table = gl.create(tmp_path / "t", index="ts", bucket="1h", properties={"checkpoint_interval": 5})
+    table.append({"ts": times(0), "a": [1], "b": ["old"], "s": [{"x": 1}], "l": [[{"x": 1}, None]]})
+    table.rename_column("a", "c")
+    table.drop_column("b")
+    table.add_column("b", pa.string(), default="new", after="ts")
+    table.add_column("a", pa.decimal128(9, 2), default=Decimal("1.50"))
+    table.add_column("s.y", pa.int64(), default=7)
+    table.rename_column("l.element.x", "z")
+    table.add_column("l.element.x", pa.int64())
+    table.append({"ts": times(1), "c": [2], "s": [{"x": 2}], "l": [[{"z": 2, "x": 3}]]})
+    for use_checkpoints in (False, True):
+        reader, table = both(tmp_path / "t", use_checkpoints=use_checkpoints)
+        assert reader.columns() == table.schema.names
+        assert sorted_rows(reader.rows()) == sorted_rows(table.scan().to_arrow().to_pylist())
+    assert "gapless_columns" in reader.meta["required_reader_features"]
+
+
+def test_columns_that_were_added_stand_in_their_place(tmp_path: Path) -> None:
+    import gapless as gl
+
+    table = gl.create(tmp_path / "t", index="ts", bucket="1h")
+    table.append({"ts": times(0), "a": [1]})
+    table.add_column("z", pa.int64(), after="ts")
+    table.add_column("y", pa.int64(), after="ts")
+    table.append({"ts": times(1), "y": [3]})
+    reader, table = both(tmp_path / "t")
+    assert reader.columns() == table.schema.names == ["ts", "y", "z", "a"]
+    assert sorted_rows(reader.rows()) == sorted_rows(table.scan().to_arrow().to_pylist())
+    assert reader.meta["required_reader_features"] == ["schema_add_columns"]
 
 
 def test_a_flipped_bit_in_a_commit_is_seen_by_the_reader_too(tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from gapless.cli.commits import commit_document
 from gapless.cli.console import print_facts, print_table, say, write_json
 from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table
 from gapless.cli.texts import Plain
-from gapless.cli.values import moment_text, plain_index_value, zone_of
+from gapless.cli.values import moment_text, zone_of
 from gapless.model.index import format_bucket
 from gapless.table.table import TimeSeriesTable
 
@@ -69,10 +70,7 @@ def history(path: TablePath, storage_option: StorageOptions = None, json: JsonFl
 
     Example: gapless history prices
     """
-    entries = [
-        {**asdict(entry), "time": plain_index_value(entry.time, aware=True), "parameters": dict(entry.parameters)}
-        for entry in open_table(path, storage_option).history()
-    ]
+    entries = [commit_document(entry) for entry in open_table(path, storage_option).history()]
     if json:
         write_json(entries)
         return

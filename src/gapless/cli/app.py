@@ -16,15 +16,56 @@ from gapless.cli.failure import CLOSED_PIPE, INTERRUPTED, interrupted, print_fai
 COMMANDS = {
     "create": ("gapless.cli.write", "Make an empty table; its columns come with the first append."),
     "append": ("gapless.cli.write", "Append files as one commit: all of their rows, or none."),
+    "upsert": ("gapless.cli.correct", "Put rows in the place of those with their key, or add them, as one commit."),
+    "replace": (
+        "gapless.cli.correct",
+        "Put the rows of files in the place of all rows of a range, as one commit; rows outside it are refused.",
+    ),
+    "delete": ("gapless.cli.correct", "Delete the rows that `scan` with the same options shows, as one commit."),
+    "drop-before": (
+        "gapless.cli.correct",
+        "Delete all rows before a time; segments that end before it fall away without being read.",
+    ),
+    "alter": (
+        "gapless.cli.alter",
+        "Change the columns: add, widen, rename, drop, reorder or comment; segments stay as they are.",
+    ),
     "scan": ("gapless.cli.read", "Read rows: a range of the index, a condition, some columns."),
     "sql": ("gapless.cli.read", "Answer a SQL query over the table."),
     "coverage": ("gapless.cli.cover", "Draw what the table covers, as a heat map."),
     "gaps": ("gapless.cli.cover", "List the stretches of time that are missing."),
+    "fill": ("gapless.cli.fill", "Ask a command for each gap, and append what it writes to stdout."),
     "info": ("gapless.cli.about", "Say what the table is: its index, its size, its ends."),
     "history": ("gapless.cli.about", "List the table's commits, oldest first."),
+    "log": (
+        "gapless.cli.travel",
+        "List the table's commits, newest first: what each did, with which parameters, and how long it took.",
+    ),
+    "at": (
+        "gapless.cli.travel",
+        "Read the table as it was at a version, a time or a tag; rows as `scan` gives them, or an answer as `sql` does.",
+    ),
+    "changes": (
+        "gapless.cli.travel",
+        "Tell what commits did to the rows: inserts, deletes, and updates with the rows before and after.",
+    ),
+    "restore": (
+        "gapless.cli.travel",
+        "Make rows, columns and properties those of an earlier version again, as a new commit; no version is lost.",
+    ),
+    "tag": ("gapless.cli.travel", "Name a version, which `expire` and `vacuum` then keep; list the names, or take one away."),
     "schema": ("gapless.cli.about", "List the table's columns, their types and their roles."),
+    "compact": ("gapless.cli.compact", "Write small segments together as larger ones, sorted; the rows stay the same."),
     "verify": ("gapless.cli.care", "Look for damage: in the log, in every segment's bytes, in the coverage."),
     "repair": ("gapless.cli.care", "Mend what can be mended: hints, log checkpoints, coverage; lost commits."),
+    "vacuum": (
+        "gapless.cli.upkeep",
+        "Delete files that no version needs which is kept; without --apply only say which those are.",
+    ),
+    "expire": (
+        "gapless.cli.upkeep",
+        "Let go of old versions: they can be read no longer, and `gapless vacuum` frees what only they had.",
+    ),
     "demo": ("gapless.cli.demo", "Run the main job on real data: a year of hourly weather."),
 }
 """Where each command is, and the first sentence of its help. A module is imported when its command is called: Arrow alone takes
@@ -80,14 +121,15 @@ def _app(words: set[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(_gapless)
     for name, (module, summary) in COMMANDS.items():
         if name in words:
-            app.command(name)(_load(module, name))
+            app.command(name)(load_command(module, name))
         else:
             app.command(name, help=summary)(_listed_only)
     return app
 
 
-def _load(module: str, name: str) -> Callable[..., None]:
-    found: Callable[..., None] = getattr(import_module(module), name)
+def load_command(module: str, name: str) -> Callable[..., None]:
+    """The function behind a command; a dash in its name is an underscore in Python."""
+    found: Callable[..., None] = getattr(import_module(module), name.replace("-", "_"))
     return found
 
 

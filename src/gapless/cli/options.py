@@ -12,6 +12,7 @@ import typer
 from gapless.errors import InvalidOption, UnknownColumn, nearest
 from gapless.model.index import IdentityValue
 from gapless.table.table import TimeSeriesTable
+from gapless.table.view import TableView
 
 
 def option(metavar: str, text: str, *names: str, least: int | None = None) -> Any:
@@ -45,6 +46,15 @@ ExpectFile = Annotated[
     option("FILE", "The expected identities: a CSV file headed by the entity columns, or one value a line.", "--expect"),
 ]
 
+CalendarText = Annotated[
+    str | None,
+    option(
+        "HOURS",
+        "When rows are expected: 'mon-fri 09:30-16:00 America/New_York except 2026-12-25', or an exchange such as XNYS.",
+        "--calendar",
+    ),
+]
+
 
 def parse_pairs(option: str, texts: Sequence[str] | None) -> list[tuple[str, str]]:
     """`NAME=VALUE` texts as pairs; raises InvalidOption for one without `=` or without a name."""
@@ -74,7 +84,7 @@ def open_table(path: str, storage_options: Sequence[str] | None, *, upgrade: boo
     return TimeSeriesTable.open(path, storage_options=parse_mapping("storage-option", storage_options) or None, upgrade=upgrade)
 
 
-def parse_entity(table: TimeSeriesTable, texts: Sequence[str] | None) -> dict[str, list[IdentityValue]]:
+def parse_entity(table: TableView, texts: Sequence[str] | None) -> dict[str, list[IdentityValue]]:
     """`--entity NAME=VALUE` as the filter that scans and coverage take; several values of one column are alternatives."""
     wanted: dict[str, list[IdentityValue]] = {}
     for name, text in parse_pairs("entity", texts):
@@ -91,7 +101,7 @@ def parse_entity(table: TimeSeriesTable, texts: Sequence[str] | None) -> dict[st
     return wanted
 
 
-def parse_entity_value(table: TimeSeriesTable, column: str, text: str) -> IdentityValue:
+def parse_entity_value(table: TableView, column: str, text: str) -> IdentityValue:
     """A text as its entity column's type has it; raises InvalidOption. A table without columns yet takes it as a text."""
     kind = pa.string() if table.schema is None else table.schema.field(column).type
     try:

@@ -6,7 +6,7 @@ import re
 
 _OPTIONS = (
     "on_overlap", "index_type", "timezone", "bucket", "index", "entity", "start", "end", "where", "order", "columns", "format",
-    "timestamp_format", "timestamp_unit", "delimiter", "property",
+    "timestamp_format", "timestamp_unit", "delimiter", "property", "window",
 )  # fmt: skip
 _PHRASES: tuple[tuple[str, str], ...] = (
     (r'gl\.create\(path, index="ts", bucket="1h"\)', "`gapless create PATH --index ts --bucket 1h`"),
@@ -29,6 +29,24 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\bstorage_options\b", "--storage-option"),
     (r"Pass start and end$", "Say both --start and --until"),
     (r"unique=True", "--property unique=true"),
+    (
+        r"Pass where=, start=, end= or entity=; delete\(where=\"true\"\)",
+        "Say --where, --start, --end or --entity; --where true",
+    ),
+    (r'upsert\(…, on_duplicate="last"\)', "--on-duplicate last"),
+    (r'table\.delete\(where="([^"]*)"\)', r"`gapless delete PATH --where '\1'`"),
+    (r"gl\.open_at\(path, version=(\d+)\)", r"`gapless at PATH --version \1`"),
+    (
+        r"Pass version=3, time=datetime\(2026, 1, 5, tzinfo=UTC\) or tag='name'",
+        "Pass --version 3, --time 2026-01-05T00:00Z or --tag NAME",
+    ),
+    (r", or an aware datetime", ""),
+    (r"\bmove=True", "--move"),
+    (r"\bpass tag=", "pass --tag"),
+    (r"\bexpire\(\)", "`gapless expire`"),
+    (r"\bkeep_versions=", "--keep-versions "),
+    (r"\bolder_than=timedelta\(days=(\d+)\)", r"--older-than \1d"),
+    (r"\bresort=True with cluster_by\b", "--resort with --cluster-by"),
 )
 _KEYWORD = re.compile(rf"(?<![\w'\"-])({'|'.join(_OPTIONS)})=(?=[\"'\[\w…])")
 _BARE = re.compile(r"(?<![\w'\"-])(timestamp_format|timestamp_unit|on_overlap|index_type)(?![\w=])")

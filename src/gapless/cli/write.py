@@ -47,7 +47,9 @@ def create(
     ] = None,
     properties: Annotated[
         list[str] | None,
-        option("NAME=VALUE", "on_overlap=reject|skip|allow, codec=zstd|snappy|lz4|gzip|none.", "--property"),
+        option(
+            "NAME=VALUE", "on_overlap=reject|skip|replace|allow, unique=true, codec=zstd|snappy|lz4|gzip|none.", "--property"
+        ),
     ] = None,
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
@@ -116,7 +118,10 @@ def append(
     ] = None,
     on_overlap: Annotated[
         str | None,
-        option("POLICY", "What to do with buckets the table covers: reject (the append), skip (those rows) or allow."),
+        option(
+            "POLICY",
+            "What to do with buckets the table covers: reject (the append), skip (those rows), replace (the table's rows) or allow.",
+        ),
     ] = None,
     operation_id: Annotated[
         str | None,
@@ -205,10 +210,14 @@ def report_text(report: AppendReport) -> str:
     if report.already_applied:
         return f"This operation was applied before, by version {report.version}; nothing was written now."
     left_out = f" Left out: {_count(report.skipped_rows, 'row')} in {_count(report.skipped_buckets, 'bucket')} that the table covers already."
-    written = f"Version {report.version}: {_count(report.rows, 'row')} in {_count(report.segments, 'segment')}, covering {_count(report.buckets, 'bucket')}."
+    written = f"Version {report.version}: {_count(report.rows, 'row')} in {_count(report.segments, 'segment')}, covering {_count(report.buckets, 'bucket')}{_replaced(report)}."
     return (written if report.segments else f"Nothing to write, still version {report.version}.") + (
         left_out if report.skipped_rows else ""
     )
+
+
+def _replaced(report: AppendReport) -> str:
+    return f", in place of {_count(report.removed_rows, 'row')}" if report.removed_rows else ""
 
 
 def _count(number: int, noun: str) -> str:

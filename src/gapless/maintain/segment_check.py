@@ -20,8 +20,8 @@ from gapless.model.protocols import Store
 from gapless.model.segment import Bounds, Segment, SidecarCoverage
 from gapless.model.stats import Bound, ColumnStats
 from gapless.parquet.checksum import check, footer_length
-from gapless.parquet.run import sort_run, unit_ns
-from gapless.parquet.segment_writer import column_stats
+from gapless.parquet.column_stats import column_stats
+from gapless.parquet.run import as_int, sort_run, unit_ns
 from gapless.parquet.source import open_segment, read_group
 
 _PIECE_BYTES = 8 << 20
@@ -110,7 +110,7 @@ class Observed:
         run = sort_run(keyed, index, grid)
         self.coverage = self.coverage.union(run.coverage)
         ends = pc.min_max(keyed.column(index.column))
-        first, last = (_as_int(ends[end]) * unit_ns(keyed.schema.field(index.column).type) for end in ("min", "max"))
+        first, last = (as_int(ends[end]) * unit_ns(keyed.schema.field(index.column).type) for end in ("min", "max"))
         old = self.bounds or Bounds(first=first, last=last)
         self.bounds = Bounds(first=min(old.first, first), last=max(old.last, last))
         follows = self.last is None or self.last <= _key(keyed, index, 0)
@@ -127,15 +127,11 @@ def _with_keys(table: pa.Table, index: IndexSpec) -> pa.Table:
 
 
 def _key(table: pa.Table, index: IndexSpec, row: int) -> tuple[Any, int]:
-    return tuple(table.column(name)[row].as_py() for name in index.entity), _as_int(table.column(index.column)[row])
-
-
-def _as_int(scalar: Any) -> int:
-    return int(scalar.value if pa.types.is_timestamp(scalar.type) else scalar.as_py())
+    return tuple(table.column(name)[row].as_py() for name in index.entity), as_int(table.column(index.column)[row])
 
 
 def observe(store: Store, segment: Segment, schema: pa.Schema, index: IndexSpec, grid: Grid) -> Observed:
-    """Read all rows of a segment, each page checked. Raises CorruptTable.
+    """Read all rows of a segment, each page checked; `schema` has the columns under their stored names. Raises CorruptTable.
 
     Held in memory at a time: one row group.
     """
@@ -156,7 +152,8 @@ def check_rows(segment: Segment, observed: Observed) -> Iterator[Finding]:
     if observed.bounds is not None and not _within(observed.bounds, segment.bounds):
         yield _finding("bounds-differ", segment, f"holds index values {observed.bounds}, and the log says {segment.bounds}")
     for name, known in segment.stats.items():
-        said = _contradiction(known, observed.stats.get(name, []))
+        # Columns that were dropped are read by nobody.
+        said = _contradiction(known, observed.stats[name]) if name in observed.stats else ""
         if said:
             yield _finding("stats-differ", segment, f"holds other values of column {name!r} than the log says: {said}")
     others = [identity for identity in observed.coverage.identities() if identity != segment.identity]

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.codec import encode
+from gapless.coverage.sidecar_index import index_sidecar
 from gapless.dialects.timeseries.actions import TableState
 from gapless.errors import StoreError
 from gapless.model.index import EntityType
 from gapless.model.instant import NS_PER, format_instant
 from gapless.model.report import Tally
-from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
+from gapless.model.segment import CoverageRef, InlineCoverage, Segment, SidecarCoverage
 from gapless.parquet.checksum import checksum
-from gapless.parquet.segment_writer import EncodedSegment
+from gapless.parquet.segment_encoder import EncodedSegment
 from gapless.runtime.driver import Rim
 from gapless.store.probe import probe_put_if_absent
 
@@ -66,11 +67,7 @@ class Attempt:
         file_id = self.rim.ids.uuid()
         path = f"data/{file_id}-0_0-0-{len(self.segments)}_{self.instant}.parquet"
         self._put(path, encoded.data)
-        sidecar = encode(encoded.coverage, types)
-        ref: InlineCoverage | SidecarCoverage = InlineCoverage(sidecar)
-        if len(sidecar) > INLINE_COVERAGE_BYTES:
-            ref = SidecarCoverage(f"_coverage/segments/{file_id}.roar", checksum(sidecar))
-            self._put(ref.path, sidecar)
+        ref = self._put_coverage(file_id, encode(encoded.coverage, types), types)
         index = state.meta.index
         identities = encoded.coverage.identities()
         alone = len(identities) == 1
@@ -91,6 +88,18 @@ class Attempt:
                 sorted_by=(*index.entity, index.column),
             )
         )
+
+    def _put_coverage(self, file_id: str, sidecar: bytes, types: tuple[EntityType, ...]) -> CoverageRef:
+        if len(sidecar) <= INLINE_COVERAGE_BYTES:
+            return InlineCoverage(sidecar)
+        index = index_sidecar(sidecar, types)
+        ref = SidecarCoverage(
+            f"_coverage/segments/{file_id}.roar", checksum(sidecar), None if index is None else checksum(index)
+        )
+        self._put(ref.path, sidecar)
+        if index is not None:
+            self._put(ref.index_path, index)
+        return ref
 
     def _put(self, path: str, data: bytes | memoryview) -> None:
         # Named before it is stored: a put without an answer may have landed.

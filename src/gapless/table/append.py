@@ -10,22 +10,22 @@ import pyarrow as pa
 
 from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import TableState
-from gapless.dialects.timeseries.conflict import OVERLAP, overlap_of
+from gapless.dialects.timeseries.common_schema import common_schema
+from gapless.dialects.timeseries.conflict import OVERLAP, PROPERTIES, SCHEMA
 from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
 from gapless.errors import UnsupportedTable, UpgradeNeeded
-from gapless.log.commit import Conflict
+from gapless.log.commit import CLEANED, Clash, Conflict
 from gapless.log.dialect import Snapshot
+from gapless.model.fit import restore
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
 from gapless.model.report import AppendReport, Tally
-from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches
 from gapless.parquet.source import open_segment, read_group
 from gapless.runtime.committer import Committer, Proposal, refuse_conflict
 from gapless.table.coverage import CoverageCache
-from gapless.table.refusals import refuse_overlap
 from gapless.table.stage import Staged, Stager
 
 
@@ -42,7 +42,9 @@ class Appender:
     def append(self, snapshot: Snapshot[TableState], parts: Iterable[Batches]) -> AppendReport:
         """Write all parts as one commit, or nothing; an operation that was applied before is not applied again.
 
-        Under "skip" an append that lost to a commit covering some of its buckets filters its rows again and writes them anew.
+        An append that lost to a commit covering some of its buckets is held against the newest version, which may cover them no more: under
+        "skip" its rows are filtered again and written anew; so are those of one whose keys must be held against rows that came first,
+        and of one whose version the log was cleaned past.
         """
         if self.operation is not None:
             snapshot = self.committer.refresh(snapshot)
@@ -64,10 +66,10 @@ class Appender:
             if (known := self.known(snapshot)) is not None:
                 attempt.discard()
                 return known
-            if self.on_overlap != "skip" or outcome.clash.reason != OVERLAP:
+            if outcome.clash.reason not in (OVERLAP, PROPERTIES, CLEANED):
                 attempt.discard()
-                raise self._refusal(snapshot, outcome)
-            lost, parts, attempt = attempt, self._read_back(attempt, staged), self._successor(attempt)
+                raise refuse_conflict(outcome)
+            lost, parts, attempt = attempt, self._read_back(attempt, staged, snapshot), self._successor(attempt)
 
     def known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
         """The first report of an operation that was applied before."""
@@ -80,7 +82,12 @@ class Appender:
     def stager(self, snapshot: Snapshot[TableState]) -> Stager:
         """What turns input into segments for this version."""
         return Stager(
-            rim=self.committer.rim, state=snapshot.state, cache=self.cache, grid=self.grid, on_overlap=self.on_overlap
+            rim=self.committer.rim,
+            state=snapshot.state,
+            cache=self.cache,
+            grid=self.grid,
+            on_overlap=self.on_overlap,
+            newest=lambda: self.committer.refresh(snapshot).state,
         )
 
     def _stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt) -> Staged:
@@ -104,14 +111,19 @@ class Appender:
             self.cache.remember(segment, coverage)
         return AppendReport.of(attempt.tally, outcome.version)
 
-    def _read_back(self, lost: Attempt, staged: Staged) -> tuple[Batches, ...]:
-        """The rows of a lost attempt as input for the next, read segment by segment as they are asked for."""
-        schema = stored_schema(staged.terms.schema)
+    def _read_back(self, lost: Attempt, staged: Staged, snapshot: Snapshot[TableState]) -> tuple[Batches, ...]:
+        """The rows of a lost attempt as input for the next, in the columns of now; read segment by segment as they are asked for."""
+        meta, terms = snapshot.state.meta, staged.terms
+        schema = common_schema(meta, terms.schema, terms.ids, terms.empty) if meta.schema and terms.schema else terms.schema
+        if isinstance(schema, str):
+            lost.discard()
+            raise refuse_conflict(Conflict(snapshot.version, Clash(SCHEMA, schema)))
 
         def read(segment: Segment) -> Iterator[pa.RecordBatch]:
             with open_segment(self.committer.rim.store, segment) as file:
                 for number in range(file.num_row_groups):
-                    yield from read_group(file, segment, number).to_batches()
+                    rows = read_group(file, segment, number)
+                    yield from restore(rows, schema, ids=meta.ids, path=segment.path).to_batches()
 
         return tuple(Batches(source="rows staged before", schema=schema, read=partial(read, one)) for one in lost.segments)
 
@@ -120,12 +132,6 @@ class Appender:
         fresh = Attempt.begin(self.committer.rim)
         fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
         return fresh
-
-    def _refusal(self, snapshot: Snapshot[TableState], conflict: Conflict) -> Exception:
-        found = overlap_of(conflict.clash)
-        if found is not None:
-            return refuse_overlap(snapshot.state, found, self.grid, conflict.version)
-        return refuse_conflict(conflict)
 
 
 def check_writable(state: TableState, path: str, *, upgrade: bool) -> None:

@@ -116,7 +116,8 @@ def _accept(
     schema = snapshot.state.meta.schema
     results: dict[int, Result] = {}
     accepted: list[_Accepted] = []
-    if schema is None:
+    # In a unique table that allows overlaps, one member's rows may have keys of another's.
+    if schema is None or (snapshot.state.meta.properties.unique and stager.on_overlap == "allow"):
         return results, accepted
     types = entity_types(schema, snapshot.state.meta.index)
     taken = CoverageMap()
@@ -148,7 +149,11 @@ def _filtered(
     if stager.schema_for(member.parts) != schema:
         return None
     runs = list(stager.runs(member.parts, schema))
-    return stager.filter_covered(runs[0], types, also=taken) if len(runs) == 1 else None
+    if len(runs) != 1:
+        return None
+    filtered = stager.filter_covered(runs[0], types, also=taken)
+    stager.check_keys(filtered.run, schema)
+    return filtered
 
 
 def _commit_together(lead: Appender, snapshot: Snapshot[TableState], accepted: list[_Accepted]) -> dict[int, Result]:

@@ -18,7 +18,7 @@ from gapless.runtime.committer import Committer
 from gapless.runtime.driver import Rim
 from gapless.runtime.locks import ForkSafeLock
 from gapless.table.append import check_writable
-from gapless.table.coverage import CoverageCache
+from gapless.table.coverage import CoverageCache, Wanted
 
 
 class Handle:
@@ -72,7 +72,7 @@ class Handle:
 
     def identities(self) -> list[Identity]:
         """The distinct identities that hold rows, each a tuple of entity values, in order; `[()]` for a table without entity columns."""
-        return list(self._covered(self.segments()).identities())
+        return self._cache.identities(self.segments(), self._entity_types)
 
     @property
     def tags(self) -> dict[str, int]:
@@ -87,15 +87,15 @@ class Handle:
 
     @property
     def _committer(self) -> Committer:
-        """Commits changes, and moves this handle to them."""
-        return Committer(rim=self._rim, publish=self._move_to)
+        """Commits the changes of a call that begins now, and moves this handle to them."""
+        return Committer(rim=self._rim, publish=self._move_to, began=self._rim.clock.monotonic())
 
     def _check_writable(self) -> None:
         """Raise UpgradeNeeded or UnsupportedTable where this handle may not write."""
         check_writable(self._snapshot.state, self.url, upgrade=self._upgrade)
 
-    def _covered(self, segments: Iterable[Segment]) -> CoverageMap:
-        return self._cache.union(segments, self._entity_types)
+    def _covered(self, segments: Iterable[Segment], wanted: Wanted | None = None) -> CoverageMap:
+        return self._cache.union(segments, self._entity_types, wanted)
 
     @property
     def _entity_types(self) -> tuple[EntityType, ...]:

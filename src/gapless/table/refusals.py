@@ -6,9 +6,9 @@ from gapless.coverage.bitmap import bias, clip
 from gapless.coverage.bucket import Grid
 from gapless.coverage.overlap import Overlap
 from gapless.dialects.timeseries.actions import TableState
+from gapless.dialects.timeseries.live import segments_meeting
 from gapless.errors import CommitOutcomeUnknown, CoverageOverlap
 from gapless.model.index import EntityType, Identity, IndexSpec
-from gapless.model.segment import meeting
 from gapless.table.coverage import CoverageCache
 from gapless.table.values import format_index_value, presenter
 
@@ -20,8 +20,9 @@ def overlap_error(
     start, end = grid.start(found.first), grid.end(found.first)
     version = None
     stored = found.first + bias(signed=grid.signed)
-    for segment in meeting(state.segments, start, end, frozenset({found.identity})):
-        bitmap = cache.of(segment, types).get(found.identity)
+    wanted = frozenset({found.identity})
+    for segment in segments_meeting(state, start, end, wanted):
+        bitmap = cache.of(segment, types, wanted).get(found.identity)
         if bitmap is not None and clip(bitmap, stored, stored + 1):
             version = state.live[segment.path].version
             break

@@ -52,15 +52,16 @@ class ScanRequest:
 
     def _plan(self, state: TableState, schema: pa.Schema) -> ReadPlan:
         index, by_index = state.meta.index, self._by_index()
-        predicate = self._predicate(state, schema)
-        segments = prune(state.segments, predicate, index, schema)
+        predicate = self.predicate(state, schema)
+        segments = prune(state.segments, predicate, index, schema, state.meta.ids)
         expression = self.where if isinstance(self.where, pc.Expression) else None
         if expression is not None:
-            segments = _prune_opaque(segments, expression, state, schema)
+            segments = prune_opaque(segments, expression, state, schema)
         plan = ReadPlan(
             groups=(),
             index=index,
             schema=schema,
+            ids=state.meta.ids,
             columns=self._columns(schema),
             predicate=predicate,
             expression=expression,
@@ -91,7 +92,8 @@ class ScanRequest:
             )
         return columns
 
-    def _predicate(self, state: TableState, schema: pa.Schema) -> Predicate:
+    def predicate(self, state: TableState, schema: pa.Schema) -> Predicate:
+        """Start, end, entity and `where` where that is a text, as one predicate; raises what a wrong argument deserves."""
         index = state.meta.index
         start, end = (
             None if value is None else parse_index_value(value, index, schema, name=name)
@@ -111,10 +113,11 @@ class ScanRequest:
         return conjunction(terms)
 
 
-def _prune_opaque(
+def prune_opaque(
     segments: Sequence[Segment], expression: pc.Expression, state: TableState, schema: pa.Schema
 ) -> tuple[Segment, ...]:
-    truths = [guarantee(known_stats(s, state.meta.index), s.rows, schema) for s in segments]
+    """The segments that may hold a row for which a pyarrow expression is true; raises InvalidFilter."""
+    truths = [guarantee(known_stats(s, state.meta.index, state.meta.ids), s.rows, schema) for s in segments]
     kept = prune_by_expression(expression, truths, schema)
     return tuple(segment for segment, keep in zip(segments, kept, strict=True) if keep)
 
@@ -124,11 +127,12 @@ def pin_version(store: Store, state: TableState, shown: pa.Schema) -> Pinned:
     schema, index = state.meta.schema or pa.schema([]), state.meta.index
 
     def scan(columns: tuple[str, ...], expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
-        segments = state.segments if expression is None else _prune_opaque(state.segments, expression, state, shown)
+        segments = state.segments if expression is None else prune_opaque(state.segments, expression, state, shown)
         plan = ReadPlan(
             groups=tuple(ReadGroup(segments=(segment,), sort=False) for segment in segments),
             index=index,
             schema=schema,
+            ids=state.meta.ids,
             columns=columns,
             expression=expression,
             expression_columns=() if expression is None else expression_columns(expression, shown),

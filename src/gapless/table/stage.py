@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
-from gapless.coverage.overlap import overlap
+from gapless.coverage.overlap import Overlap, overlap
 from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, SetTransaction, TableState, UpdateTableMeta
-from gapless.dialects.timeseries.conflict import AppendTerms
+from gapless.dialects.timeseries.conflict import AppendTerms, meeting_coverage
 from gapless.dialects.timeseries.features import claim
-from gapless.dialects.timeseries.schema_codec import METADATA_FEATURE
+from gapless.dialects.timeseries.live import segments_meeting
 from gapless.errors import DataError
-from gapless.model.fit import fit
+from gapless.model.fit import fit, restore
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
-from gapless.model.schema import adopt_schema, annotated_schema, entity_types, reconcile, stored_schema
-from gapless.model.segment import meeting
+from gapless.model.schema import adopt_schema, entity_types, reconcile, stored_schema
+from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches, unified_schema
-from gapless.parquet.run import Run, sort_run
-from gapless.parquet.segment_writer import encode_segment
+from gapless.parquet.gather import as_written, gather_runs, pieces
+from gapless.parquet.run import Run
+from gapless.parquet.segment_encoder import encode_segment
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.driver import Rim
+from gapless.table.before import Before
 from gapless.table.coverage import CoverageCache
+from gapless.table.duplicates import check_absent, check_distinct
 from gapless.table.refusals import overlap_error
 
 RUN_BYTES = 128 << 20
@@ -63,6 +66,8 @@ class Stager:
     cache: CoverageCache
     grid: Grid
     on_overlap: OnOverlap
+    newest: Callable[[], TableState] | None = None
+    """Asks for the table's newest version, before rows are refused or left out for what `state` covers."""
 
     def stage(self, parts: Iterable[Batches], attempt: Attempt, operation: OperationId | None) -> Staged:
         """Write the rows of all parts as segments of `attempt`; raises what a wrong input deserves, leaving `attempt` to discard."""
@@ -74,22 +79,23 @@ class Stager:
                 filtered = self.filter_covered(run, types)
                 attempt.skipped_rows += filtered.skipped_rows
                 attempt.skipped = attempt.skipped.union(filtered.skipped)
+                self.check_keys(filtered.run, schema, attempt.segments)
                 self.write(filtered.run, attempt, types)
         applied = () if operation is None else (SetTransaction(operation, attempt.tally),)
         return self.staged(attempt, schema, applied)
 
     def staged(self, attempt: Attempt, schema: pa.Schema | None, applied: tuple[SetTransaction, ...]) -> Staged:
         """The attempt with its log entry and what must hold for it."""
-        bounds = [segment.bounds for segment in attempt.segments]
         terms = AppendTerms(
             on_overlap=self.on_overlap,
             coverage=attempt.covered,
-            first=min((b.first for b in bounds), default=0),
-            last=max((b.last for b in bounds), default=0),
             schema=schema,
+            ids=self.state.meta.ids,
+            empty=_empty_columns(attempt.segments),
             entity_types=() if schema is None else entity_types(schema, self.state.meta.index),
             grid=self.grid,
             operations=tuple(one.operation for one in applied),
+            unique=self.state.meta.properties.unique,
         )
         return Staged(attempt=attempt, commit=self._commit(attempt, schema, applied), terms=terms)
 
@@ -100,58 +106,72 @@ class Stager:
             schema = adopt_schema(parts[0].schema if len(parts) == 1 else unified_schema(parts), index)
         for part in parts:
             with _naming(part):
-                schema = reconcile(schema, part.schema, index).schema
+                schema = reconcile(schema, part.schema, index, self.state.meta.ids).schema
         return schema
 
     def runs(self, parts: Iterable[Batches], schema: pa.Schema) -> Iterator[Run]:
         """The fitted rows, cut into sorted runs of bounded memory."""
-        index, stored = self.state.meta.index, stored_schema(schema)
-        held: list[pa.RecordBatch] = []
-        held_bytes = 0
+        meta = self.state.meta
+        return gather_runs(self.fitted(parts, schema), stored_schema(schema, meta.ids), meta.index, self.grid, RUN_BYTES)
+
+    def fitted(self, parts: Iterable[Batches], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows as the table stores them, in the order in which they come; raises what a wrong row deserves, naming its source."""
+        meta = self.state.meta
         for part in parts:
             row = 0
-            for piece in (piece for batch in part for piece in _pieces(batch)):
+            for piece in (piece for batch in part for piece in pieces(batch, RUN_BYTES)):
                 with _naming(part):
-                    held.append(fit(piece, schema, index, row))
+                    fitted = fit(piece, schema, meta.index, row, meta.ids)
                 row += piece.num_rows
-                held_bytes += held[-1].nbytes
-                if held_bytes >= RUN_BYTES:
-                    yield sort_run(pa.Table.from_batches(held, stored), index, self.grid)
-                    held, held_bytes = [], 0
-        if any(batch.num_rows for batch in held):
-            yield sort_run(pa.Table.from_batches(held, stored), index, self.grid)
+                yield fitted
+
+    def check_keys(self, run: Run, schema: pa.Schema, written: Sequence[Segment] = ()) -> None:
+        """In a unique table, raise DuplicateKey where rows of the run share a key, or have one of the table's or of segments written before."""
+        meta = self.state.meta
+        if not meta.properties.unique or not run.table.num_rows:
+            return
+        before = Before(store=self.rim.store, state=self.state, schema=schema, grid=self.grid, cache=self.cache)
+        declared = replace(run, table=restore(run.table, schema, ids=meta.ids))
+        check_distinct(declared, before)
+        # Under the other policies no segment that is there covers a bucket of the run.
+        present = self.state.segments if self.on_overlap == "allow" else ()
+        check_absent(declared, before, meeting_coverage([*present, *written], run.coverage, self.grid))
 
     def write(self, run: Run, attempt: Attempt, types: tuple[EntityType, ...]) -> None:
         """Store the run as a segment of the attempt; nothing where it holds no rows."""
         if run.table.num_rows:
             meta = self.state.meta
-            if METADATA_FEATURE in meta.reader_features and meta.schema is not None:
-                schema = annotated_schema(run.table.schema, meta.schema)
-                run = replace(run, table=pa.Table.from_arrays(run.table.columns, schema=schema))
-            attempt.write(encode_segment(run, meta.index.column, meta.properties.codec), self.state, types)
+            attempt.write(encode_segment(as_written(run, meta), meta.index, meta.properties.codec), self.state, types)
 
     def filter_covered(self, run: Run, types: tuple[EntityType, ...], also: CoverageMap | None = None) -> Filtered:
         """The run, where the table (and `also`) covers nothing of it; under "skip" its other rows; else raises CoverageOverlap."""
         if self.on_overlap == "allow" or not run.table.num_rows:
             return Filtered(run)
-        mine = run.coverage
-        present = self._present(run, mine, types)
-        if also:
-            present = present.union(also)
-        found = overlap(mine, present, signed=self.grid.signed)
+        state = self.state
+        present, found = self._meet(state, run, types, also)
+        if found is not None and self.newest is not None:
+            # What this version covers may be gone from a newer one, and then nothing may be refused or left out for it.
+            state = self.newest()
+            present, found = self._meet(state, run, types, also)
         if found is None:
             return Filtered(run)
         if self.on_overlap == "reject":
-            raise overlap_error(self.state, self.cache, found, types, self.grid)
-        covered = mine.intersection(present)
+            raise overlap_error(state, self.cache, found, types, self.grid)
+        covered = run.coverage.intersection(present)
         kept = run.without(covered)
         return Filtered(kept, run.table.num_rows - kept.table.num_rows, covered)
 
-    def _present(self, run: Run, mine: CoverageMap, types: tuple[EntityType, ...]) -> CoverageMap:
-        """What live segments cover where the run could meet them."""
+    def _meet(
+        self, state: TableState, run: Run, types: tuple[EntityType, ...], also: CoverageMap | None
+    ) -> tuple[CoverageMap, Overlap | None]:
+        """What live segments (and `also`) cover, of the run's identities, where the run could meet them; and where it does."""
         first, last = run.bucket_span(signed=self.grid.signed)
-        near = meeting(self.state.segments, self.grid.start(first), self.grid.end(last), frozenset(mine.identities()))
-        return self.cache.union(near, types)
+        wanted = frozenset(run.coverage.identities())
+        near = segments_meeting(state, self.grid.start(first), self.grid.end(last), wanted)
+        present = self.cache.union(near, types, wanted)
+        if also:
+            present = present.union(also)
+        return present, overlap(run.coverage, present, signed=self.grid.signed)
 
     def _commit(self, attempt: Attempt, schema: pa.Schema | None, applied: tuple[SetTransaction, ...]) -> Commit | None:
         """The log entry for the attempt; None where the table would stay as it is."""
@@ -172,6 +192,12 @@ class Stager:
         )
 
 
+def _empty_columns(segments: Sequence[Segment]) -> frozenset[str]:
+    """The stored names of the columns of which these segments hold nothing but nulls, as far as their statistics say so."""
+    empty = [{name for name, known in one.stats.items() if known.nulls == one.rows} for one in segments]
+    return frozenset(set.intersection(*empty)) if empty else frozenset()
+
+
 @contextlib.contextmanager
 def _naming(part: Batches) -> Iterator[None]:
     """Name the source in an error about its rows or columns; rows count within it."""
@@ -179,10 +205,3 @@ def _naming(part: Batches) -> Iterator[None]:
         yield
     except DataError as error:
         raise type(error)(f"{part.source}: {error.what}", why=error.why, fix=error.fix, **error.facts) from error
-
-
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in slices of at most about half a run, so that one huge batch costs no huge copies."""
-    rows = max(1, batch.num_rows * (RUN_BYTES // 2) // max(1, batch.nbytes)) if batch.num_rows else 1
-    for start in range(0, max(1, batch.num_rows), rows):
-        yield batch.slice(start, rows)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gapless.coverage.sessions import Calendar
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.log.dialect import Snapshot
@@ -24,13 +25,19 @@ from gapless.runtime.driver import Rim
 from gapless.runtime.turns import Turns
 from gapless.store.open import table_name
 from gapless.table.append import Appender
+from gapless.table.corrections import Corrections
+from gapless.table.evolution import Evolution
+from gapless.table.fill import Backfill, Done, Fetch, FillReport
 from gapless.table.group import Member, append_group, gather_small
 from gapless.table.inputs import as_batches
 from gapless.table.lifecycle import Location, create_table, open_rim, open_table, parse_index
+from gapless.table.restore import Restoring
+from gapless.table.settings import Settings
+from gapless.table.upkeep import Upkeep
 from gapless.table.view import TableView
 
 
-class TimeSeriesTable(TableView):
+class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Upkeep):
     """A table of immutable Parquet segments under an append-only log, at one version.
 
     A handle stays at the version it has seen until `refresh` or a change of its own moves it on. Make one with `gl.create` or
@@ -71,8 +78,10 @@ class TimeSeriesTable(TableView):
             index_type: "timestamp", "int64" or "uint64".
             timezone: IANA zone of local days and months; a naive index then means its wall clock.
             schema: Columns; without it the first append's are adopted.
-            properties: `on_overlap` ("reject", "skip", "allow"), `codec` ("zstd", "snappy", "lz4", "gzip", "none"),
-                `checkpoint_interval` (commits from one log checkpoint to the next; 100), `operation_retention_days` (90).
+            properties: `on_overlap` ("reject", "skip", "replace", "allow"), `unique` (no two rows with one identity and index value), `codec` ("zstd", "snappy", "lz4", "gzip", "none"),
+                `checkpoint_interval` (commits from one log checkpoint to the next; 100), `operation_retention_days` (90),
+                `auto_compact_segments` (small segments that may gather before an append compacts them; 0 for never, unless given) and
+                `auto_compact_bytes` (Parquet that such a compaction reads at most; 32 MiB).
             storage_options: Options of the object store, in obstore's names.
 
         Raises:
@@ -110,7 +119,8 @@ class TimeSeriesTable(TableView):
             data: Anything with `__arrow_c_stream__` (Arrow table or reader, Polars frame, DuckDB relation), a pandas DataFrame, a record batch, a
                 mapping of columns, or an iterable of row mappings. Columns are matched by name.
             on_overlap: What to do with rows in (identity, bucket) pairs that the table already covers: "reject" (refuse the whole append),
-                "skip" (leave those rows out and count them) or "allow"; the table's property where not given.
+                "skip" (leave those rows out and count them), "replace" (take the table's rows of these pairs away; the input is held in memory
+                then) or "allow"; the table's property where not given.
             operation_id: What this change is called, so that sending it again changes nothing. A stream takes ("app", sequence), with
                 sequences that only grow: the highest is remembered for ever. Jobs that run in any order (a backfill by day) take one
                 text each. Sent again, from anywhere, the first report comes back with `already_applied`, and `data` is not read.
@@ -139,13 +149,68 @@ class TimeSeriesTable(TableView):
         parts = open_files(expand_paths(path), format, index=self.index, schema=self.schema)
         return self._append(parts if progress is None else watched(parts, progress), on_overlap, operation_id)
 
+    def fill(  # noqa: PLR0913  # what to look at is said as in `coverage`; the rest is how to ask
+        self,
+        fetch: Fetch,
+        start: object = None,
+        end: object = None,
+        *,
+        entity: Mapping[str, object] | None = None,
+        identities: Iterable[object] | None = None,
+        calendar: str | Calendar | None = None,
+        max_buckets: int | None = None,
+        max_workers: int = 1,
+        progress: Done | None = None,
+        on_error: str = "raise",
+    ) -> FillReport:
+        """Ask for every gap, once each, and append what comes.
+
+        Args:
+            fetch: Called as `fetch(identity, start, end)` for each gap of the newest version: a tuple of entity values (`()` without entity
+                columns) and bounds as `Gap` has them, the end just past. Gives what `append` takes, entity columns or not; None or no rows
+                mean that nothing is there. With several workers it is called from several threads at once.
+            start: What is looked at; this and `end`, `entity`, `identities` and `calendar` as in `coverage`.
+            max_buckets: A gap of more missing buckets is asked for in parts.
+            max_workers: How many calls of `fetch` may run at once. Answers are appended here, one by one, as they come.
+            progress: Called after each gap with the gaps done and all there are.
+            on_error: "raise" stops at the first error. "continue" goes on with the next gap where `fetch` or its answer is the matter, and
+                the report lists them.
+
+        Each answer is a commit of its own, and rows of covered buckets are left out (`on_overlap="skip"`): what came stays, whatever comes
+        next, and calling again asks for exactly what is still missing, among it what came half or empty. Rows outside of what was asked
+        for are refused with InvalidValue.
+
+        Raises FillStopped, which carries the report so far and has the error as its cause; InvalidOption, and as `coverage` does.
+        """
+        self._check_writable()
+        question = self.refresh().coverage(start, end, entity=entity, identities=identities, calendar=calendar)
+        whose = frozenset(question.identities)
+        return Backfill(
+            fetch=fetch,
+            question=question,
+            append=lambda rows: self._append((rows,), "skip", None),
+            covered=lambda: (self.version, self._covered(self.segments(), whose)),
+            meta=lambda: (self.index, self.schema),
+            max_buckets=max_buckets,
+            max_workers=max_workers,
+            on_error=on_error,
+        ).run(progress)
+
     def _append(self, parts: Iterable[Batches], on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
+        before = self.version
+        report = self._append_rows(parts, on_overlap, operation_id)
+        self._compact_when_due(before)
+        return report
+
+    def _append_rows(self, parts: Iterable[Batches], on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         policy = self.properties.on_overlap if on_overlap is None else parse_on_overlap(on_overlap)
         operation = None if operation_id is None else parse_operation_id(operation_id)
         parts = [part for part in parts if part.schema.names]
         # No rows and no columns, as from an empty list: nothing to check and nothing to write.
         if not parts and operation is None:
             return AppendReport(version=self.version, rows=0, segments=0, buckets=0)
+        if policy == "replace":
+            return self._replace_covered(parts, operation)
         self._check_writable()
         appender = Appender(
             committer=self._committer, cache=self._cache, grid=self._grid, on_overlap=policy, operation=operation

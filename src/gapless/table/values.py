@@ -31,7 +31,7 @@ def parse_index_value(value: object, index: IndexSpec, schema: pa.Schema | None,
     ns, aware = _read_time(value, name)
     if aware is None:
         return _localise(ns, index, value, name, is_date=True) if index.timezone else ns
-    table_aware = _is_aware(index, schema)
+    table_aware = is_aware(index, schema)
     if aware and table_aware is False:
         raise InvalidTime(
             f"{name}={value!r} has a time zone, and the index {index.column!r} has none",
@@ -49,13 +49,33 @@ def parse_index_value(value: object, index: IndexSpec, schema: pa.Schema | None,
     return _localise(ns, index, value, name, is_date=False) if not aware and index.timezone else ns
 
 
-def presenter(index: IndexSpec, schema: pa.Schema | None) -> Callable[[int], Any]:
+def parse_instant_value(value: object, *, name: str) -> int:
+    """An instant that is no index value, in ns since 1970 UTC, from what `parse_index_value` takes for a timestamp.
+
+    Raises InvalidTime, naming the argument, also for a time without a zone and for a date.
+    """
+    ns, aware = _read_time(value, name)
+    if not aware:
+        raise InvalidTime(
+            f"{name}={value!r} has no time zone",
+            why="Without a zone it could be any of some forty instants",
+            fix=f"Pass an offset, such as {format_instant(ns)!r}, or an aware datetime",
+            value=value,
+        )
+    return ns
+
+
+def presenter(index: IndexSpec, schema: pa.Schema | None, *like: object) -> Callable[[int], Any]:
     """How index values are shown: integers as they are; times as datetimes, in the table's zone, else the index's (UTC unless it
     says another), naive where the index is. What a datetime cannot hold (ns, years past 9999) is a numpy.datetime64 in UTC.
+
+    While the table has neither a zone nor a schema, times are in UTC where one of the caller's own, `like`, says its zone.
     """
     if index.type != "timestamp":
         return int
-    zone = _zone(index, schema)
+    zone = shown_zone(index, schema)
+    if is_aware(index, schema) is None and any(map(_says_zone, like)):
+        zone = UTC
 
     def present(ns: int) -> Any:
         if ns % NS_PER["us"] or not _DATETIME_NS[0] <= ns < _DATETIME_NS[1]:
@@ -67,12 +87,17 @@ def presenter(index: IndexSpec, schema: pa.Schema | None) -> Callable[[int], Any
     return present
 
 
+def _says_zone(value: object) -> bool:
+    return value is not None and not (isinstance(value, str) and value == "now") and _read_time(value, "like")[1] is True
+
+
 def format_index_value(ns: int, index: IndexSpec) -> str:
     """An index value as error messages show it: RFC 3339 in UTC, or the integer."""
     return format_instant(ns) if index.type == "timestamp" else str(ns)
 
 
-def _zone(index: IndexSpec, schema: pa.Schema | None) -> tzinfo | None:
+def shown_zone(index: IndexSpec, schema: pa.Schema | None) -> tzinfo | None:
+    """The zone that times are shown in: the table's, else the index's (UTC for a mere offset); None for a naive index."""
     if index.timezone is not None:
         return parse_zone(index.timezone)
     declared = schema.field(index.column).type.tz if schema is not None else None
@@ -81,8 +106,8 @@ def _zone(index: IndexSpec, schema: pa.Schema | None) -> tzinfo | None:
     return UTC if declared == "UTC" or re.match(r"[+-]\d\d", declared) else parse_zone(declared)
 
 
-def _is_aware(index: IndexSpec, schema: pa.Schema | None) -> bool | None:
-    """None while the table has neither a zone nor a schema."""
+def is_aware(index: IndexSpec, schema: pa.Schema | None) -> bool | None:
+    """Whether index values are instants, not times of an unknown clock; None while the table has neither a zone nor a schema."""
     if index.timezone is not None:
         return True
     return None if schema is None else schema.field(index.column).type.tz is not None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 import typer
 
 from gapless import errors
 from gapless.cli import app, failure
-from gapless.cli.app import COMMANDS, run
+from gapless.cli.app import COMMANDS, load_command, run
 from gapless.errors import CommitOutcomeUnknown, GaplessError
 from gapless.table.table import TimeSeriesTable
 
@@ -24,7 +23,7 @@ def _leaves(kind: type[GaplessError]) -> list[type[GaplessError]]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
     module, summary = COMMANDS[name]
-    doc = inspect.getdoc(getattr(import_module(module), name))
+    doc = inspect.getdoc(load_command(module, name))
     assert doc is not None
     assert doc.splitlines()[0] == summary
     assert f"\nExample: gapless {name} " in doc

@@ -75,7 +75,7 @@ bounds = st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**40), st.i
 @given(parts=st.lists(bounds, min_size=1, max_size=8), limit=st.integers(1, 300))
 def test_windows_cover_the_range_once(parts: list[tuple[int, int, int]], limit: int) -> None:
     segments = [segment(first, first + length, rows) for first, length, rows in parts]
-    windows = plan._windows(segments, limit)
+    windows = plan.index_windows(segments, limit)
     rows = sum(s.rows for s in segments)
     if not windows:
         assert rows <= limit

@@ -19,7 +19,6 @@ from gapless.errors import (
     CorruptTable,
     InvalidOption,
     InvalidValue,
-    NotSupported,
     NullKey,
     SchemaMismatch,
     StorageFull,
@@ -397,10 +396,8 @@ def test_policies_that_are_none(place: str) -> None:
     with pytest.raises(InvalidOption, match="rejct") as refusal:
         table.append(hours(0), on_overlap="rejct")  # type: ignore[arg-type]  # what the test is about
     assert "reject" in refusal.value.fix
-    with pytest.raises(NotSupported):
-        table.append(hours(0), on_overlap="replace")  # type: ignore[arg-type]  # what the test is about
-    with pytest.raises(NotSupported):
-        make(f"{place}-unique", properties={"unique": True})
+    with pytest.raises(InvalidOption, match="unique"):
+        make(f"{place}-unique", properties={"unique": "yes"})
     assert objects(place) == ["_timeseries_log/0000000001.json"]
 
 
@@ -462,7 +459,7 @@ def test_a_huge_batch_is_cut(place: str, monkeypatch: pytest.MonkeyPatch) -> Non
         sizes.append(table.nbytes)
         return sort_run(table, *rest)
 
-    monkeypatch.setattr(stage, "sort_run", spy)
+    monkeypatch.setattr("gapless.parquet.gather.sort_run", spy)
     tiny_runs(monkeypatch, 10_000)
     make(place).append(hours(*range(5_000)))
     assert len(sizes) > 5

@@ -18,7 +18,7 @@ import gapless as gl
 from faulty_store import open_faulty
 from gapless.errors import InvalidFilter, InvalidOption, InvalidTime, UnknownColumn
 from gapless.model.segment import Segment
-from gapless.parquet import scan, segment_writer
+from gapless.parquet import scan, segment_encoder
 from gapless.parquet.source import read_group
 from gapless.scan.opaque import expression_columns
 
@@ -160,7 +160,7 @@ def test_segments_that_cannot_match_are_not_opened(where: Any) -> None:
 
 
 def test_row_groups_that_cannot_match_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_writer, "row_group_rows", lambda _table: 2)
+    monkeypatch.setattr(segment_encoder, "row_group_rows", lambda _table: 2)
     table = gl.create(f"memory://scan-{next(_counter)}", index="i", index_type="int64", bucket=1)
     table.append({"i": range(20), "n": range(20)})
     read: list[int] = []

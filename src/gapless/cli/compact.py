@@ -1,0 +1,84 @@
+"""`compact`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from gapless.cli.console import say, write_json
+from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table, option
+from gapless.draw.label import printable
+from gapless.maintain.compact import CompactionReport
+from gapless.maintain.compact_plan import CompactionPlan, mebibytes
+from gapless.maintain.finding import count
+
+GAVE_UP = 1
+"""Exit code where segments could not be laid out anew, and no other change is why."""
+
+
+def compact(
+    path: TablePath,
+    target_mib: Annotated[int, option("N", "MiB of Parquet that a segment shall have; 128.", least=1)] = 128,
+    window: Annotated[str | None, option("STRETCH", "No segment crosses an edge of these, such as 1d or 1mo.")] = None,
+    codec: Annotated[str | None, option("NAME", "Also write segments again that have another compression.")] = None,
+    cluster_by: Annotated[
+        list[str] | None, option("COLUMN", "Rows lie along the z-order of these columns; may be repeated.", "--cluster-by")
+    ] = None,
+    resort: Annotated[bool, typer.Option("--resort", help="Also write large segments again that scans must sort.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say which segments would go together and why.")] = False,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")
+    ] = False,
+    storage_option: StorageOptions = None,
+    json: JsonFlag = False,
+) -> None:
+    """Write small segments together as larger ones, sorted; the rows stay the same.
+
+    It may run beside appends and readers. The exit code is 1 where damaged segments had to be left as they are.
+
+    Example: gapless compact prices --window 1mo --dry-run
+    """
+    table = open_table(path, storage_option, upgrade=upgrade)
+    target, columns = target_mib << 20, cluster_by or ()
+    if dry_run:
+        plan = table.plan_compaction(target_size=target, window=window, codec=codec, cluster_by=columns, resort=resort)
+        _say_plan(plan, json=json)
+        return
+    report = table.compact(target_size=target, window=window, codec=codec, cluster_by=columns, resort=resort)
+    _say_report(report, json=json)
+    if not all(one.overtaken for one in report.given_up):
+        raise typer.Exit(GAVE_UP)
+
+
+def _say_plan(plan: CompactionPlan, *, json: bool) -> None:
+    if not json:
+        say(printable_lines(plan.explain()))
+        return
+    bins = [
+        {"segments": sorted(one.paths), "rows": one.rows, "bytes": one.size, "causes": dict(one.causes)} for one in plan.bins
+    ]
+    write_json({"bins": bins, "left": dict(plan.left)})
+
+
+def _say_report(report: CompactionReport, *, json: bool) -> None:
+    if json:
+        write_json(asdict(report))
+        return
+    for one in report.given_up:
+        say(("Left ", "bold"), printable(f"{count(len(one.paths), 'segment')}: {one.why}"))
+    say(verdict(report))
+
+
+def verdict(report: CompactionReport) -> str:
+    """One line for people."""
+    if not report.bins:
+        return f"Nothing to compact; the table stays at version {report.version}."
+    became = f"{count(report.segments_before, 'segment')} of {mebibytes(report.bytes_before)} became {report.segments_after:,}"
+    return f"Version {report.version}: {became} of {mebibytes(report.bytes_after)}, {count(report.rows, 'row')}."
+
+
+def printable_lines(text: str) -> str:
+    """Lines of text, each without what a terminal would obey."""
+    return "\n".join(map(printable, text.splitlines()))

@@ -1,0 +1,244 @@
+"""Laying segments out anew, a few bins a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.bucket import Grid
+from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableState, UpdateTableMeta
+from gapless.dialects.timeseries.compact_terms import CompactTerms
+from gapless.dialects.timeseries.features import claim
+from gapless.log.commit import Conflict
+from gapless.log.dialect import Snapshot
+from gapless.maintain.compact_bin import GivenUp, WrittenBin, codecs_of, write_bin
+from gapless.maintain.compact_options import CompactOptions
+from gapless.maintain.compact_plan import Bin, CompactionPlan, plan_compaction
+from gapless.maintain.finding import count
+from gapless.model.properties import Codec
+from gapless.model.segment import Segment
+from gapless.parquet.attempt import Attempt
+from gapless.runtime.committer import ENGINE, Committer, Proposal
+from gapless.runtime.driver import Rim
+
+MAX_CONFLICTS = 5
+"""How many commits in a row may be lost to others' before the bins of the last one are given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionReport:
+    """What one compaction did."""
+
+    version: int
+    """The table's version after it."""
+    bins: int = 0
+    """How many bins were committed."""
+    segments_before: int = 0
+    """Segments that were replaced,"""
+    segments_after: int = 0
+    """and those that took their place."""
+    bytes_before: int = 0
+    """Bytes of Parquet in the segments before,"""
+    bytes_after: int = 0
+    """and in those after."""
+    rows: int = 0
+    """Rows in them."""
+    given_up: tuple[GivenUp, ...] = ()
+    """Bins that were not laid out anew after all, with why: their segments are what they were."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Course:
+    """How far one compaction has come."""
+
+    before: Mapping[str, Segment]
+    """What was live when it began, by path: it takes up no other segments but its own."""
+    codecs: Mapping[str, Codec]
+    replaced: dict[str, Segment] = field(default_factory=dict)
+    made: dict[str, Segment] = field(default_factory=dict)
+    """The segments that it wrote and did not replace again."""
+    given_up: list[GivenUp] = field(default_factory=list)
+    hopeless: set[str] = field(default_factory=set)
+    """Paths that are not tried again."""
+    bins: int = 0
+    conflicts: int = 0
+
+    def landed(self, written: Iterable[WrittenBin]) -> None:
+        """Take in the bins of a commit."""
+        self.conflicts = 0
+        for one in written:
+            self.bins += 1
+            for segment in one.bin.segments:
+                if self.made.pop(segment.path, None) is None:
+                    self.replaced[segment.path] = segment
+            self.made |= {segment.path: segment for segment in one.segments}
+
+    def gave_way(self, bins: Iterable[Bin], live: Container[str]) -> None:
+        """Note which of the bins were overtaken; those of their segments that are left are planned anew."""
+        for one in bins:
+            gone = [segment.path for segment in one.segments if segment.path not in live]
+            if gone:
+                why = f"another change removed {len(gone)} of its {count(len(one.segments), 'segment')} first"
+                self.given_up.append(GivenUp(paths=tuple(segment.path for segment in one.segments), why=why, overtaken=True))
+
+    def give_up(self, one: GivenUp) -> None:
+        """Let a bin be for good."""
+        self.given_up.append(one)
+        self.hopeless |= set(one.paths)
+
+    def report(self, version: int) -> CompactionReport:
+        """What came of it."""
+        before, after = self.replaced.values(), self.made.values()
+        return CompactionReport(
+            version=version,
+            bins=self.bins,
+            segments_before=len(before),
+            segments_after=len(after),
+            bytes_before=sum(segment.size or 0 for segment in before),
+            bytes_after=sum(segment.size or 0 for segment in after),
+            rows=sum(segment.rows for segment in after),
+            given_up=tuple(self.given_up),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compactor:
+    """Compacts one table. A commit holds bins of together about the target size, so that a conflict loses no more than that."""
+
+    rim: Rim
+    committer: Committer
+    grid: Grid
+    options: CompactOptions
+    remember: Callable[[Segment, CoverageMap], None]
+    """Told the coverage of each segment that was committed."""
+
+    def plan(self, snapshot: Snapshot[TableState]) -> CompactionPlan:
+        """What `compact` would begin with; reads the segments' footers where their compression matters. Raises CorruptTable."""
+        return self._plan(snapshot, self._course(snapshot))
+
+    def compact(self, snapshot: Snapshot[TableState]) -> CompactionReport:
+        """Compact until the plan is empty, so that a second run finds nothing to do.
+
+        Segments that other changes remove meanwhile are let be, with their bin; what others add is left to the next run. Raises
+        CommitOutcomeUnknown, StoreError; what was committed until then stands.
+        """
+        course = self._course(snapshot)
+        while bins := self._plan(snapshot, course).bins:
+            for batch in _batches(bins, self.options.target_size):
+                snapshot = self._apply(snapshot, batch, course)
+            if self.options.max_bytes is not None:
+                break
+        return course.report(snapshot.version)
+
+    def _course(self, snapshot: Snapshot[TableState]) -> _Course:
+        before = {segment.path: segment for segment in snapshot.state.segments}
+        asked = self.options.codec is not None
+        return _Course(before=before, codecs=codecs_of(self.rim.store, before.values()) if asked else {})
+
+    def _plan(self, snapshot: Snapshot[TableState], course: _Course) -> CompactionPlan:
+        meta = snapshot.state.meta
+        ours = [s for s in snapshot.state.segments if s.path in course.before or s.path in course.made]
+        if meta.schema is None:
+            return CompactionPlan(bins=(), left={}, target_size=self.options.target_size)
+        return plan_compaction(
+            ours,
+            meta.index,
+            meta.schema,
+            self.options,
+            ids=meta.ids,
+            codecs=course.codecs,
+            settled=course.made.keys(),
+            hopeless=course.hopeless,
+        )
+
+    def _apply(self, snapshot: Snapshot[TableState], batch: Iterable[Bin], course: _Course) -> Snapshot[TableState]:
+        """Write and commit what is left of a batch; the version after it."""
+        # Whatever was removed since the plan was made must not come back: this version is the one that the commit is judged from.
+        live = snapshot.state.live
+        course.gave_way(batch, live)
+        whole = [one for one in batch if one.paths <= live.keys()]
+        written = self._write(snapshot.state, whole, course)
+        if not written:
+            return snapshot
+        outcome = self.committer.commit(snapshot, self._proposal(snapshot.state, written))
+        if isinstance(outcome, Conflict):
+            _discard(written)
+            course.conflicts += 1
+            if course.conflicts >= MAX_CONFLICTS:
+                for one in written:
+                    course.give_up(_lost(one.bin, outcome))
+            snapshot = self.committer.refresh(snapshot)
+            course.gave_way((one.bin for one in written), snapshot.state.live)
+            return snapshot
+        course.landed(written)
+        for segment, coverage in (pair for one in written for pair in one.coverage):
+            self.remember(segment, coverage)
+        return outcome
+
+    def _write(self, state: TableState, bins: Iterable[Bin], course: _Course) -> list[WrittenBin]:
+        """The bins as they were written, all of one instant; the others of them are given up."""
+        written: list[WrittenBin] = []
+        first: Attempt | None = None
+        try:
+            for one in bins:
+                attempt = Attempt.begin(self.rim) if first is None else Attempt(self.rim, first.instant)
+                first = first or attempt
+                try:
+                    outcome = write_bin(one, attempt, state, self.options, self.grid)
+                except BaseException:
+                    attempt.discard()
+                    raise
+                if isinstance(outcome, GivenUp):
+                    course.give_up(outcome)
+                else:
+                    written.append(outcome)
+        except BaseException:
+            # No commit was tried yet, so nothing can need these files.
+            _discard(written)
+            raise
+        return written
+
+    def _proposal(self, state: TableState, written: list[WrittenBin]) -> Proposal:
+        removed = frozenset(path for one in written for path in one.bin.paths)
+        actions: list[Action] = [] if state.meta.is_ours else [UpdateTableMeta(claim(state.meta))]
+        for one in written:
+            actions += [RemoveSegment(segment.path) for segment in one.bin.segments]
+            actions += [AddSegment(segment) for segment in one.segments]
+        entry = Commit(
+            id=self.rim.ids.uuid(),
+            operation="compact",
+            engine=ENGINE,
+            parameters=_parameters(self.options, len(written)),
+            actions=tuple(actions),
+        )
+        return Proposal(commit=entry, judge=CompactTerms(removed=removed).judge, discard=lambda: _discard(written))
+
+
+def _parameters(options: CompactOptions, bins: int) -> dict[str, object]:
+    said: dict[str, object] = {"bins": bins, "target_size": options.target_size}
+    if options.cluster_by:
+        said["cluster_by"] = list(options.cluster_by)
+    return said
+
+
+def _batches(bins: Iterable[Bin], size: int) -> Iterator[list[Bin]]:
+    """Bins that are committed together: of `size` bytes, or the first that goes beyond."""
+    held: list[Bin] = []
+    for one in bins:
+        held.append(one)
+        if sum(each.size for each in held) >= size:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _discard(written: Iterable[WrittenBin]) -> None:
+    for one in written:
+        one.attempt.discard()
+
+
+def _lost(one: Bin, conflict: Conflict) -> GivenUp:
+    why = f"other commits kept coming first; version {conflict.version} clashed ({conflict.clash.reason})"
+    return GivenUp(paths=tuple(segment.path for segment in one.segments), why=why, overtaken=True)
