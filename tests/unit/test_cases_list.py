@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
-AREAS = {"coverage-and-append", "types-and-schema", "paths-and-partitions", "statistics-and-pruning", "log-and-concurrency"}
+AREAS = {
+    "cdc",
+    "coverage-and-append",
+    "log-and-concurrency",
+    "maintenance",
+    "paths-and-partitions",
+    "statistics-and-pruning",
+    "time-travel",
+    "types-and-schema",
+    "upsert-and-delete",
+}
 _ROW = re.compile(r"\| ([A-Z]+)-(\d+) \| (.+?) \| (.*?)\| (.*?)\|")
 
 

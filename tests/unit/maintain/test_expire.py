@@ -277,7 +277,7 @@ def test_repair_keeps_what_vacuum_tags_and_expiry_said(world: Clocked) -> None:
 # -- those who had the table open --------------------------------------------------------------------------------------
 
 
-def test_a_handle_from_before_reads_and_appends_after(world: Clocked) -> None:
+def test_log_13_a_handle_from_before_reads_and_appends_after(world: Clocked) -> None:
     """It is at a version whose commit is gone: that the next commit is not there says nothing."""
     old = world.open()
     seen = old._snapshot
