@@ -12,7 +12,6 @@ import pytest
 
 from gapless.dialects.timeseries import conflict
 from gapless.dialects.timeseries.actions import TableState
-from gapless.dialects.timeseries.conflict import AppendTerms
 from gapless.dialects.timeseries.dialect import TimeSeries
 from gapless.errors import CommitOutcomeUnknown, ObjectNotFound, StoreUnavailable
 from gapless.log import commit as commit_module
@@ -36,6 +35,7 @@ from sim.broken_talk import (
     skip_the_read_back,
     take_exists_for_done,
 )
+from sim.broken_upkeep import UPKEEP_PLANTS
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Conversation = Callable[..., Talk[Any]]
@@ -43,7 +43,7 @@ Conversation = Callable[..., Talk[Any]]
 
 def rebase_blindly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebase does not look at the coverage of the commits that came first."""
-    monkeypatch.setattr(AppendTerms, "_meeting", lambda _self, _theirs: [])
+    monkeypatch.setattr(conflict, "meeting_coverage", lambda _segments, _coverage, _grid: [])
 
 
 def forget_operations_on_rebase(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,25 +102,6 @@ def report_the_version_aimed_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Appender, "commit", broken)
 
 
-def _checkpoints_of(monkeypatch: pytest.MonkeyPatch, change: Callable[[TableState], TableState]) -> None:
-    honest = TimeSeries.encode_checkpoint
-
-    def broken(self: TimeSeries, snapshot: Snapshot[TableState]) -> bytes:
-        return honest(self, replace(snapshot, state=change(snapshot.state)))
-
-    monkeypatch.setattr(TimeSeries, "encode_checkpoint", broken)
-
-
-def checkpoint_without_operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log checkpoint leaves the operation ids out."""
-    _checkpoints_of(monkeypatch, lambda state: replace(state, applied={}))
-
-
-def checkpoint_without_the_last_segment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log checkpoint holds the segments of the version before."""
-    _checkpoints_of(monkeypatch, lambda state: replace(state, live=dict(list(state.live.items())[:-1])))
-
-
 def time_by_the_clock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit's time is its writer's clock, whatever the time of the commit before."""
     monkeypatch.setattr(commit_module, "max", lambda clock_ns, _least_ns: clock_ns, raising=False)
@@ -132,7 +113,7 @@ def take_a_cold_cache_for_no_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         CoverageCache,
         "union",
-        lambda self, segments, types: honest(self, [s for s in segments if s.path in self._known], types),
+        lambda self, segments, types, wanted=None: honest(self, [s for s in segments if s.path in self._known], types, wanted),
     )
 
 
@@ -219,8 +200,6 @@ PLANTS: tuple[Plant, ...] = (
     delete_when_the_retry_finds_no_space,
     compare_no_commit_ids,
     report_the_version_aimed_at,
-    checkpoint_without_operations,
-    checkpoint_without_the_last_segment,
     hint_before_the_commit,
     time_by_the_clock_alone,
     take_a_cold_cache_for_no_coverage,
@@ -229,6 +208,7 @@ PLANTS: tuple[Plant, ...] = (
     take_silence_for_absence,
     ask_for_the_operation_only_where_it_clashed,
     refuse_members_for_what_did_not_land,
+    *UPKEEP_PLANTS,
 )
 
 

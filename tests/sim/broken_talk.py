@@ -11,7 +11,7 @@ import pytest
 from gapless.dialects.timeseries.actions import Commit
 from gapless.log.commit import Judge, Outcome, commit
 from gapless.log.requests import Get, Put, PutHint, PutNew, Request, Talk, ask
-from gapless.table import append
+from gapless.runtime import committer
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Conversation = Callable[..., Talk[Any]]
@@ -33,7 +33,7 @@ def twisted(talk: Talk[Any], twist: Callable[[Request[Any], Any], Any]) -> Talk[
 
 
 def _commits_with(monkeypatch: pytest.MonkeyPatch, conversation: Conversation) -> None:
-    monkeypatch.setattr(append, "commit", conversation)
+    monkeypatch.setattr(committer, "commit", conversation)
 
 
 def _answers(monkeypatch: pytest.MonkeyPatch, wrong: Put, believed: Put) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from gapless.errors import CorruptTable, VersionNotFound
 from gapless.log.checkpoint import read_checkpoint, read_hint
 from gapless.log.dialect import Dialect, Entry, Snapshot, State
-from gapless.log.requests import Get, ListNames, Talk, ask
+from gapless.log.requests import Get, ListNames, Now, Talk, ask
+from gapless.model.horizon import is_old
 
 FAR = 64
 """Commits that `refresh` reads one by one before it asks whether a log checkpoint is the shorter way."""
@@ -63,9 +64,12 @@ def refresh(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[S
         if len(entries) == FAR and (yield from read_hint(dialect)) > version:
             return (yield from _reload(dialect, snapshot))
         version += 1
-    if not entries and (yield from ask(Get(dialect.path_of(snapshot.version)))) is None:
-        # The log was cleaned up to here and perhaps beyond: that the next commit is missing says nothing.
-        return (yield from _reload(dialect, snapshot))
+    if not entries or is_old((yield from ask(Now())), snapshot.time_ns):
+        here = yield from ask(Get(dialect.path_of(snapshot.version)))
+        if here is None or dialect.decode(here, snapshot.version)[1] != snapshot.time_ns:
+            # The log was cleaned up to here and perhaps beyond: that the next commit is missing says nothing, and one that is there
+            # may be a late put on a number that was free again, which is no commit.
+            return (yield from _reload(dialect, snapshot))
     return advance(dialect, snapshot, entries)
 
 

@@ -3,80 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from gapless.errors import CommitConflict, CoverageOverlap
-from gapless.model.protocols import Store
-from gapless.testing.audit_log import Ledger, Logged, read_ledger
-from gapless.testing.history import Bucket, History, Intent, Row, Seen, Sent, buckets_of
+from gapless.testing.audit_log import Ledger, Logged
+from gapless.testing.audit_sent import check_sent, parts_of
+from gapless.testing.history import History, Missed, Seen, Sent
+from gapless.testing.intents import COLUMNS, Appending, Bucket, Caring, Replacing, Restoring, Rows, Upserting, buckets_of
 
 
-def audit(store: Store, history: History, *, deadline_s: float) -> list[str]:
+def audit(ledger: Ledger, history: History, *, deadline_s: float) -> list[str]:
     """Everything that is wrong, a sentence each; nothing where the history and the log agree.
 
-    `store` is the store behind all faults, once nothing is under way any more.
+    `ledger` is the log as it was read once nothing was under way any more.
     """
-    ledger = read_ledger(store)
-    found = [*history.mishaps, *ledger.faults, *_check_commits(ledger, history), *_check_once(ledger, history)]
+    found = [*history.mishaps, *ledger.faults, *_check_commits(ledger, history), *_check_once(ledger)]
     for sent in history.sent:
-        found += (f"{_name(sent)}: {fault}" for fault in _check_sent(sent, ledger, history, deadline_s))
+        found += (f"{_name(sent)}: {fault}" for fault in check_sent(sent, ledger, deadline_s))
     for seen in history.seen:
         found += (f"{seen.actor} saw version {seen.version}: {fault}" for fault in _check_seen(seen, ledger, history))
+    for missed in history.missed:
+        found += (f"{missed.actor} missed version {missed.version}: {fault}" for fault in _check_missed(missed, ledger))
     return found
 
 
 def _name(sent: Sent) -> str:
-    operation = "" if sent.intent.operation_id is None else f" as {sent.intent.operation_id}"
-    return f"{sent.actor}'s append of {sent.intent.rows}{operation} ({sent.intent.on_overlap}) was {sent.outcome}"
+    return f"{sent.actor}'s {sent.intent} was {sent.outcome}"
 
 
 def _check_commits(ledger: Ledger, history: History) -> Iterator[str]:
-    """Each commit holds whole what its senders wanted, and steps on nothing that their policy spares."""
+    """After each commit the table holds what its senders wanted, applied to what it held before."""
     if len({commit.id for commit in ledger.commits.values()}) < len(ledger.commits):
         yield "two commits have one id"
+    spared = frozenset[Bucket]()
     for version, commit in ledger.commits.items():
-        twice = sorted(_covered_twice(commit, history))
-        if commit.policy != "allow" and twice:
-            yield f"version {version} ({commit.policy}) covers {twice} twice"
-        wanted = tuple(sorted(row for rows in parts_of(commit, history).values() for row in rows))
-        if commit.added != wanted:
-            yield f"version {version} holds {commit.added} of appends of {wanted}"
+        senders = [sent for sent in history.sent if commit.id in sent.ids]
+        if not senders and version > 1:
+            yield f"no one sent version {version} ({commit.operation})"
+        wanted, fault = _replay(commit, history, ledger)
+        yield from fault
+        if commit.rows != wanted:
+            yield f"version {version} ({commit.operation}) holds {commit.rows} after {commit.before}, and should hold {wanted}"
+        if version > 1 and commit.landed.columns != (columns := _columns_after(commit, history, ledger)):
+            yield f"version {version} ({commit.operation}) has the columns {commit.landed.columns}, and should have {columns}"
+        spared |= _allowed(senders)
+        if twice := sorted(commit.doubled - spared):
+            yield f"version {version} ({commit.operation}) covers {twice} by two segments"
 
 
-def parts_of(commit: Logged, history: History) -> dict[Intent, tuple[Row, ...]]:
-    """The intents whose rows a commit holds, in the order in which they were sent, with the rows that it should hold of each."""
-    numbers = {number for _, _, number in commit.added}
-    parts: dict[Intent, tuple[Row, ...]] = {}
-    covered = commit.before
-    for sent in history.sent:
-        if commit.id in sent.ids and {number for _, _, number in sent.intent.rows} & numbers:
-            parts[sent.intent] = rows = to_write(sent.intent, covered)
-            covered |= buckets_of(rows)
-    return parts
+def _replay(commit: Logged, history: History, ledger: Ledger) -> tuple[Rows, list[str]]:
+    """The rows that a commit should leave, and what its senders may not have wanted."""
+    rows, faults = commit.before, []
+    for intent in parts_of(commit, history):
+        twice = sorted(buckets_of(rows) & buckets_of(intent.rows))
+        if isinstance(intent, Appending) and intent.on_overlap == "reject" and twice:
+            faults.append(f"version {commit.version} (reject) covers {twice} twice")
+        rows = intent.after(rows, ledger.rows_at)
+        if isinstance(intent, Appending) and intent.on_overlap == "skip":
+            rows = _less_skipped(rows, intent, commit, history, ledger)
+    return rows, faults
 
 
-def to_write(intent: Intent, covered: frozenset[Bucket]) -> tuple[Row, ...]:
-    """The rows of an intent that a commit should hold: under "skip" those of buckets that were not covered."""
-    rows = tuple(sorted(intent.rows))
-    return tuple(row for row in rows if not buckets_of((row,)) & covered) if intent.on_overlap == "skip" else rows
+def _columns_after(commit: Logged, history: History, ledger: Ledger) -> tuple[str, ...]:
+    """The columns that a commit should leave."""
+    columns = ledger.commits[commit.version - 1].landed.columns
+    for intent in parts_of(commit, history):
+        match intent:
+            case Caring(care="add_column", detail=(name,)):
+                columns = (*columns, name)
+            case Restoring(version=version):
+                columns = ledger.commits[version].landed.columns
+            case Appending() | Upserting() | Replacing() if not columns:
+                # It brings those of the version for which it was made, which a restore may have overtaken.
+                brought = commit.landed.columns
+                columns = brought if brought[: len(COLUMNS)] == COLUMNS else COLUMNS
+    return columns
 
 
-def _covered_twice(commit: Logged, history: History) -> frozenset[Bucket]:
-    twice, covered = frozenset[Bucket](), commit.before
-    for rows in parts_of(commit, history).values():
-        twice |= buckets_of(rows) & covered
-        covered |= buckets_of(rows)
-    return twice
+def _less_skipped(rows: Rows, intent: Appending, commit: Logged, history: History, ledger: Ledger) -> Rows:
+    """The rows less those that were left out for a bucket which was covered when that was decided, if not when it landed."""
+    started_ns = next(sent.started_ns for sent in history.sent if sent.intent == intent and commit.id in sent.ids)
+    covered = frozenset[Bucket]().union(
+        *(buckets_of(ledger.rows_at(known)) for known in range(ledger.known_at(started_ns), commit.version))
+    )
+    skipped = {row for row in intent.rows if buckets_of((row,)) & covered} - set(commit.rows)
+    return tuple(row for row in rows if row not in skipped)
 
 
-def _check_once(ledger: Ledger, history: History) -> Iterator[str]:
-    """No row, no job and no sequence twice; sequences only grow."""
-    numbers = [number for commit in ledger.commits.values() for _, _, number in commit.added]
-    if len(set(numbers)) < len(numbers):
-        yield f"rows are there twice: {sorted(n for n in set(numbers) if numbers.count(n) > 1)}"
+def _allowed(senders: list[Sent]) -> frozenset[Bucket]:
+    """Where the policy "allow" lets two segments cover one bucket."""
+    intents = (sent.intent for sent in senders)
+    return frozenset[Bucket]().union(
+        *(buckets_of(i.rows) for i in intents if isinstance(i, Appending) and i.on_overlap == "allow")
+    )
+
+
+def _check_once(ledger: Ledger) -> Iterator[str]:
+    """No row twice in any version, no job and no sequence twice; sequences only grow."""
     jobs: set[str] = set()
     sequences: dict[str, int] = {}
     for commit in ledger.commits.values():
+        numbers = [number for _, _, number in commit.rows]
+        if len(set(numbers)) < len(numbers):
+            yield f"version {commit.version} holds rows twice: {sorted(n for n in set(numbers) if numbers.count(n) > 1)}"
         for body in commit.operations:
             if body.get("id") in jobs:
                 yield f"the job {body['id']!r} was done twice, again as version {commit.version}"
@@ -84,98 +111,6 @@ def _check_once(ledger: Ledger, history: History) -> Iterator[str]:
                 yield f"version {commit.version} takes {body['app_id']!r} back to {body['sequence']}"
             jobs |= {body["id"]} if "id" in body else set()
             sequences |= {body["app_id"]: body["sequence"]} if "app_id" in body else {}
-    known = {identifier for sent in history.sent for identifier in sent.ids}
-    strangers = [
-        commit.version for commit in ledger.commits.values() if commit.operation == "append" and commit.id not in known
-    ]
-    if strangers:
-        yield f"no one sent the commits {strangers}"
-
-
-def _check_sent(sent: Sent, ledger: Ledger, history: History, deadline_s: float) -> Iterator[str]:
-    """The answer of one call against what the log holds."""
-    mine = [commit.version for commit in ledger.commits.values() if _is_of(commit, sent)]
-    if len(mine) > 1:
-        yield f"it landed more than once, as {mine}"
-    match sent.outcome:
-        case "refused":
-            if mine:
-                yield f"but it landed as version {mine[0]}"
-            yield from _check_refusal(sent, ledger, deadline_s)
-        case "acknowledged":
-            yield from _check_report(sent, ledger, history, mine)
-
-
-def _is_of(commit: Logged, sent: Sent) -> bool:
-    """Whether a commit was made by this call, and in a group commit for this member of it."""
-    if commit.id not in sent.ids or not sent.shared:
-        return commit.id in sent.ids
-    numbers = {number for _, _, number in sent.intent.rows} & {number for _, _, number in commit.added}
-    return bool(numbers) or _body_of(commit, sent.intent) is not None
-
-
-def _body_of(commit: Logged, intent: Intent) -> Any:
-    """The commit's `SetTransaction` for an intent; None without."""
-    names = [(body, body.get("id", (body.get("app_id"), body.get("sequence")))) for body in commit.operations]
-    return next((body for body, name in names if name == intent.operation_id), None)
-
-
-def _check_refusal(sent: Sent, ledger: Ledger, deadline_s: float) -> Iterator[str]:
-    """A refusal has a reason: covered buckets, no space, or a deadline that passed."""
-    error = sent.error
-    if isinstance(error, CoverageOverlap):
-        commit = ledger.commits.get(error.version or 0)
-        if sent.intent.on_overlap != "reject" or commit is None or not buckets_of(commit.added) & buckets_of(sent.intent.rows):
-            yield f"but version {error.version} does not cover what it wrote: {error}"
-        elif {number for _, _, number in commit.added} & {number for _, _, number in sent.intent.rows}:
-            yield f"for an overlap with its own rows in version {error.version}"
-    if isinstance(error, CommitConflict) and sent.ended_ns - sent.started_ns < deadline_s * 1e9:
-        yield f"before the deadline: {error}"
-
-
-def _check_report(sent: Sent, ledger: Ledger, history: History, mine: list[int]) -> Iterator[str]:
-    report = sent.report
-    assert report is not None
-    commit = ledger.commits.get(report.version)
-    if commit is None:
-        yield f"as version {report.version}, which the log does not have"
-    elif report.already_applied:
-        yield from _check_repeated(sent, commit, mine)
-    elif mine and commit.version not in mine:
-        yield f"as version {report.version}; it landed as {mine}"
-    elif commit.id in sent.ids:
-        wanted = parts_of(commit, history).get(sent.intent, ())
-        left_out = tuple(row for row in sent.intent.rows if row not in wanted)
-        counts = (len(wanted), min(1, len(wanted)), len(buckets_of(wanted)), len(left_out), len(buckets_of(left_out)))
-        if counts != _counts(report):
-            yield f"its report counts {_counts(report)}, and version {commit.version} holds {counts}"
-        if left_out and sent.intent.on_overlap != "skip":
-            yield f"version {commit.version} lacks {left_out}"
-    elif report.rows or sent.intent.operation_id is not None:
-        yield f"as version {report.version}, which is another's"
-    elif not buckets_of(sent.intent.rows) <= buckets_of(commit.rows):
-        yield f"nothing was written, though version {commit.version} lacks some of it"
-
-
-def _check_repeated(sent: Sent, commit: Logged, mine: list[int]) -> Iterator[str]:
-    """What was known already must be there, with the counts of the first time."""
-    report, operation = sent.report, sent.intent.operation_id
-    assert report is not None
-    if mine:
-        yield f"it says it was applied before, and landed as {mine}"
-    body = _body_of(commit, sent.intent)
-    if body is not None and tuple(body["report"].values()) != _counts(report):
-        yield f"its report counts {_counts(report)}, and the first time {body['report']}"
-    higher = isinstance(operation, tuple) and any(
-        other.get("app_id") == operation[0] and other["sequence"] > operation[1] for other in commit.operations
-    )
-    if body is None and not (higher and not any(_counts(report))):
-        yield f"version {commit.version} does not hold it, nor a later sequence"
-
-
-def _counts(report: object) -> tuple[int, ...]:
-    names = ("rows", "segments", "buckets", "skipped_rows", "skipped_buckets")
-    return tuple(getattr(report, name) for name in names)
 
 
 def _check_seen(seen: Seen, ledger: Ledger, history: History) -> Iterator[str]:
@@ -188,7 +123,16 @@ def _check_seen(seen: Seen, ledger: Ledger, history: History) -> Iterator[str]:
         yield f"with the rows {seen.rows}, which are {commit.rows}"
     if seen.buckets is not None and seen.buckets != buckets_of(commit.rows):
         yield f"with coverage {sorted(seen.buckets)}, and its rows lie in {sorted(buckets_of(commit.rows))}"
+    if seen.asked and not ledger.commits[ledger.known_at(seen.started_ns)].landed.keeps(seen.version):
+        yield "though it had expired"
     if seen.fresh:
-        acknowledged = (s.report.version for s in history.sent if s.report is not None and s.ended_ns <= seen.started_ns)
+        acknowledged = (s.version for s in history.sent if s.version is not None and s.ended_ns <= seen.started_ns)
         if (newest := max(acknowledged, default=0)) > seen.version:
             yield f"as the newest, though version {newest} had been acknowledged"
+
+
+def _check_missed(missed: Missed, ledger: Ledger) -> Iterator[str]:
+    """A version that is refused as expired was expired."""
+    newest = ledger.known_at(missed.ended_ns)
+    if ledger.commits[newest].landed.keeps(missed.version):
+        yield f"though version {newest} keeps it: {missed.error}"

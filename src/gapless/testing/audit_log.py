@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
-import json
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from gapless.model.protocols import Store
-from gapless.testing.history import Bucket, Row, buckets_of
-
-_FOLDER = "_timeseries_log"
+from gapless.testing.intents import COLUMNS, Bucket, Row, buckets_of
+from gapless.testing.watch import Landed, WatchedStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,16 +22,23 @@ class Logged:
     id: str
     time: datetime
     operation: str
-    policy: str
-    """Its `on_overlap`."""
     added: tuple[Row, ...]
-    segments: int
+    """The rows of its new segments."""
     operations: tuple[Any, ...]
     """The bodies of its `SetTransaction`s."""
-    before: frozenset[Bucket]
-    """What was covered before it."""
+    before: tuple[Row, ...]
+    """All rows of the table before it, in order."""
     rows: tuple[Row, ...]
     """All rows of the table after it, in order."""
+    doubled: frozenset[Bucket]
+    """The buckets that more than one live segment covers."""
+    landed: Landed
+
+    @property
+    def fresh(self) -> tuple[Row, ...]:
+        """The rows that the table did not have before it."""
+        known = set(self.before)
+        return tuple(row for row in self.rows if row not in known)
 
 
 @dataclass(slots=True)
@@ -41,6 +46,8 @@ class Ledger:
     """The whole log, and what is wrong with it."""
 
     commits: dict[int, Logged] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    """What was deleted from the store, by path."""
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -48,57 +55,80 @@ class Ledger:
         """The last version; 0 for an empty log."""
         return max(self.commits, default=0)
 
+    def rows_at(self, version: int) -> tuple[Row, ...]:
+        """The rows of a version; none where there is no such version."""
+        commit = self.commits.get(version)
+        return () if commit is None else commit.rows
 
-def read_ledger(store: Store) -> Ledger:
-    """Read the log and every segment it names."""
-    ledger = Ledger()
-    paths = [info.path for info in store.list(_FOLDER) if info.path.endswith(".json")]
-    live: dict[str, tuple[Row, ...]] = {}
-    before: frozenset[Bucket] = frozenset()
-    for version, path in enumerate(paths, start=1):
-        body = json.loads(store.get(path))
-        if (path, body["version"], body["base_version"]) != (f"{_FOLDER}/{version:010d}.json", version, version - 1):
-            ledger.faults.append(f"the log has a gap or a wrong number at version {version}: {path} says {body['version']}")
-        commit = _read_commit(store, body, live, before, ledger)
+    def known_at(self, ns: int) -> int:
+        """The newest version at a simulated time; 0 before the first."""
+        return max((v for v, commit in self.commits.items() if commit.landed.landed_ns <= ns), default=0)
+
+    def known_during(self, start_ns: int, end_ns: int) -> range:
+        """The versions of which each was the newest at some time from `start_ns` to `end_ns`."""
+        return range(self.known_at(start_ns), self.known_at(end_ns) + 1)
+
+
+def read_ledger(store: WatchedStore) -> Ledger:
+    """Read every commit that landed and every segment it names, also those that were deleted since."""
+    gone = frozenset(store.graveyard)
+    ledger, segments = Ledger(gone=gone, faults=list(store.faults)), _Segments(store)
+    before: tuple[Row, ...] = ()
+    for version, landed in store.commits.items():
+        commit = _read_commit(landed, before, segments)
         if ledger.commits and commit.time <= ledger.commits[ledger.newest].time:
             ledger.faults.append(f"the time of version {version} does not rise")
         ledger.commits[version] = commit
-        before = buckets_of(commit.rows)
+        before = commit.rows
+    ledger.faults += segments.faults
     return ledger
 
 
-def _read_commit(
-    store: Store, body: dict[str, Any], live: dict[str, tuple[Row, ...]], before: frozenset[Bucket], ledger: Ledger
-) -> Logged:
-    """One commit; folds its segments into `live`."""
-    added: list[Row] = []
+class _Segments:
+    """The rows of segments, each read once."""
+
+    def __init__(self, store: WatchedStore) -> None:
+        self.faults: list[str] = []
+        self._store = store
+        self._rows: dict[str, tuple[Row, ...]] = {}
+
+    def read(self, path: str, row_count: int | None = None) -> tuple[Row, ...]:
+        if path not in self._rows:
+            self._rows[path] = self._read(path, row_count)
+        return self._rows[path]
+
+    def _read(self, path: str, row_count: int | None) -> tuple[Row, ...]:
+        data = self._store.recall(path)
+        if data is None:
+            self.faults.append(f"the segment {path} is in the log and never was in the store")
+            return ()
+        table = pq.ParquetFile(io.BytesIO(data)).read(columns=list(COLUMNS), use_threads=False)
+        rows = tuple(zip(*(table.column(name).to_pylist() for name in COLUMNS), strict=True))
+        if len(rows) != row_count:
+            self.faults.append(f"{path} has {len(rows)} rows, and the log says {row_count}")
+        return rows
+
+
+def _read_commit(landed: Landed, before: tuple[Row, ...], segments: _Segments) -> Logged:
+    body = landed.body
     adds = [action["AddSegment"] for action in body["actions"] if "AddSegment" in action]
-    for segment in adds:
-        live[segment["path"]] = rows = _read_segment(store, segment, ledger)
-        added += rows
-    for action in body["actions"]:
-        live.pop(action.get("RemoveSegment", {}).get("path"), None)
+    added = [row for add in adds for row in segments.read(add["path"], add["row_count"])]
+    changed = bool(adds) or any("RemoveSegment" in action for action in body["actions"])
+    live = [segments.read(path) for path in landed.live]
     return Logged(
         version=body["version"],
         id=body["commit_id"],
         time=datetime.fromisoformat(body["timestamp"]),
         operation=body["operation"],
-        policy=body["parameters"].get("on_overlap", "allow"),
         added=tuple(sorted(added)),
-        segments=len(adds),
         operations=tuple(action["SetTransaction"] for action in body["actions"] if "SetTransaction" in action),
         before=before,
-        rows=tuple(sorted(row for rows in live.values() for row in rows)),
+        rows=tuple(sorted(row for rows in live for row in rows)) if changed else before,
+        doubled=_doubled(live) if changed else frozenset(),
+        landed=landed,
     )
 
 
-def _read_segment(store: Store, segment: dict[str, Any], ledger: Ledger) -> tuple[Row, ...]:
-    paths = {info.path for info in store.list(segment["path"].rpartition("/")[0])}
-    if segment["path"] not in paths:
-        ledger.faults.append(f"the segment {segment['path']} is in the log and not in the store")
-        return ()
-    table = pq.ParquetFile(io.BytesIO(store.get(segment["path"]))).read(use_threads=False)
-    rows = tuple(zip(*(table.column(name).to_pylist() for name in ("ts", "entity", "number")), strict=True))
-    if len(rows) != segment["row_count"]:
-        ledger.faults.append(f"{segment['path']} has {len(rows)} rows, and the log says {segment['row_count']}")
-    return rows
+def _doubled(live: list[tuple[Row, ...]]) -> frozenset[Bucket]:
+    counts = Counter(bucket for rows in live for bucket in buckets_of(rows))
+    return frozenset(bucket for bucket, count in counts.items() if count > 1)

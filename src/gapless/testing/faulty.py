@@ -95,6 +95,8 @@ class SimStore:
         """How many calls were made."""
         self.dies_at: int | None = None
         """The number of the call, from 1, at which the actor dies: before it, after it, or with it in flight."""
+        self.stalls: dict[int, float] = {}
+        """By the number of a call: for how many seconds the actor hangs before it makes that call, as a machine that sleeps does."""
         self.trace: list[Step] = []
         self._random = random
 
@@ -144,6 +146,9 @@ class SimStore:
         if self.dies_at is not None and self.calls >= self.dies_at:
             raise Killed
         self.calls += 1
+        if (stall_s := self.stalls.get(self.calls)) is not None:
+            self._note(call, path, "stalled")
+            self.timeline.pause(stall_s)
         fault = self._draw(kinds)
         death = self._random.choice(("before", "after", "late")) if self.calls == self.dies_at else ""
         self.timeline.pause(self._delay())

@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from gapless.model.properties import OnOverlap
-from gapless.model.report import AppendReport
+from gapless.testing.intents import Bucket, Intent, Row
 
-BUCKET_WIDTH = 10
-"""Index values per bucket in simulated tables."""
-
-Row = tuple[int, str, int]
-"""(index value, entity, number): no two rows that are meant to be different have the same number."""
-Bucket = tuple[str, int]
-"""(entity, bucket id)."""
 Outcome = Literal["acknowledged", "refused", "unknown", "killed"]
-
-
-def buckets_of(rows: tuple[Row, ...]) -> frozenset[Bucket]:
-    """The buckets in which rows lie."""
-    return frozenset((entity, at // BUCKET_WIDTH) for at, entity, _ in rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """One append that someone wants done once."""
-
-    rows: tuple[Row, ...]
-    on_overlap: OnOverlap
-    operation_id: tuple[str, int] | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One call of `append`. Times are simulated nanoseconds."""
+    """One call that changes the table. Times are simulated nanoseconds."""
 
     actor: str
     intent: Intent
     outcome: Outcome
-    report: AppendReport | None = None
+    report: Any = None
     """What an acknowledged call gave back."""
     error: Exception | None = None
     """What a refused or unknown call raised."""
@@ -50,6 +28,11 @@ class Sent:
     started_ns: int
     ended_ns: int
 
+    @property
+    def version(self) -> int | None:
+        """The version that its report names; None without."""
+        return getattr(self.report, "version", None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -59,10 +42,23 @@ class Seen:
     version: int
     fresh: bool
     """Whether it promised the newest version."""
+    asked: bool = False
+    """Whether the version was asked for by its number."""
     rows: tuple[Row, ...] | None = None
     """All rows, in order; None where none were read."""
     buckets: frozenset[Bucket] | None = None
     """The coverage; None where it was not asked."""
+    started_ns: int
+    ended_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """A version that could not be read, since it is said to be kept no longer."""
+
+    actor: str
+    version: int
+    error: Exception
     started_ns: int
     ended_ns: int
 
@@ -73,6 +69,7 @@ class History:
 
     sent: list[Sent] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
+    missed: list[Missed] = field(default_factory=list)
     mishaps: list[str] = field(default_factory=list)
     """Errors that no fault excuses, with their traceback."""
     kills: int = 0

@@ -1,181 +1,120 @@
 """The actors of a simulation: what each task does with a real table.
 
-A new kind of operation (an upsert, a compaction, a vacuum) is a task here, with its line in `_ACTS`, its chance in
-`simulation.draw_tasks` and its rule in `audit`.
+A new kind of operation is an intent (`intents`), its line in `_CALLS` here and its chance in `draw`; the auditor replays it.
 """
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
-from random import Random
 from typing import Any
 
 import pyarrow as pa
 
-from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, CoverageOverlap, StorageFull, StoreUnavailable
-from gapless.model.report import AppendReport
-from gapless.runtime.driver import Rim
-from gapless.table.lifecycle import open_table
+from gapless.errors import (
+    AccessDenied,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CorruptTable,
+    CoverageOverlap,
+    InvalidChange,
+    InvalidOption,
+    SchemaMismatch,
+    StorageFull,
+    StoreUnavailable,
+    VersionNotFound,
+)
 from gapless.table.table import TimeSeriesTable
-from gapless.testing.clock import SimClock, SimIds
-from gapless.testing.faulty import Killed, SimStore
+from gapless.table.view import TableView
+from gapless.testing.faulty import Killed
 from gapless.testing.group import append_at_once
-from gapless.testing.history import BUCKET_WIDTH, Bucket, History, Intent, Outcome, Row, Seen, Sent
+from gapless.testing.history import Outcome, Sent
+from gapless.testing.intents import (
+    BUCKET_WIDTH,
+    Appending,
+    Caring,
+    Deleting,
+    Intent,
+    Replacing,
+    Restoring,
+    Row,
+    Upserting,
+)
+from gapless.testing.process import MAX_SENDS, Process
+from gapless.testing.tasks import Do, GoBack, Night, Open, Read, ReadOld, Refresh, Rest, Task, Tend, Together
+from gapless.testing.timeline import START_NS
 
-LOCATION = "memory://sim"
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("entity", pa.string()), ("number", pa.int64())])
-MAX_SENDS = 4
-"""How often one change with an operation id is sent."""
 _RANGE = (0, 1_000 * BUCKET_WIDTH)
 _REFUSALS = (CoverageOverlap, CommitConflict, StorageFull, AccessDenied)
+_OTHER_REFUSALS = (VersionNotFound, CorruptTable, InvalidOption, InvalidChange, SchemaMismatch)
+"""What changes other than an append may come to: the auditor asks whether they had to."""
 _NO_ANSWER = (CommitOutcomeUnknown, StoreUnavailable)
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Append, and with an operation id send again until the answer is clear."""
-
-    intent: Intent
+# -- changes -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
-    """Append several at once, as threads that share the handle do."""
-
-    intents: tuple[Intent, ...]
+def _append(table: TimeSeriesTable, intent: Appending) -> Any:
+    return table.append(to_batch(intent.rows), on_overlap=intent.on_overlap, operation_id=intent.operation_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
-    """Open the table anew."""
+def _upsert(table: TimeSeriesTable, intent: Upserting) -> Any:
+    return table.upsert(_whole_rows(table, intent.rows), on_duplicate="last", operation_id=intent.operation_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Refresh:
-    """Move the handle to the newest version."""
+def _delete(table: TimeSeriesTable, intent: Deleting) -> Any:
+    if intent.by_age:
+        return table.drop_before(intent.end)
+    where = None if intent.below is None else f"number < {intent.below}"
+    entity = None if intent.entity is None else {"entity": intent.entity}
+    return table.delete(where, start=intent.start, end=intent.end, entity=entity, operation_id=intent.operation_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """Read rows and coverage of the handle's version, which others may outrun for `linger_s` seconds meanwhile."""
-
-    linger_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """Do nothing for a while."""
-
-    seconds: float
+def _replace(table: TimeSeriesTable, intent: Replacing) -> Any:
+    entity = None if intent.entity is None else {"entity": intent.entity}
+    span = (intent.start, intent.end)
+    return table.replace(span, _whole_rows(table, intent.rows), entity=entity, operation_id=intent.operation_id)
 
 
-Task = Append | Together | Open | Refresh | Read | Rest
+def _restore(table: TimeSeriesTable, intent: Restoring) -> Any:
+    return table.restore(version=intent.version)
 
 
-class Process:
-    """One life of an actor: a handle on the table, which dies with it."""
-
-    def __init__(self, store: SimStore, ids: SimIds, history: History, *, deadline_s: float, skew_ns: int) -> None:
-        """Work through `store`; the table is opened when it is first needed."""
-        self.store, self.ids, self.history = store, ids, history
-        self.rim = Rim(store=store, clock=SimClock(store.timeline, skew_ns=skew_ns), ids=ids, deadline_s=deadline_s)
-        self._table: TimeSeriesTable | None = None
-
-    @property
-    def now_ns(self) -> int:
-        """True simulated time."""
-        return self.store.timeline.now_ns
-
-    @property
-    def table(self) -> TimeSeriesTable:
-        """The handle, opened if need be. Raises StoreUnavailable."""
-        if self._table is None:
-            started_ns = self.now_ns
-            self._table = TimeSeriesTable(self.rim, LOCATION, open_table(self.rim, LOCATION))
-            self.note_seen(started_ns, fresh=True)
-        return self._table
-
-    def forget_table(self) -> None:
-        """Open anew next time."""
-        self._table = None
-
-    def note_seen(
-        self,
-        started_ns: int,
-        *,
-        fresh: bool,
-        read: tuple[tuple[Row, ...], frozenset[Bucket]] | None = None,
-        version: int | None = None,
-    ) -> None:
-        """Put into the history what was seen."""
-        rows, buckets = read or (None, None)
-        self.history.seen.append(
-            Seen(
-                actor=self.store.name,
-                version=self.table.version if version is None else version,
-                fresh=fresh,
-                rows=rows,
-                buckets=buckets,
-                started_ns=started_ns,
-                ended_ns=self.now_ns,
-            )
-        )
+def _care(table: TimeSeriesTable, intent: Caring) -> Any:
+    (detail,) = intent.detail
+    match intent.care:
+        case "compact":
+            return table.compact()
+        case "vacuum":
+            return table.vacuum(older_than=timedelta(seconds=detail), dry_run=False)
+        case "expire":
+            keep, clean_log = detail
+            return table.expire(keep_versions=keep, clean_log=clean_log)
+        case "tag":
+            name, version = detail
+            return table.tag(name, version, move=True)
+        case "untag":
+            return table.untag(detail)
+        case "add_column":
+            return table.add_column(detail, pa.int64())
 
 
-def live(tasks: list[Task], rebirth: Callable[[], Process], random: Random) -> None:
-    """Do the tasks, in one process after the other: where one is killed, the next goes on with what was left."""
-    left = list(tasks)
-    process = rebirth()
-    sends = 0
-    while left:
-        task = left[0]
-        try:
-            _ACTS[type(task)](process, task)
-        except Killed:
-            process.history.kills += 1
-            sends += 1
-            process.store.timeline.pause(random.random())
-            process = rebirth()
-            if not may_be_resent(task) or sends >= MAX_SENDS:
-                left.pop(0)
-                sends = 0
-            continue
-        except (StoreUnavailable, AccessDenied):
-            pass  # what was read or opened is not known, and nothing depends on it
-        except Exception:  # noqa: BLE001 - the auditor reports it
-            process.history.mishaps.append(f"{process.store.name}: {traceback.format_exc()}")
-        left.pop(0)
-        sends = 0
-
-
-def may_be_resent(task: Task) -> bool:
-    """Whether a task is an append that can be sent twice without harm."""
-    intents = (task.intent,) if isinstance(task, Append) else task.intents if isinstance(task, Together) else ()
-    return bool(intents) and all(intent.operation_id is not None for intent in intents)
-
-
-def _append(process: Process, task: Append) -> None:
-    for _ in range(MAX_SENDS):
-        (outcome,) = _send(process, (task.intent,))
-        if outcome != "unknown" or not may_be_resent(task):
-            return
-        process.forget_table()
-
-
-def _append_together(process: Process, task: Together) -> None:
-    for intent, outcome in zip(task.intents, _send(process, task.intents), strict=True):
-        if outcome == "unknown" and may_be_resent(Append(intent)):
-            process.forget_table()
-            _append(process, Append(intent))
+_CALLS: dict[type, Callable[[TimeSeriesTable, Any], Any]] = {
+    Appending: _append,
+    Upserting: _upsert,
+    Deleting: _delete,
+    Replacing: _replace,
+    Restoring: _restore,
+    Caring: _care,
+}
 
 
 def _send(process: Process, intents: tuple[Intent, ...]) -> list[Outcome]:
-    """Send appends at one moment, and note what came of each."""
+    """Send changes (several only where they are appends) at one moment, and note what came of each."""
     table, started_ns, drawn = process.table, process.now_ns, len(process.ids.given)
-    calls = [partial(_append_one, table, intent) for intent in intents]
+    calls = [partial(_attempt, table, intent) for intent in intents]
     results = append_at_once(table, calls) if len(calls) > 1 else [calls[0]()]
     sent = [
         Sent(
@@ -183,7 +122,7 @@ def _send(process: Process, intents: tuple[Intent, ...]) -> list[Outcome]:
             intent=intent,
             outcome=_outcome_of(result),
             shared=len(intents) > 1,
-            report=result if isinstance(result, AppendReport) else None,
+            report=None if isinstance(result, BaseException) else result,
             error=result if isinstance(result, Exception) else None,
             ids=frozenset(process.ids.given[drawn:]),
             started_ns=started_ns,
@@ -198,31 +137,61 @@ def _send(process: Process, intents: tuple[Intent, ...]) -> list[Outcome]:
     return [one.outcome for one in sent]
 
 
-def _append_one(table: TimeSeriesTable, intent: Intent) -> AppendReport | BaseException:
+def _attempt(table: TimeSeriesTable, intent: Intent) -> Any:
+    others = () if isinstance(intent, Appending) else _OTHER_REFUSALS
     try:
-        return table.append(to_batch(intent.rows), on_overlap=intent.on_overlap, operation_id=intent.operation_id)
-    except (Killed, *_NO_ANSWER, *_REFUSALS) as error:
+        return _CALLS[type(intent)](table, intent)
+    except (Killed, *_NO_ANSWER, *_REFUSALS, *others) as error:
         return error
 
 
-def _outcome_of(result: AppendReport | BaseException) -> Outcome:
+def _outcome_of(result: Any) -> Outcome:
     """What a call came to; raises an error that no fault excuses."""
     match result:
-        case AppendReport():
-            return "acknowledged"
         case Killed():
             return "killed"
         case _ if isinstance(result, _NO_ANSWER):
             return "unknown"
-        case _ if isinstance(result, _REFUSALS):
+        case _ if isinstance(result, (*_REFUSALS, *_OTHER_REFUSALS)):
             return "refused"
-    raise result
+        case BaseException():
+            raise result
+    return "acknowledged"
 
 
-def to_batch(rows: tuple[Row, ...]) -> pa.RecordBatch:
-    """Rows as they are handed to `append`."""
-    columns: list[Any] = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
-    return pa.record_batch([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+def _do(process: Process, task: Do) -> None:
+    for _ in range(MAX_SENDS):
+        (outcome,) = _send(process, (task.intent,))
+        if outcome != "unknown" or task.intent.operation_id is None:
+            return
+        process.forget_table()
+
+
+def _append_together(process: Process, task: Together) -> None:
+    for intent, outcome in zip(task.intents, _send(process, task.intents), strict=True):
+        if outcome == "unknown" and intent.operation_id is not None:
+            process.forget_table()
+            _do(process, Do(intent))
+
+
+def _go_back(process: Process, task: GoBack) -> None:
+    _send(process, (Restoring(version=max(1, process.table.version - task.versions)),))
+
+
+def _tend(process: Process, task: Tend) -> None:
+    detail: Any = task.amount
+    if task.care == "tag":
+        detail = f"tag-{task.amount % 2}", max(1, process.table.version - task.amount)
+    elif task.care == "untag":
+        detail = f"tag-{task.amount % 2}"
+    elif task.care == "add_column":
+        detail = f"extra_{task.amount}"
+    elif task.care == "expire":
+        detail = abs(task.amount), task.amount < 0
+    _send(process, (Caring(care=task.care, detail=(detail,)),))
+
+
+# -- reads -------------------------------------------------------------------------------------------------------------
 
 
 def _open(process: Process, _task: Open) -> None:
@@ -237,11 +206,45 @@ def _refresh(process: Process, _task: Refresh) -> None:
 
 
 def _read(process: Process, task: Read) -> None:
-    table, started_ns = process.table, process.now_ns
-    version, rows, coverage = table.version, table.scan(), table.coverage(*_RANGE)
-    process.rim.clock.sleep(task.linger_s)
-    read = rows_of(rows.to_arrow()), frozenset((str(b.identity[0]), b.start // BUCKET_WIDTH) for b in coverage.buckets())
-    process.note_seen(started_ns, fresh=False, read=read, version=version)
+    _read_view(process, process.table, process.table.version, task.linger_s)
+
+
+def _read_old(process: Process, task: ReadOld) -> None:
+    version, started_ns = max(1, process.table.version - task.versions), process.now_ns
+    try:
+        view = process.table.at(version=version)
+    except VersionNotFound as error:
+        process.note_missed(started_ns, version, error)
+    else:
+        _read_view(process, view, version, task.linger_s, asked_ns=started_ns)
+
+
+def _read_view(process: Process, table: TableView, version: int, linger_s: float, asked_ns: int | None = None) -> None:
+    started_ns = process.now_ns if asked_ns is None else asked_ns
+    try:
+        rows, coverage = table.scan(), table.coverage(*_RANGE)
+        process.rim.clock.sleep(linger_s)
+        read = rows_of(rows.to_arrow()), frozenset((str(b.identity[0]), b.start // BUCKET_WIDTH) for b in coverage.buckets())
+    except (CorruptTable, VersionNotFound) as error:
+        # The auditor asks whether it had expired: then its files may be gone.
+        process.note_missed(started_ns, version, error)
+    else:
+        process.note_seen(started_ns, fresh=False, asked=asked_ns is not None, read=read, version=version)
+
+
+def to_batch(rows: tuple[Row, ...]) -> pa.RecordBatch:
+    """Rows as they are handed to a table."""
+    columns: list[Any] = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
+    return pa.record_batch([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def _whole_rows(table: TimeSeriesTable, rows: tuple[Row, ...]) -> pa.Table:
+    """Rows with all the columns that the handle knows, nulls in those that were added."""
+    batch = pa.Table.from_batches([to_batch(rows)])
+    for field in table.schema or ():
+        if field.name not in SCHEMA.names:
+            batch = batch.append_column(field, pa.nulls(len(rows), field.type))
+    return batch
 
 
 def rows_of(table: pa.Table) -> tuple[Row, ...]:
@@ -255,11 +258,24 @@ def _rest(process: Process, task: Rest) -> None:
     process.rim.clock.sleep(task.seconds)
 
 
+def _sleep_until(process: Process, task: Night) -> None:
+    process.rim.clock.sleep(max(0.0, task.until_s - (process.now_ns - START_NS) / 1e9))
+
+
 _ACTS: dict[type, Callable[[Process, Any], None]] = {
-    Append: _append,
+    Do: _do,
     Together: _append_together,
+    GoBack: _go_back,
+    Tend: _tend,
     Open: _open,
     Refresh: _refresh,
     Read: _read,
+    ReadOld: _read_old,
     Rest: _rest,
+    Night: _sleep_until,
 }
+
+
+def act(process: Process, task: Task) -> None:
+    """Do one task; raises Killed, StoreUnavailable, AccessDenied, and what no fault excuses."""
+    _ACTS[type(task)](process, task)

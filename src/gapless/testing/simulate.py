@@ -15,6 +15,7 @@ def describe(run: Run) -> str:
     lines = [f"{(at - start_ns) / 1e9:9.4f}s {who:4} {call:9} {path}  {outcome}" for at, who, call, path, outcome in run.trace]
     lines += [f"{sent.actor}: {sent.intent} {sent.outcome} {sent.report or sent.error or ''}" for sent in run.history.sent]
     lines += [f"{seen.actor}: saw version {seen.version} {seen.rows or ''}" for seen in run.history.seen]
+    lines += [f"{missed.actor}: missed version {missed.version}: {missed.error}" for missed in run.history.missed]
     lines += [f"WRONG: {fault}" for fault in run.faults] or ["nothing is wrong"]
     return "\n".join(lines)
 

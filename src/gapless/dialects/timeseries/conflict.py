@@ -10,7 +10,7 @@ import pyarrow as pa
 from gapless.coverage.bitmap import CoverageMap, bias
 from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import decode
-from gapless.coverage.overlap import Overlap, overlap
+from gapless.coverage.overlap import overlap
 from gapless.dialects.timeseries.actions import Action, Commit, TableMeta, UpdateTableMeta
 from gapless.dialects.timeseries.clashes import change_of, rules
 from gapless.dialects.timeseries.common_schema import common_schema
@@ -21,7 +21,7 @@ from gapless.model.checksum import check
 from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId, settles
-from gapless.model.properties import OnOverlap
+from gapless.model.properties import OnOverlap, Properties
 from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage, meeting
 
 OVERLAP = "overlap"
@@ -49,6 +49,8 @@ class AppendTerms:
     """What it is called, if it is called anything; a group commit has several."""
     unique: bool = False
     """Whether it checked that its keys are new, as far as the table's rows go that it knew."""
+    by_table: bool = False
+    """Whether `on_overlap` is what the table said, and not what the caller did."""
 
     def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
         """Ask what `clashes.rules` says an append must ask; see `gapless.log.commit.Judge`."""
@@ -56,8 +58,10 @@ class AppendTerms:
         asked = {rule.condition for rule in rules("append", change_of(theirs), policy)}
         if "same operation" in asked and self._is_applied_by(theirs):
             return Clash(OPERATION)
-        if theirs.meta is not None and theirs.meta.properties.unique and not self.unique:
-            return Clash(PROPERTIES)
+        if theirs.meta is not None and self._is_other_than(theirs.meta.properties):
+            return Clash(
+                PROPERTIES, f"on_overlap={theirs.meta.properties.on_overlap!r}, unique={theirs.meta.properties.unique}"
+            )
         if "other types" in asked and theirs.meta is not None:
             rebased = self._rebase_meta(mine, theirs.meta)
             if isinstance(rebased, Clash):
@@ -70,13 +74,16 @@ class AppendTerms:
                     return Clash(OVERLAP, found)
         return Stands(mine)
 
+    def _is_other_than(self, theirs: Properties) -> bool:
+        """Whether the table asks for what was not heeded."""
+        return (theirs.unique and not self.unique) or (self.by_table and theirs.on_overlap != self.on_overlap)
+
     def _is_applied_by(self, theirs: Commit) -> bool:
         return any(settles(other.operation, asked) for other in theirs.operations for asked in self.operations)
 
     def _rebase_meta(self, mine: Commit, theirs: TableMeta) -> Commit | Clash:
         """Ours on top of their metadata: without an update of ours where theirs says all, else with ours added to it."""
-        either = theirs.schema or self.schema
-        schema = common_schema(theirs, self.schema, self.ids, self.empty) if theirs.schema and self.schema else either
+        schema = common_schema(theirs, self.schema, self.ids, self.empty) if self.schema else theirs.schema
         if isinstance(schema, str):
             return Clash(SCHEMA, schema)
         actions: tuple[Action, ...] = tuple(action for action in mine.actions if not isinstance(action, UpdateTableMeta))
@@ -106,8 +113,3 @@ def coverage_of(segment: Segment, types: tuple[EntityType, ...]) -> Talk[Coverag
             return decode(sidecar, types, path=path)
     # No coverage is not an empty one: nothing would then be an overlap.
     return decode(b"", types, path=segment.path)
-
-
-def overlap_of(clash: Clash) -> Overlap | None:
-    """The overlap a clash is about, if that is what it is about."""
-    return clash.detail if isinstance(clash.detail, Overlap) else None

@@ -1,0 +1,154 @@
+"""The auditor's second half: what each call answered, against what the log holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gapless.errors import (
+    CommitConflict,
+    CorruptTable,
+    CoverageOverlap,
+    InvalidChange,
+    InvalidOption,
+    SchemaMismatch,
+    VersionNotFound,
+)
+from gapless.testing.audit_log import Ledger, Logged
+from gapless.testing.history import History, Sent
+from gapless.testing.intents import COLUMNS, Appending, Caring, Intent, buckets_of
+from gapless.testing.watch import Landed
+
+
+def parts_of(commit: Logged, history: History) -> list[Intent]:
+    """The intents that a commit carries out, in the order in which they were sent."""
+    return list(dict.fromkeys(sent.intent for sent in history.sent if _is_of(commit, sent)))
+
+
+def _is_of(commit: Logged, sent: Sent) -> bool:
+    """Whether a commit was made by this call, and in a group commit for this member of it."""
+    if commit.id not in sent.ids or not sent.shared:
+        return commit.id in sent.ids
+    numbers = {number for _, _, number in sent.intent.rows} & {number for _, _, number in commit.fresh}
+    return bool(numbers) or _body_of(commit, sent.intent) is not None
+
+
+def _body_of(commit: Logged, intent: Intent) -> Any:
+    """The commit's `SetTransaction` for an intent; None without."""
+    names = [(body, body.get("id", (body.get("app_id"), body.get("sequence")))) for body in commit.operations]
+    return next((body for body, name in names if name == intent.operation_id), None)
+
+
+def check_sent(sent: Sent, ledger: Ledger, deadline_s: float) -> Iterator[str]:
+    """What is wrong with the answer of one call."""
+    mine = [commit.version for commit in ledger.commits.values() if _is_of(commit, sent)]
+    if len(mine) > 1 and not isinstance(sent.intent, Caring):
+        yield f"it landed more than once, as {mine}"
+    match sent.outcome:
+        case "refused":
+            if mine and not isinstance(sent.intent, Caring):
+                yield f"but it landed as version {mine[0]}"
+            yield from _check_refusal(sent, ledger, deadline_s)
+        case "acknowledged" if isinstance(sent.intent, Appending):
+            yield from _check_append(sent, sent.intent, ledger, mine)
+        case "acknowledged":
+            yield from _check_change(sent, ledger, mine)
+
+
+def _check_refusal(sent: Sent, ledger: Ledger, deadline_s: float) -> Iterator[str]:
+    """A refusal has a reason: covered buckets, no space, a deadline that passed, or something that was not there."""
+    error, intent = sent.error, sent.intent
+    span = [ledger.commits[known].landed for known in ledger.known_during(sent.started_ns, sent.ended_ns)]
+    match error:
+        case CoverageOverlap():
+            yield from _check_overlap(error, intent, ledger)
+            rows = [ledger.rows_at(known) for known in ledger.known_during(sent.started_ns, sent.ended_ns)]
+            if not any(buckets_of(one) & buckets_of(intent.rows) for one in rows):
+                yield f"though no version meanwhile covers any of it: {error}"
+        case CommitConflict() if sent.ended_ns - sent.started_ns < deadline_s * 1e9:
+            yield f"before the deadline: {error}"
+        case VersionNotFound() if all(landed.keeps(error.version) for landed in span):
+            yield f"though version {error.version} is kept: {error}"
+        case CorruptTable() if error.path not in ledger.gone:
+            yield f"without any damage: {error}"
+        case SchemaMismatch() if all(len(commit.landed.columns) <= len(COLUMNS) for commit in ledger.commits.values()):
+            yield f"though no column was added: {error}"
+        case InvalidOption() | InvalidChange() if not any(_lacks(landed, intent) for landed in span):
+            yield f"for no reason: {error}"
+
+
+def _check_overlap(error: CoverageOverlap, intent: Intent, ledger: Ledger) -> Iterator[str]:
+    commit = ledger.commits.get(error.version or 0)
+    rejects = isinstance(intent, Appending) and intent.on_overlap == "reject"
+    if not rejects or commit is None or not buckets_of(commit.added) & buckets_of(intent.rows):
+        yield f"but version {error.version} does not cover what it wrote: {error}"
+    elif {number for _, _, number in commit.added} & {number for _, _, number in intent.rows}:
+        yield f"for an overlap with its own rows in version {error.version}"
+
+
+def _lacks(landed: Landed, intent: Intent) -> bool:
+    """Whether a version is not what a change of tags or columns needs."""
+    match intent:
+        case Caring(care="untag", detail=(name,)):
+            return name not in landed.tags
+        case Caring(care="add_column", detail=(name,)):
+            return not landed.columns or name in landed.columns
+    return False
+
+
+def _check_append(sent: Sent, intent: Appending, ledger: Ledger, mine: list[int]) -> Iterator[str]:
+    report = sent.report
+    commit = ledger.commits.get(report.version)
+    if commit is None:
+        yield f"as version {report.version}, which the log does not have"
+    elif report.already_applied:
+        yield from _check_repeated(sent, commit, mine)
+    elif mine and commit.version not in mine:
+        yield f"as version {report.version}; it landed as {mine}"
+    elif commit.id in sent.ids:
+        yield from _check_counts(sent, intent, commit)
+    elif report.rows or intent.operation_id is not None:
+        yield f"as version {report.version}, which is another's"
+    elif all(intent.to_write(ledger.rows_at(known)) for known in ledger.known_during(sent.started_ns, sent.ended_ns)):
+        yield "nothing was written, though every version meanwhile lacks some of it"
+
+
+def _check_counts(sent: Sent, intent: Appending, commit: Logged) -> Iterator[str]:
+    wanted = tuple(row for row in intent.rows if row in commit.rows)
+    left_out = tuple(row for row in intent.rows if row not in wanted)
+    counts = (len(wanted), len(buckets_of(wanted)), len(left_out), len(buckets_of(left_out)))
+    told = tuple(getattr(sent.report, name) for name in ("rows", "buckets", "skipped_rows", "skipped_buckets"))
+    if counts != told:
+        yield f"its report counts {told}, and version {commit.version} holds {counts}"
+
+
+def _check_change(sent: Sent, ledger: Ledger, mine: list[int]) -> Iterator[str]:
+    """A change that was acknowledged landed, or had been applied before, or had nothing to change."""
+    version = sent.version
+    if version is not None and version not in ledger.commits:
+        yield f"as version {version}, which the log does not have"
+    elif getattr(sent.report, "already_applied", False) and version is not None:
+        yield from _check_repeated(sent, ledger.commits[version], mine)
+    elif mine and version is not None and version != mine[-1]:
+        yield f"as version {version}; it landed as {mine}"
+    elif not mine:
+        span = ledger.known_during(sent.started_ns, sent.ended_ns)
+        rows = [ledger.rows_at(known) for known in (*span, *(() if version is None else (version,)))]
+        if all(sent.intent.after(one, ledger.rows_at) != one for one in rows):
+            yield "but nothing landed, and none of the versions meanwhile has nothing to change"
+
+
+def _check_repeated(sent: Sent, commit: Logged, mine: list[int]) -> Iterator[str]:
+    """What was known already must be there, with the counts of the first time."""
+    report, operation = sent.report, sent.intent.operation_id
+    if mine:
+        yield f"it says it was applied before, and landed as {mine}"
+    body = _body_of(commit, sent.intent)
+    counts = {name: getattr(report, name) for name in body["report"]} if body is not None else {}
+    if body is not None and body["report"] != counts:
+        yield f"its report counts {counts}, and the first time {body['report']}"
+    higher = isinstance(operation, tuple) and any(
+        other.get("app_id") == operation[0] and other["sequence"] > operation[1] for other in commit.operations
+    )
+    if body is None and not (higher and not getattr(report, "rows", 0)):
+        yield f"version {commit.version} does not hold it, nor a later sequence"

@@ -1,0 +1,43 @@
+"""A put that lands once the log was cleaned past its number: no commit, though its file lies in the log."""
+
+from __future__ import annotations
+
+from random import Random
+
+from gapless.dialects.timeseries.actions import Commit
+from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.runtime.driver import Rim
+from gapless.table.lifecycle import create_table, open_table, parse_index
+from gapless.table.table import TimeSeriesTable
+from gapless.testing.clock import SimClock, SimIds
+from gapless.testing.dict_store import DictStore
+from gapless.testing.draw import DAY_S
+from gapless.testing.timeline import Timeline
+
+LOCATION = "memory://late-put"
+
+
+def test_a_handle_that_lags_does_not_follow_a_late_put_on_a_cleaned_number() -> None:
+    timeline = Timeline()
+    store = DictStore(lambda: timeline.now_ns)
+
+    def rim(seed: int) -> Rim:
+        return Rim(store=store, clock=SimClock(timeline), ids=SimIds(Random(seed)))
+
+    create_table(rim(0), LOCATION, parse_index("ts", "int64", 10, (), None), None, {"checkpoint_interval": 0})
+    lagging = TimeSeriesTable(rim(1), LOCATION, open_table(rim(1), LOCATION))
+    lagging.append({"ts": [1]})
+    late = lagging.version + 1, timeline.now_ns
+    busy = TimeSeriesTable(rim(2), LOCATION, open_table(rim(2), LOCATION))
+    for at in (11, 21, 31):
+        busy.append({"ts": [at]})
+        timeline.pause(2 * DAY_S)
+    busy.expire(keep_versions=1, clean_log=True)
+    path = TIME_SERIES.path_of(late[0])
+    assert path not in {info.path for info in store.list("_timeseries_log")}
+
+    store.put(path, TIME_SERIES.encode(Commit(id="late", operation="append", actions=()), *late))
+    report = lagging.append({"ts": [41]})
+    assert report.version == busy.refresh().version == 7
+    assert sorted(busy.scan().to_arrow()["ts"].to_pylist()) == [1, 11, 21, 31, 41]
+    assert lagging.scan().to_arrow().num_rows == 5
