@@ -340,8 +340,7 @@ def clashes_page() -> str:
             " after it was adapted. One that *conflicts* is refused, and nothing of it stays."
         ),
         (
-            "This release makes appends only. The other rows are for tables that timeseries-table-format changed, and for parts to"
-            " come: a *rewrite* upserts, replaces or deletes rows; to *compact* lays rows out anew; *schema* changes columns;"
+            "A *rewrite* upserts, replaces or deletes rows; to *compact* lays rows out anew; *schema* changes columns;"
             " *properties* changes properties. What overlapping means says [coverage](coverage.md#overlap)."
         ),
         "| ours | came first | on_overlap | what holds |\n|---|---|---|---|\n"

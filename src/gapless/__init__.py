@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gapless import errors
+    from gapless import errors, spark
     from gapless._version import __version__
     from gapless.coverage.gap import Coverage, CoveredBucket, Gap, Window
     from gapless.coverage.sessions import Calendar, Sessions
@@ -95,6 +95,7 @@ __all__ = [
     "open",
     "open_at",
     "repair",
+    "spark",
     "verify",
 ]
 
@@ -137,8 +138,8 @@ _HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in name
 
 def __getattr__(name: str) -> object:
     """Bring a public name in (PEP 562)."""
-    if name == "errors":
-        return import_module("gapless.errors")
+    if name in ("errors", "spark"):
+        return import_module(f"gapless.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'gapless' has no attribute {name!r}")
     thing = globals()[name] = getattr(import_module(_HOME_OF[name]), name)

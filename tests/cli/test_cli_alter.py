@@ -92,10 +92,12 @@ def test_defaults_are_read_by_their_type(inside: Gapless, root: Path, type_: str
     [
         (("dro", "n"), "Did you mean 'drop'?"),
         (("drop",), "drop takes NAME, and 0 words were given"),
+        (("rename", "n"), "rename takes NAME NEW, and 1 word was given"),
         (("rename", "n", "a", "b"), "rename takes NAME NEW, and 3 words"),
         (("drop", "n", "--default", "3"), "--default means nothing for drop"),
         (("add", "v", "lis<int>"), "'lis<int>' is no Arrow type"),
         (("add", "v", "int8", "--default", "300"), "--default '300' is no value of int8"),
+        (("add", "v", "list<int8>", "--default", "1"), "'1' is no default of column 'v'"),
         (("add", "v", "list<int8>", "--default", "1"), "A default is a single value"),
         (("drop", "ts"), "cannot be dropped: it is the index or an entity column"),
         (("drop", "nn"), "Did you mean 'n'?"),

@@ -92,6 +92,14 @@ def test_drop_before_a_time(inside: Gapless, table: Path) -> None:
     assert inside("drop-before", table, "2026-01-05T10:00").code == 2, "no zone"
 
 
+def test_replace_needs_a_range(inside: Gapless, table: Path, tmp_path: Path) -> None:
+    ended = inside("replace", table, csv(tmp_path, "b.csv", ("A", 10, 9.5)))
+    assert (ended.code, ended.out) == (2, "")
+    assert "replace without a range would replace every row" in ended.err
+    assert "Say --start, --end or --entity" in ended.err
+    assert told(table) == [("A", 9, 1.5), ("A", 10, 2.5), ("B", 9, 3.5)]
+
+
 def test_append_replaces_where_that_is_the_policy(inside: Gapless, table: Path, tmp_path: Path) -> None:
     file = csv(tmp_path, "b.csv", ("A", 10, 9.5))
     ended = inside("append", table, file, "--on-overlap", "replace")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import timeseries_table_format as ttf
 
 from gapless.table.table import TimeSeriesTable
 
@@ -115,8 +116,17 @@ def test_restore_and_tag(inside: Gapless, place: Path) -> None:
     assert again == {
         "version": 6, "restored": 6, "added_segments": 0, "removed_segments": 0, "added_rows": 0, "removed_rows": 0,
     }  # fmt: skip
+    assert inside("restore", place, "--version", 2).out == "The table is as version 2 was: still version 6.\n"
     assert len(strict(inside("scan", place, "--json").out)) == 7
     assert inside("tag", place, "good", "--delete").out == "good named version 2, and names none now.\n"
+
+
+def test_the_first_write_to_a_table_of_0_9_0_may_be_a_tag(inside: Gapless, tmp_path: Path) -> None:
+    root = str(tmp_path / "t")
+    ttf.TimeSeriesTable.create(table_root=root, index_column="ts", index_type="timestamp", index_granularity="1h")
+    refused = inside("tag", root, "start")
+    assert (refused.code, "Pass --upgrade" in refused.err) == (1, True)
+    assert inside("tag", root, "start", "--upgrade").out == "start names version 1.\n"
 
 
 def test_restore_of_nothing_is_wrong(inside: Gapless, place: Path) -> None:

@@ -71,7 +71,7 @@ def test_expire_as_json_and_with_the_log(place: Path, inside: Command) -> None:
 def test_vacuum_lists_every_file_where_asked(place: Path, inside: Command) -> None:
     lines = inside("vacuum", place, "--files").out.splitlines()
     assert sum("data/" in line for line in lines) == 4
-    assert sum(" live " in line for line in lines) == 2
+    assert sum("data/" in line and line.split()[-1] == "live" for line in lines) == 2
 
 
 def test_what_is_typed_wrong_is_told_in_words_of_the_command_line(place: Path, inside: Command) -> None:
@@ -90,7 +90,7 @@ def test_an_age(text: str, seconds: int) -> None:
     assert parse_age_text("older-than", text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1.5h", "1mo", "1e3s"])
+@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1.5h", "1mo", "1e3s", "10000000d", "999999999w"])
 def test_no_age(text: str) -> None:
     with pytest.raises(InvalidOption, match="is no age"):
         parse_age_text("older-than", text)

@@ -10,10 +10,11 @@ import pyarrow as pa
 import typer
 
 from gapless.cli.console import say, write_json
-from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table, option
+from gapless.cli.options import JsonFlag, StorageOptions, TablePath, UpgradeFlag, open_table, option
 from gapless.cli.type_texts import parse_type_text
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption, InvalidValue, nearest
+from gapless.maintain.finding import count
 from gapless.parquet.instants import Reading, read_cells
 from gapless.parquet.texts import Cells
 from gapless.table.table import TimeSeriesTable
@@ -39,9 +40,7 @@ def alter(
     after: Annotated[str | None, option("COLUMN", "add: the column that it follows; it is the last where not given.")] = None,
     comment: Annotated[str | None, option("TEXT", "add: what the column is.")] = None,
     within: Annotated[str | None, option("COLUMN", "reorder: the struct whose fields are meant.")] = None,
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")
-    ] = False,
+    upgrade: UpgradeFlag = False,
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
 ) -> None:
@@ -128,7 +127,7 @@ def _checked(action: str, words: Sequence[str], given: _Options) -> Callable[[Ti
         raise InvalidOption(f"{action!r} is no action", fix=nearest(action, _ACTIONS), option="ACTION", value=action)
     if len(words) < known.least or (known.most is not None and len(words) > known.most):
         raise InvalidOption(
-            f"{action} takes {known.words}, and {len(words)} words were given",
+            f"{action} takes {known.words}, and {count(len(words), 'word')} {'was' if len(words) == 1 else 'were'} given",
             fix=f"Write gapless alter PATH {action} {known.words}; quote a word that holds blanks",
             option="WORDS", value=list(words),
         )  # fmt: skip

@@ -12,6 +12,7 @@ from gapless.cli.console import say, write_json
 from gapless.cli.options import End, EntityFilter, JsonFlag, Start, StorageOptions, TablePath, open_table, option, parse_entity
 from gapless.cli.progress import row_progress
 from gapless.cli.write import choose_format, parse_operation
+from gapless.errors import InvalidOption
 from gapless.maintain.finding import count
 from gapless.model.report import ChangeReport
 from gapless.parquet.batches import Batches, Progress, watched
@@ -107,6 +108,7 @@ def replace(
 
     Example: gapless replace prices day.parquet --start 2026-01-05T00:00Z --end 2026-01-06T00:00Z
     """
+    _check_bounded(start, end, entity)
     table = open_table(path, storage_option, upgrade=upgrade)
     with row_progress(f"replacing by {files[0]}") as done:
         report = table.replace(
@@ -137,6 +139,18 @@ def drop_before(
     """
     table = open_table(path, storage_option, upgrade=upgrade)
     _tell(table.drop_before(time, operation_id=parse_operation(operation_id)), json=json)
+
+
+def _check_bounded(start: str | None, end: str | None, entity: Sequence[str] | None) -> None:
+    """Raise InvalidOption where nothing says what is to be replaced."""
+    if start is None and end is None and not entity:
+        raise InvalidOption(
+            "replace without a range would replace every row",
+            why="That is more often forgotten than meant",
+            fix="Say --start, --end or --entity; in Python table.replace((None, None), rows) replaces all rows",
+            option="start",
+            value=None,
+        )
 
 
 def _parts(table: TimeSeriesTable, files: Sequence[str], format_: str | None, done: Progress) -> list[Batches]:

@@ -20,6 +20,7 @@ from gapless.cli.options import (
     StorageOptions,
     TablePath,
     Until,
+    UpgradeFlag,
     open_table,
     option,
     parse_entity,
@@ -51,9 +52,7 @@ def fill(
     fail_if_any: Annotated[
         bool, typer.Option("--fail-if-any", help="Exit with 3 where something is still missing, for a cron job.")
     ] = False,
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")
-    ] = False,
+    upgrade: UpgradeFlag = False,
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
 ) -> None:

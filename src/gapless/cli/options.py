@@ -28,6 +28,7 @@ StorageOptions = Annotated[
     option("NAME=VALUE", "Option of the bucket, in obstore's names; may be repeated.", "--storage-option"),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+UpgradeFlag = Annotated[bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")]
 Start = Annotated[
     str | None,
     option("TIME", "First index value (inclusive), such as 2013-01-31T06:00Z.", "--start"),

@@ -17,6 +17,7 @@ from gapless.cli.options import (
     Start,
     StorageOptions,
     TablePath,
+    UpgradeFlag,
     open_table,
     option,
     parse_entity,
@@ -125,9 +126,7 @@ def restore(
     version: Version = None,
     time: Time = None,
     tag: Tag = None,
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Also write to a table of timeseries-table-format, which shuts its writers out.")
-    ] = False,
+    upgrade: UpgradeFlag = False,
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
 ) -> None:
@@ -135,11 +134,13 @@ def restore(
 
     Example: gapless restore prices --version 41
     """
-    report = open_table(path, storage_option, upgrade=upgrade).restore(version, time=time, tag=tag)
+    table = open_table(path, storage_option, upgrade=upgrade)
+    before = table.version
+    report = table.restore(version, time=time, tag=tag)
     if json:
         write_json(asdict(report))
     else:
-        say(_restored(report))
+        say(_restored(report, changed=report.version != before))
 
 
 def tag(
@@ -150,6 +151,7 @@ def tag(
     version: Annotated[int | None, option("N", "The version to name; the newest without it.", "--version")] = None,
     move: Annotated[bool, typer.Option("--move", help="Take the name from the version that has it.")] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Take the name away, so that its version may expire.")] = False,
+    upgrade: UpgradeFlag = False,
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
 ) -> None:
@@ -157,7 +159,7 @@ def tag(
 
     Example: gapless tag prices before-backfill --version 41
     """
-    table = open_table(path, storage_option)
+    table = open_table(path, storage_option, upgrade=upgrade)
     if name is None:
         _list_tags(table, asked=version is not None or move or delete, json=json)
         return
@@ -188,8 +190,8 @@ def _open_at(path: str, version: int | None, time: str | None, tag: str | None, 
     return TableView.open_at(path, version, time=time, tag=tag, storage_options=options)
 
 
-def _restored(report: RestoreReport) -> str:
-    if not report.added_segments + report.removed_segments and report.version == report.restored:
+def _restored(report: RestoreReport, *, changed: bool) -> str:
+    if not changed:
         return f"The table is as version {report.restored} was: still version {report.version}."
     came = f"{count(report.added_rows, 'row')} in {count(report.added_segments, 'segment')} came back"
     went = f"{count(report.removed_rows, 'row')} in {count(report.removed_segments, 'segment')} went"

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from gapless.cli.console import print_table, say, write_json
-from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table, option
+from gapless.cli.options import JsonFlag, StorageOptions, TablePath, UpgradeFlag, open_table, option
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption
 from gapless.maintain.finding import count
@@ -29,14 +29,14 @@ _MEANS: Mapping[Reason, str] = {
     "orphan": "an interrupted write left it",
 }
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-UpgradeFlag = Annotated[bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")]
+_LONGEST_S = 10_000_000 * _SECONDS["d"]
 
 
 def parse_age_text(option_name: str, text: str) -> timedelta:
-    """An age such as `7d`, `12h` or `0`; raises InvalidOption."""
+    """An age such as `7d`, `12h` or `0`, of less than 10,000,000 days; raises InvalidOption."""
     match = re.fullmatch(r"\s*(\d{1,9})\s*([smhdw]?)\s*", text)
-    if match is None or (not match[2] and int(match[1])):
+    seconds = 0 if match is None else int(match[1]) * _SECONDS[match[2] or "s"]
+    if match is None or (not match[2] and seconds) or seconds >= _LONGEST_S:
         raise InvalidOption(
             f"--{option_name} {text!r} is no age",
             why="It is a whole number and a unit: s, m, h, d or w",
@@ -44,7 +44,7 @@ def parse_age_text(option_name: str, text: str) -> timedelta:
             option=option_name,
             value=text,
         )
-    return timedelta(seconds=int(match[1]) * _SECONDS[match[2] or "s"])
+    return timedelta(seconds=seconds)
 
 
 def vacuum(
@@ -72,7 +72,7 @@ def vacuum(
     shown = report.entries if files else report.deleted
     if shown:
         names = ("path", "bytes", "reason", "version", "tag")
-        print_table(names, [[getattr(one, "size" if name == "bytes" else name) for name in names] for one in shown])
+        print_table(names, [[one.path, one.size, one.reason, one.version or "", one.tag or ""] for one in shown])
     for reason, means in _MEANS.items():
         if number := report.files.get(reason, 0):
             say((f"{reason} ", "bold"), f"{count(number, 'file')}: {means}")

@@ -6,7 +6,7 @@ import re
 
 _OPTIONS = (
     "on_overlap", "index_type", "timezone", "bucket", "index", "entity", "start", "end", "where", "order", "columns", "format",
-    "timestamp_format", "timestamp_unit", "delimiter", "property", "window",
+    "timestamp_format", "timestamp_unit", "delimiter", "property", "window", "on_duplicate", "operation_id",
 )  # fmt: skip
 _PHRASES: tuple[tuple[str, str], ...] = (
     (r'gl\.create\(path, index="ts", bucket="1h"\)', "`gapless create PATH --index ts --bucket 1h`"),
@@ -40,6 +40,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
         r"Pass version=3, time=datetime\(2026, 1, 5, tzinfo=UTC\) or tag='name'",
         "Pass --version 3, --time 2026-01-05T00:00Z or --tag NAME",
     ),
+    (r'Pass \("job-7", 42\) or "backfill-2026-01-05"', "Pass job-7:42 or backfill-2026-01-05"),
     (r", or an aware datetime", ""),
     (r"\bmove=True", "--move"),
     (r"\bpass tag=", "pass --tag"),

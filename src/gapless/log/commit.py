@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
 
-from gapless.errors import StoreError, TableError
+from gapless.errors import StoreError
 from gapless.log.dialect import Dialect, Entry, State
 from gapless.log.requests import Get, Now, Put, PutHint, PutNew, Talk, Wait, ask
+from gapless.log.snapshot import is_there
 from gapless.model.horizon import is_old
 
 
@@ -165,11 +166,7 @@ def _look_back(dialect: Dialect[Entry, State], at: _Try, *, tried: bool) -> Talk
 
 def _is_cleaned(dialect: Dialect[Entry, State], at: _Try) -> Talk[bool]:
     """Whether the commit before a place is there no more. Cleaning takes commits in order: while it is there, all after it are."""
-    data = yield from ask(Get(dialect.path_of(at.version - 1)))
-    try:
-        return data is None or dialect.decode(data, at.version - 1)[1] != at.time_ns
-    except TableError:
-        return False  # damaged, and so there
+    return not (yield from is_there(dialect, at.version - 1, at.time_ns))
 
 
 def _put(path: str, data: bytes, *, again: bool) -> Talk[Put]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gapless.errors import CorruptTable, VersionNotFound
+from gapless.errors import CorruptTable, TableError, VersionNotFound
 from gapless.log.checkpoint import read_checkpoint, read_hint
 from gapless.log.dialect import Dialect, Entry, Snapshot, State
 from gapless.log.requests import Get, ListNames, Now, Talk, ask
@@ -20,6 +20,15 @@ def load(dialect: Dialect[Entry, State], at: int | None = None) -> Talk[Snapshot
     Reads the newest log checkpoint that serves and the commits after it. Raises CorruptTable where a commit is missing,
     VersionNotFound where `at` is no version, or one that the log was cleaned of.
     """
+    while True:
+        began_ns = yield from ask(Now())
+        found = yield from _load(dialect, at)
+        # In so long a time the log may have been cleaned, and a late put may lie on a number that was free again.
+        if not is_old((yield from ask(Now())), began_ns):
+            return found
+
+
+def _load(dialect: Dialect[Entry, State], at: int | None) -> Talk[Snapshot[State] | None]:
     # The hint first: read after the listing it could name a commit that the listing was too early for.
     hinted = _parse_hint((yield from ask(Get(dialect.hint))))
     base = yield from _hinted_base(dialect, at)
@@ -48,7 +57,7 @@ def load(dialect: Dialect[Entry, State], at: int | None = None) -> Talk[Snapshot
         if cleaned_until(dialect, names, start + 1) is None:
             raise
         # Someone cleaned the log between the listing and the reading.
-        return (yield from load(dialect, at))
+        return (yield from _load(dialect, at))
     return _fold(dialect, base, entries) if entries else base
 
 
@@ -64,13 +73,21 @@ def refresh(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[S
         if len(entries) == FAR and (yield from read_hint(dialect)) > version:
             return (yield from _reload(dialect, snapshot))
         version += 1
-    if not entries or is_old((yield from ask(Now())), snapshot.time_ns):
-        here = yield from ask(Get(dialect.path_of(snapshot.version)))
-        if here is None or dialect.decode(here, snapshot.version)[1] != snapshot.time_ns:
-            # The log was cleaned up to here and perhaps beyond: that the next commit is missing says nothing, and one that is there
-            # may be a late put on a number that was free again, which is no commit.
-            return (yield from _reload(dialect, snapshot))
+    # The log may have been cleaned up to here and beyond: that the next commit is missing then says nothing, and one that is there
+    # may be a late put on a number that was free again, which is no commit.
+    doubtful = not entries or is_old((yield from ask(Now())), snapshot.time_ns)
+    if doubtful and not (yield from is_there(dialect, snapshot.version, snapshot.time_ns)):
+        return (yield from _reload(dialect, snapshot))
     return advance(dialect, snapshot, entries)
+
+
+def is_there(dialect: Dialect[Entry, State], version: int, time_ns: int) -> Talk[bool]:
+    """Whether the commit of a version that was read before, with this commit time, is still in the log."""
+    data = yield from ask(Get(dialect.path_of(version)))
+    try:
+        return data is not None and dialect.decode(data, version)[1] == time_ns
+    except TableError:
+        return True  # damaged, and so there
 
 
 def advance(

@@ -27,6 +27,8 @@ class LogFacts:
     """CURRENT."""
     checkpoint_hint: bytes | None
     """_last_checkpoint."""
+    names: frozenset[str] = frozenset()
+    """The paths of all that a listing showed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,10 @@ def fold_log(
     start = _start_of(fold, frozenset(present))
     if start == 0:
         return fold, None
-    data = next(data for version, data in checkpoints if version == start)
+    data = next((data for version, data in checkpoints if version == start), None)
+    if data is None:
+        # It went since: the log is being cleaned, and whoever reads it must look again.
+        return fold, None
     base = TIME_SERIES.decode_checkpoint(data, start)
     again = Fold([entry for entry in entries if entry[0] > start], at=start, state=base.state)
     again.meet_all(checkpoints)

@@ -28,6 +28,8 @@ _FOREIGN = ("data/.hoodie/", "_coverage/table/")
 """What lies there belongs to a publication, or to timeseries-table-format."""
 _ASKED_AGAIN = 1_000
 """Commits asked for although a listing lacks them."""
+_LOOKS = 5
+"""How often a log is looked at that is being cleaned."""
 
 
 @dataclass(slots=True)
@@ -72,7 +74,7 @@ def examine_table(store: Store, *, deep: bool = False, progress: Progress = _not
     """See `verify_table`."""
     # Files first: one whose commit lands while we look is then named by the log.
     stored = [info.path for folder in _FOLDERS for info in store.list(folder)]
-    view = examine_log(gather_log(store))
+    view = _look_at_log(store)
     examined = Examination(view, list(view.findings))
     if view.state is not None:
         _examine_state(store, view.state, examined, deep=deep, progress=progress)
@@ -80,10 +82,24 @@ def examine_table(store: Store, *, deep: bool = False, progress: Progress = _not
     return examined
 
 
+def _look_at_log(store: Store) -> LogView:
+    """The log; looked at again where something is the matter and part of it went meanwhile, as when another process cleans it."""
+    for _ in range(_LOOKS):
+        facts = gather_log(store)
+        view = examine_log(facts)
+        if not view.findings or facts.names.issubset(_log_names(store)):
+            break
+    return view
+
+
+def _log_names(store: Store) -> list[str]:
+    return [info.path for info in store.list(TIME_SERIES.folder)]
+
+
 def gather_log(store: Store) -> LogFacts:
     """What lies in the log's folder. CURRENT is read before the listing, which so holds at least what it names."""
     hint, pointer = _get(store, TIME_SERIES.hint), _get(store, TIME_SERIES.last_checkpoint)
-    names = [info.path for info in store.list(TIME_SERIES.folder)]
+    names = _log_names(store)
     commits = {v: name for name in names if (v := TIME_SERIES.version_of(name)) is not None}
     checkpoints = {v: name for name in names if (v := TIME_SERIES.checkpoint_of(name)) is not None}
     # A listing may pass over what is stored while it runs, so what it lacks is asked for by name.
@@ -95,6 +111,7 @@ def gather_log(store: Store) -> LogFacts:
         checkpoints=_Stored(store, checkpoints),
         hint=hint,
         checkpoint_hint=pointer,
+        names=frozenset(names),
     )
 
 

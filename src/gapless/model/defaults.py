@@ -51,8 +51,9 @@ def _array(value: object, type_: pa.DataType) -> pa.Array:
 
 
 def _refused(value: object, type_: pa.DataType, name: str, why: str) -> InvalidOption:
+    shown = value.as_py() if isinstance(value, pa.Scalar) else value
     return InvalidOption(
-        f"{value!r} is no default of column {name!r}, which is {type_}",
+        f"{shown!r} is no default of column {name!r}, which is {type_}",
         why=why,
         fix=f"Pass one value that {type_} holds exactly, or leave the default out: older rows are then null",
         option="default", value=value,

@@ -76,6 +76,24 @@ def parse_type(given: object) -> pa.DataType:
         ) from error  # fmt: skip
 
 
+def parse_names(names: object) -> tuple[str, ...]:
+    """Different names of columns, in an order; raises InvalidOption for anything else."""
+    given = tuple(names) if isinstance(names, Sequence) else ()
+    whole = isinstance(names, Sequence) and not isinstance(names, str) and all(isinstance(name, str) for name in given)
+    if not whole or len(set(given)) < len(given):
+        fix = "Name each column once, in a list"
+        raise InvalidOption(f"{names!r} is no list of different names", fix=fix, option="names", value=names)
+    return given
+
+
+def parse_metadata(metadata: object) -> dict[str, str | None]:
+    """Keys of a schema's metadata with their texts; raises InvalidOption for what is no mapping."""
+    if not isinstance(metadata, Mapping):
+        fix = 'Pass a mapping, such as {"owner": "desk 7"}'
+        raise InvalidOption(f"{metadata!r} is no metadata", fix=fix, option="metadata", value=metadata)
+    return dict(metadata)
+
+
 def add_column(columns: Columns, new: NewColumn) -> Columns:
     """Add a column, or a field to a struct. Raises InvalidChange, UnknownColumn, UnsupportedType, InvalidOption."""
     *parent, name = new.path
@@ -83,7 +101,7 @@ def add_column(columns: Columns, new: NewColumn) -> Columns:
     if name in [field.name for field in beside]:
         _refuse(new.path, "exists already", "Choose another name, or drop or rename the one that is there")
     _check_name(new.path)
-    metadata = None if new.comment is None else {COMMENT: new.comment.encode()}
+    metadata = _merged(None, {COMMENT: new.comment})
     field = declared_field(pa.field(name, new.type, metadata=metadata), ".".join(new.path) if parent else None)
     at = len(beside) if new.after is None else 1 + _place(beside, new.after)
     default = None if new.default is None else parse_default(new.default, field.type, ".".join(new.path))
@@ -179,15 +197,8 @@ def _leaves(source: pa.DataType, target: pa.DataType) -> pa.DataType:
 
 
 def reorder_columns(columns: Columns, names: Sequence[str], parent: ColumnPath = ()) -> Columns:
-    """Put these columns (or fields of `parent`) first, in this order; the others follow as they stood.
-
-    Raises UnknownColumn, InvalidOption for a name given twice.
-    """
+    """Put these columns (or fields of `parent`) first, in this order; the others follow as they stood. Raises UnknownColumn."""
     beside = _fields_of(columns, parent)
-    if isinstance(names, str) or len(set(names)) < len(names):
-        raise InvalidOption(
-            f"{names!r} is no list of different names", fix="Name each column once, in a list", option="names", value=names
-        )
     first = [beside[_place(beside, name)] for name in names]
     others = [field for field in beside if field.name not in set(names)]
     return replace(columns, schema=_with_fields(columns.schema, parent, [*first, *others]))
@@ -204,14 +215,22 @@ def comment_column(columns: Columns, path: ColumnPath, comment: str | None) -> C
 
 
 def set_metadata(columns: Columns, metadata: Mapping[str, str | None]) -> Columns:
-    """Set keys of the schema's metadata; None takes a key away."""
-    given = {key.encode(): value for key, value in metadata.items()}
+    """Set keys of the schema's metadata; None takes a key away. Raises InvalidOption for a value that is no text."""
+    given = {_encoded(key): value for key, value in metadata.items()}
     return replace(columns, schema=columns.schema.with_metadata(_merged(columns.schema.metadata, given)))
 
 
 def _merged(old: Mapping[bytes, bytes] | None, new: Mapping[bytes, str | None]) -> dict[bytes, bytes] | None:
     kept = {key: value for key, value in (old or {}).items() if key not in new}
-    return kept | {key: value.encode() for key, value in new.items() if value is not None} or None
+    return kept | {key: _encoded(value) for key, value in new.items() if value is not None} or None
+
+
+def _encoded(text: object) -> bytes:
+    if not isinstance(text, str):
+        raise InvalidOption(
+            f"{text!r} is no text", fix="Comments and metadata are texts: pass a str", option="metadata", value=text
+        )
+    return text.encode()
 
 
 # -- paths -------------------------------------------------------------------------------------------------------------
@@ -261,7 +280,7 @@ def _fields_of(columns: Columns, parent: ColumnPath) -> list[pa.Field]:
 def _place(beside: Sequence[pa.Field], name: str) -> int:
     names = tuple(field.name for field in beside)
     if name not in names:
-        raise UnknownColumn(f"there is no column {name!r}", fix=nearest(name, names), column=name, columns=names)
+        raise UnknownColumn(f"there is no column {name!r}", fix=nearest(str(name), names), column=name, columns=names)
     return names.index(name)
 
 
@@ -270,10 +289,11 @@ def _with_fields(schema: pa.Schema, parent: ColumnPath, fields: Sequence[pa.Fiel
 
 
 def _check_name(path: ColumnPath) -> None:
-    if path[-1] == "" or "\0" in path[-1]:
-        _refuse(path, "is no name: a name cannot be empty or contain a NUL character", "Choose another name")
+    name: object = path[-1]
+    if not isinstance(name, str) or name == "" or "\0" in name:
+        _refuse(path, "is no name: a name is a text, not empty and without a NUL character", "Choose another name")
 
 
 def _refuse(path: ColumnPath, what: str, fix: str, why: str = "") -> NoReturn:
-    name = ".".join(path)
+    name = ".".join(map(str, path))
     raise InvalidChange(f"column {name!r} {what}", why=why, fix=fix, column=name)

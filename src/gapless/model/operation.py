@@ -34,9 +34,9 @@ def parse_operation_id(given: object) -> OperationId:
     match given:
         case SequenceId() | JobId():
             return given
-        case str() if given:
+        case str() if _is_name(given):
             return JobId(given)
-        case (str() as app, int() as sequence) if app and not isinstance(sequence, bool) and 0 <= sequence < 2**63:
+        case (str() as app, int() as sequence) if _is_name(app) and not isinstance(sequence, bool) and 0 <= sequence < 2**63:
             return SequenceId(app, sequence)
     raise InvalidOption(
         f"operation_id={given!r} names no operation",
@@ -45,6 +45,11 @@ def parse_operation_id(given: object) -> OperationId:
         option="operation_id",
         value=given,
     )
+
+
+def _is_name(text: str) -> bool:
+    """Whether a log can hold it: UTF-8 has no half surrogates."""
+    return text != "" and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def operation_key(operation: OperationId) -> str:

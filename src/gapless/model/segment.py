@@ -9,10 +9,12 @@ from gapless.errors import CorruptTable
 from gapless.model.index import EntityType, Identity, IndexType
 from gapless.model.stats import ColumnStats
 
+_NO_PARTS = frozenset({"", ".", ".."})
+
 
 def relative_path(path: str) -> str:
     """Give back a path that the log names; raises CorruptTable where it could lie outside the table root or be no object."""
-    if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:
+    if not _NO_PARTS.isdisjoint(path.split("/")) or "\0" in path:
         raise CorruptTable(
             f"the log names a path {path!r}",
             why="What a table holds lies under its root, by a relative path without empty, '.' or '..' parts",

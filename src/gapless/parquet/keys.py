@@ -22,6 +22,7 @@ class KeySet:
     """The distinct keys of some rows, numbered."""
 
     columns: tuple[str, ...]
+    """Those by whose range few rows are left to look at come first."""
     ids: KeyIds
     """For each of those rows the number of its key."""
     count: int
@@ -32,6 +33,7 @@ class KeySet:
     @classmethod
     def of(cls, rows: pa.Table, columns: tuple[str, ...]) -> KeySet:
         """The keys of `rows` in these columns, of which there is at least one; their types satisfy `can_match`."""
+        columns = tuple(sorted(columns, key=lambda name: not _is_ordinal(rows.schema.field(name).type)))
         ids, count = np.zeros(rows.num_rows, dtype=np.int64), 1
         levels = []
         for name in columns:
@@ -59,8 +61,7 @@ class KeySet:
     def _near(self, rows: pa.Table) -> npt.NDArray[np.int64]:
         """The positions of the rows that may have a key: by the range of the first column, where that is cheap to tell."""
         values, column = self._levels[0][0], rows.column(self.columns[0])
-        plain = pa.types.is_integer(values.type) or pa.types.is_timestamp(values.type)
-        if not self.count or not plain or values.null_count or column.null_count or not len(column):
+        if not self.count or not _is_ordinal(values.type) or values.null_count or column.null_count or not len(column):
             return np.arange(rows.num_rows if self.count else 0)
         known, given = index_values(pa.chunked_array([values])), index_values(column)
         return np.flatnonzero((given >= known.min()) & (given <= known.max()))
@@ -76,6 +77,10 @@ class KeySet:
         """The last row of each key, ascending."""
         _, from_end = np.unique(self.ids[::-1], return_index=True)
         return np.sort(len(self.ids) - 1 - from_end)
+
+
+def _is_ordinal(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind))
 
 
 def can_match(type_: pa.DataType) -> bool:

@@ -129,12 +129,12 @@ _SAMPLE = 1_000
 
 def _column_codes(column: pa.ChunkedArray) -> tuple[Array, list[Any]]:
     """Each row's value as a rank among the column's sorted distinct values."""
+    if not len(column):
+        return np.zeros(0, dtype=np.int64), []
     if len(column) > 10 * _SAMPLE and len(pc.run_end_encode(column.slice(0, _SAMPLE).combine_chunks()).values) <= _SAMPLE // 50:
         return _stretch_codes(column)
     encoded = pc.dictionary_encode(column).combine_chunks()
     encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) and encoded.num_chunks else encoded
-    if not len(encoded):
-        return np.zeros(0, dtype=np.int64), []
     values = encoded.dictionary.to_pylist()
     order = sorted(range(len(values)), key=values.__getitem__)
     rank = np.empty(len(values), dtype=np.int64)

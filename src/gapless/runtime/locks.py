@@ -44,6 +44,14 @@ class ForkSafeLock:
         """Free, whoever held it."""
         self._lock = Lock()
 
+    def take_if_free(self) -> bool:
+        """Take it if no one holds it; whether that was so. It is given back by `release`."""
+        return self._lock.acquire(blocking=False)
+
+    def release(self) -> None:
+        """Give it back."""
+        self._lock.release()
+
     def __enter__(self) -> None:
         self._lock.acquire()
 

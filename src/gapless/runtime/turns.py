@@ -43,17 +43,29 @@ class Turns(Generic[T, R]):
     def submit(self, item: T) -> R:
         """Do the item, with others or alone; returns its result or raises its exception."""
         ticket: _Ticket[T, R] = _Ticket(item)
-        with self._lock:
-            self._waiting.append(ticket)
-            ticket.leads, self._led = not self._led, True
-        if not ticket.leads:
-            ticket.woken.wait()
+        try:
+            with self._lock:
+                self._waiting.append(ticket)
+                ticket.leads, self._led = not self._led, True
+            if not ticket.leads:
+                ticket.woken.wait()
+        except BaseException:
+            self._give_up(ticket)
+            raise
         if ticket.leads:
             self._lead()
         if isinstance(ticket.result, BaseException):
             raise ticket.result
         assert ticket.result is not None
         return ticket.result
+
+    def _give_up(self, ticket: _Ticket[T, R]) -> None:
+        """Its caller was interrupted: the item is not done, if no turn has taken it yet, and another leads if it was to lead."""
+        with self._lock:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+            if ticket.leads:
+                self._pass_on()
 
     def _lead(self) -> None:
         """One turn, which holds the leader's own item; then whoever waits leads the next."""
@@ -63,10 +75,14 @@ class Turns(Generic[T, R]):
             ticket.result = result
             ticket.woken.set()
         with self._lock:
-            self._led = bool(self._waiting)
-            if self._led:
-                self._waiting[0].leads = True
-                self._waiting[0].woken.set()
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let whoever waits longest lead; called with the lock held."""
+        self._led = bool(self._waiting)
+        if self._led:
+            self._waiting[0].leads = True
+            self._waiting[0].woken.set()
 
     def take(self, items: Sequence[T]) -> Sequence[R | BaseException]:
         """Do these items in one turn: for each a result, or the exception that its caller shall see."""

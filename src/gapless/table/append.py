@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -37,6 +37,8 @@ class Appender:
     cache: CoverageCache
     grid: Grid
     on_overlap: OnOverlap
+    by_table: bool = False
+    """Whether `on_overlap` is the table's property, and not the caller's word."""
     operation: OperationId | None = None
 
     def append(self, snapshot: Snapshot[TableState], parts: Iterable[Batches]) -> AppendReport:
@@ -52,24 +54,32 @@ class Appender:
                 return known
         attempt = Attempt.begin(self.committer.rim)
         lost: Attempt | None = None
+        appender = self if self.heeds(snapshot) else self.after(_other_policy(snapshot), snapshot, attempt)
         while True:
             try:
-                staged = self._stage(snapshot, parts, attempt)
+                staged = appender.stage(snapshot, parts, attempt)
             finally:
                 if lost is not None:
                     lost.discard()
             outcome = self.commit(snapshot, staged)
             if isinstance(outcome, AppendReport):
                 return outcome
-            snapshot = self.committer.refresh(snapshot)
-            # Whatever clashed first: the operation may be in any of the commits since, and none of them is judged again.
-            if (known := self.known(snapshot)) is not None:
+            try:
+                snapshot = self.committer.refresh(snapshot)
+                # Whatever clashed first: the operation may be in any of the commits since, and none of them is judged again.
+                if (known := self.known(snapshot)) is not None:
+                    attempt.discard()
+                    return known
+                appender = appender.after(outcome, snapshot, attempt)
+                lost, parts, attempt = attempt, self._read_back(attempt, staged, snapshot), self._successor(attempt)
+            except BaseException:
+                # The conflict is certain, so nothing can need these files.
                 attempt.discard()
-                return known
-            if outcome.clash.reason not in (OVERLAP, PROPERTIES, CLEANED):
-                attempt.discard()
-                raise refuse_conflict(outcome)
-            lost, parts, attempt = attempt, self._read_back(attempt, staged, snapshot), self._successor(attempt)
+                raise
+
+    def heeds(self, snapshot: Snapshot[TableState]) -> bool:
+        """Whether its overlap policy is that of this version of the table, where the table's decides."""
+        return not self.by_table or self.on_overlap == snapshot.state.meta.properties.on_overlap
 
     def known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
         """The first report of an operation that was applied before."""
@@ -87,10 +97,12 @@ class Appender:
             cache=self.cache,
             grid=self.grid,
             on_overlap=self.on_overlap,
+            by_table=self.by_table,
             newest=lambda: self.committer.refresh(snapshot).state,
         )
 
-    def _stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt) -> Staged:
+    def stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt) -> Staged:
+        """Write the parts as segments of the attempt for this version; raises what a wrong input deserves, with nothing left."""
         try:
             return self.stager(snapshot).stage(parts, attempt, self.operation)
         except BaseException:
@@ -111,12 +123,23 @@ class Appender:
             self.cache.remember(segment, coverage)
         return AppendReport.of(attempt.tally, outcome.version)
 
+    def after(self, lost: Conflict, snapshot: Snapshot[TableState], attempt: Attempt) -> Appender:
+        """How an attempt that lost is tried again: under the overlap policy that the table has now, where the table's decides.
+
+        Raises CommitConflict where it is not: rows that were left out, or are to be taken away, are not at hand.
+        """
+        now, heeds = snapshot.state.meta.properties.on_overlap, self.heeds(snapshot)
+        if lost.clash.reason not in (OVERLAP, PROPERTIES, CLEANED) or (
+            not heeds and (now == "replace" or attempt.skipped_rows)
+        ):
+            raise refuse_conflict(lost)
+        return self if heeds else replace(self, on_overlap=now)
+
     def _read_back(self, lost: Attempt, staged: Staged, snapshot: Snapshot[TableState]) -> tuple[Batches, ...]:
         """The rows of a lost attempt as input for the next, in the columns of now; read segment by segment as they are asked for."""
         meta, terms = snapshot.state.meta, staged.terms
-        schema = common_schema(meta, terms.schema, terms.ids, terms.empty) if meta.schema and terms.schema else terms.schema
+        schema = common_schema(meta, terms.schema, terms.ids, terms.empty) if terms.schema else None
         if isinstance(schema, str):
-            lost.discard()
             raise refuse_conflict(Conflict(snapshot.version, Clash(SCHEMA, schema)))
 
         def read(segment: Segment) -> Iterator[pa.RecordBatch]:
@@ -132,6 +155,10 @@ class Appender:
         fresh = Attempt.begin(self.committer.rim)
         fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
         return fresh
+
+
+def _other_policy(snapshot: Snapshot[TableState]) -> Conflict:
+    return Conflict(snapshot.version, Clash(PROPERTIES, f"on_overlap={snapshot.state.meta.properties.on_overlap!r}"))
 
 
 def check_writable(state: TableState, path: str, *, upgrade: bool) -> None:

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.coverage.bitmap import STORED_END, CoverageMap, bias, count_in
-from gapless.dialects.timeseries.conflict import meeting_coverage
+from gapless.dialects.timeseries.conflict import PROPERTIES, meeting_coverage
 from gapless.errors import InvalidOption, InvalidTime, InvalidValue, SchemaMismatch
+from gapless.log.commit import Clash, Conflict
 from gapless.parquet.keys import KeySet, can_match
 from gapless.parquet.run import sort_run
+from gapless.runtime.committer import refuse_conflict
 from gapless.scan.columns import check_columns
 from gapless.scan.expression import to_expression
 from gapless.scan.opaque import expression_columns
@@ -144,9 +146,14 @@ class ReplaceCovered:
 
     operation: str = "append"
     parameters: Mapping[str, object] = field(default_factory=lambda: {"on_overlap": "replace"})
+    by_table: Callable[[], int] | None = None
+    """Where the table's overlap policy asks for it, and not the caller: gives the newest version that is known."""
 
     def decide(self, before: Before, rows: pa.Table) -> Decision:
-        """See `Correction.decide`; raises DuplicateKey in a unique table."""
+        """See `Correction.decide`; raises DuplicateKey in a unique table, CommitConflict where the table has another policy now."""
+        now = before.meta.properties.on_overlap
+        if self.by_table is not None and now != "replace":
+            raise refuse_conflict(Conflict(self.by_table(), Clash(PROPERTIES, f"on_overlap={now!r}")))
         run = sort_run(rows, before.index, before.grid)
         if before.meta.properties.unique:
             check_distinct(run, before)

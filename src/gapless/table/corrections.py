@@ -120,9 +120,10 @@ class Corrections(Handle):
         request = _request(None, time, None, None)
         return self._correct(Delete(request=request, operation="drop_before", parameters=self._span(request)), (), operation_id)
 
-    def _replace_covered(self, parts: Sequence[Batches], operation_id: object) -> AppendReport:
-        """`append(on_overlap="replace")`."""
-        report = self._correct(ReplaceCovered(), tuple(map(_read_once, parts)), operation_id)
+    def _replace_covered(self, parts: Sequence[Batches], operation_id: object, *, by_table: bool) -> AppendReport:
+        """`append(on_overlap="replace")`, or an append where that is the table's policy."""
+        replacement = ReplaceCovered(by_table=(lambda: self.version) if by_table else None)
+        report = self._correct(replacement, tuple(map(_read_once, parts)), operation_id)
         return AppendReport.of(report, report.version, already_applied=report.already_applied)
 
     def _correct(self, correction: Correction, parts: tuple[Batches, ...], operation_id: object) -> ChangeReport:

@@ -67,7 +67,8 @@ class VersionDiff:
 
     def rows(self) -> Rows:
         """The rows that differ, not read yet, with a column `_change_type` behind: what must be deleted from `from_version`, updated in
-        it and inserted into it to have `to_version`, as in `TableView.changes`, but net. Columns are those of the newer version.
+        it and inserted into it to have `to_version`, as in `TableView.changes`, but net. Columns are those of the newer version, in
+        wider types where it was restored to narrower ones. Raises InvalidOption where no type holds a column of both.
         """
         return self.reader(Change(removed=self.removed, added=self.added))
 
@@ -82,7 +83,6 @@ def diff_versions(store: Store, before: Snapshot[TableState], after: Snapshot[Ta
     """What differs between two snapshots of one table, either of which may be the older."""
     old, new = before.state, after.state
     older, newer = (old.meta, new.meta) if before.version <= after.version else (new.meta, old.meta)
-    reading = replace(new, meta=reading_meta((older, newer)))
     return VersionDiff(
         from_version=before.version,
         to_version=after.version,
@@ -92,7 +92,7 @@ def diff_versions(store: Store, before: Snapshot[TableState], after: Snapshot[Ta
         removed=tuple(segment for segment in old.segments if segment.path not in new.live),
         rows_before=sum(segment.rows for segment in old.segments),
         rows_after=sum(segment.rows for segment in new.segments),
-        reader=lambda change: diff_rows_of(store, reading, change),
+        reader=lambda change: diff_rows_of(store, replace(new, meta=reading_meta((older, newer))), change),
     )
 
 

@@ -15,7 +15,7 @@ from gapless.errors import InvalidChange
 from gapless.log.dialect import Snapshot
 from gapless.model import evolve
 from gapless.model.column_ids import ColumnPath
-from gapless.model.evolve import Columns, NewColumn, parse_path, parse_type
+from gapless.model.evolve import Columns, NewColumn, parse_metadata, parse_names, parse_path, parse_type
 from gapless.runtime.committer import ENGINE, Proposal
 from gapless.table.append import check_writable
 from gapless.table.handle import Handle
@@ -109,17 +109,18 @@ class Evolution(Handle):
         `within` names the struct whose fields are meant. Raises UnknownColumn, InvalidChange, InvalidOption (a name given twice),
         UpgradeNeeded, CommitOutcomeUnknown, StoreError.
         """
+        given = parse_names(names)
 
         def change(columns: Columns) -> Columns:
             parent: ColumnPath = () if within is None else parse_path(within, columns.schema)
-            return evolve.reorder_columns(columns, names, parent)
+            return evolve.reorder_columns(columns, given, parent)
 
-        return self._alter("reorder columns", {"column": within and _dotted(within), "names": list(names)}, change)
+        return self._alter("reorder columns", {"column": within and _dotted(within), "names": list(given)}, change)
 
     def comment_column(self, name: ColumnName, comment: str | None) -> int:
         """Say what a column or nested field is, as "comment" in its metadata; None takes that away. Returns the new version.
 
-        Raises UnknownColumn, UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        Raises UnknownColumn, InvalidOption, UpgradeNeeded, CommitOutcomeUnknown, StoreError.
         """
 
         def change(columns: Columns) -> Columns:
@@ -130,9 +131,10 @@ class Evolution(Handle):
     def set_metadata(self, metadata: Mapping[str, str | None]) -> int:
         """Set keys of the schema's metadata; a value of None takes its key away. Returns the new version.
 
-        Raises UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        Raises InvalidOption, UpgradeNeeded, CommitOutcomeUnknown, StoreError.
         """
-        return self._alter("set metadata", {"metadata": dict(metadata)}, lambda old: evolve.set_metadata(old, metadata))
+        given = parse_metadata(metadata)
+        return self._alter("set metadata", {"metadata": given}, lambda old: evolve.set_metadata(old, given))
 
     def _alter(self, said: str, details: Mapping[str, object], change: Change) -> int:
         shown = {"change": said, **{key: value for key, value in details.items() if value is not None}}

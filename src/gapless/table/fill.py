@@ -104,12 +104,13 @@ class Backfill:
                 option="fetch",
                 value=self.fetch,
             )
-        if self.max_workers < 1:
+        workers: object = self.max_workers
+        if not isinstance(workers, int) or workers < 1:
             raise InvalidOption(
-                f"max_workers={self.max_workers} is no number of threads",
+                f"max_workers={workers!r} is no number of threads",
                 fix="Pass 1 or more",
                 option="max_workers",
-                value=self.max_workers,
+                value=workers,
             )
         if self.on_error not in ON_ERROR:
             raise InvalidOption(

@@ -14,6 +14,7 @@ from gapless.errors import CoverageOverlap, StoreError
 from gapless.log.dialect import Snapshot
 from gapless.model.index import EntityType
 from gapless.model.operation import operation_key
+from gapless.model.properties import OnOverlap
 from gapless.model.report import AppendReport, Tally
 from gapless.model.schema import entity_types
 from gapless.parquet.attempt import Attempt
@@ -38,6 +39,11 @@ class Member:
 
     parts: tuple[Batches, ...]
     appender: Appender
+
+    @property
+    def policy(self) -> tuple[OnOverlap, bool]:
+        """Its overlap policy, and whether that is the table's."""
+        return self.appender.on_overlap, self.appender.by_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +86,8 @@ def append_group(latest: Latest, members: Sequence[Member]) -> list[Result]:
     """Append each member as if alone, with one commit for all that need no other treatment; results in the members' order."""
     results: dict[int, Result] = {}
     try:
-        for policy in dict.fromkeys(member.appender.on_overlap for member in members):
-            alike = {place: one for place, one in enumerate(members) if one.appender.on_overlap == policy}
+        for policy in dict.fromkeys(member.policy for member in members):
+            alike = {place: one for place, one in enumerate(members) if one.policy == policy}
             if len(alike) > 1:
                 _append_like(latest, alike, results)
             # What did not fit in, or lost to another writer's commit, goes on alone and is told its own reason.
@@ -100,6 +106,8 @@ def _append_like(latest: Latest, members: dict[int, Member], results: dict[int, 
         snapshot = lead.committer.refresh(latest()) if any(m.appender.operation for m in members.values()) else latest()
     except StoreError:
         return  # each finds out alone
+    if not lead.heeds(snapshot):
+        return
     settled, accepted = _accept(lead.stager(snapshot), snapshot, members)
     results |= settled
     if len(accepted) > 1:

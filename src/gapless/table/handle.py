@@ -29,7 +29,7 @@ class Handle:
         self._rim, self._name, self._snapshot = rim, name, snapshot
         self._cache = cache or CoverageCache(rim.store, self._grid)
         self._upgrade = False
-        self._moving = ForkSafeLock()
+        self._moving, self._compacting = ForkSafeLock(), ForkSafeLock()
 
     @property
     def name(self) -> str:

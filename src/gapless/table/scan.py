@@ -37,6 +37,11 @@ class ScanRequest:
 
     def rows(self, store: Store, state: TableState) -> Rows:
         """The rows, not read yet; raises what a wrong argument deserves."""
+        plan = self.plan(state)
+        return Rows(pa.schema([]), lambda: iter(())) if plan is None else Rows(plan.result_schema, lambda: read(store, plan))
+
+    def plan(self, state: TableState) -> ReadPlan | None:
+        """What is read of a version; None while the table has no columns. Raises what a wrong argument deserves."""
         schema = state.meta.schema
         if schema is None and state.live:
             raise CorruptTable(
@@ -45,10 +50,7 @@ class ScanRequest:
                 fix="Run `gapless verify`, then `gapless repair`, which can take the columns from the segments",
                 path="_timeseries_log",
             )
-        if schema is None:
-            return Rows(pa.schema([]), lambda: iter(()))
-        plan = self._plan(state, schema)
-        return Rows(plan.result_schema, lambda: read(store, plan))
+        return None if schema is None else self._plan(state, schema)
 
     def _plan(self, state: TableState, schema: pa.Schema) -> ReadPlan:
         index, by_index = state.meta.index, self._by_index()

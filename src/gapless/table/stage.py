@@ -11,17 +11,27 @@ import pyarrow as pa
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.coverage.overlap import Overlap, overlap
-from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, SetTransaction, TableState, UpdateTableMeta
+from gapless.dialects.timeseries.actions import (
+    Action,
+    AddSegment,
+    Commit,
+    SetTransaction,
+    TableMeta,
+    TableState,
+    UpdateTableMeta,
+)
 from gapless.dialects.timeseries.conflict import AppendTerms, meeting_coverage
 from gapless.dialects.timeseries.features import claim
 from gapless.dialects.timeseries.live import segments_meeting
-from gapless.errors import DataError
+from gapless.errors import DataError, DuplicateKey
+from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import fit, restore
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import adopt_schema, entity_types, reconcile, stored_schema
 from gapless.model.segment import Segment
+from gapless.model.stats import Bound, ColumnStats
 from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches, unified_schema
 from gapless.parquet.gather import as_written, gather_runs, pieces
@@ -66,6 +76,8 @@ class Stager:
     cache: CoverageCache
     grid: Grid
     on_overlap: OnOverlap
+    by_table: bool = False
+    """Whether `on_overlap` is the table's property, and not the caller's word."""
     newest: Callable[[], TableState] | None = None
     """Asks for the table's newest version, before rows are refused or left out for what `state` covers."""
 
@@ -91,11 +103,12 @@ class Stager:
             coverage=attempt.covered,
             schema=schema,
             ids=self.state.meta.ids,
-            empty=_empty_columns(attempt.segments),
+            empty=_empty_columns(attempt.segments, self.state.meta.ids),
             entity_types=() if schema is None else entity_types(schema, self.state.meta.index),
             grid=self.grid,
             operations=tuple(one.operation for one in applied),
             unique=self.state.meta.properties.unique,
+            by_table=self.by_table,
         )
         return Staged(attempt=attempt, commit=self._commit(attempt, schema, applied), terms=terms)
 
@@ -135,7 +148,15 @@ class Stager:
         check_distinct(declared, before)
         # Under the other policies no segment that is there covers a bucket of the run.
         present = self.state.segments if self.on_overlap == "allow" else ()
-        check_absent(declared, before, meeting_coverage([*present, *written], run.coverage, self.grid))
+        try:
+            check_absent(declared, before, meeting_coverage([*present, *written], run.coverage, self.grid))
+        except DuplicateKey:
+            newest = self.newest() if self.newest is not None and present else None
+            if newest is None or not _has_columns_of(newest.meta, self.state.meta):
+                raise
+            # What this version holds may be gone from a newer one, and then nothing may be refused for it.
+            now = replace(before, state=newest)
+            check_absent(declared, now, meeting_coverage([*newest.segments, *written], run.coverage, self.grid))
 
     def write(self, run: Run, attempt: Attempt, types: tuple[EntityType, ...]) -> None:
         """Store the run as a segment of the attempt; nothing where it holds no rows."""
@@ -192,10 +213,27 @@ class Stager:
         )
 
 
-def _empty_columns(segments: Sequence[Segment]) -> frozenset[str]:
-    """The stored names of the columns of which these segments hold nothing but nulls, as far as their statistics say so."""
-    empty = [{name for name, known in one.stats.items() if known.nulls == one.rows} for one in segments]
+def _has_columns_of(meta: TableMeta, other: TableMeta) -> bool:
+    return (meta.index, meta.schema, meta.ids) == (other.index, other.schema, other.ids)
+
+
+def _empty_columns(segments: Sequence[Segment], ids: ColumnIds) -> frozenset[str]:
+    """The stored names of the columns of which these segments hold nothing but nulls, or nothing but the default that rows have
+    which lack the column, as far as their statistics say so.
+    """
+    fills = {ids.stored_name(*path): value for path, value in ids.defaults.items() if len(path) == 1}
+    empty = [
+        {name for name, known in one.stats.items() if known.nulls == one.rows or _is_only(known, fills.get(name))}
+        for one in segments
+    ]
     return frozenset(set.intersection(*empty)) if empty else frozenset()
+
+
+def _is_only(known: ColumnStats, value: Bound | None) -> bool:
+    """Whether each row holds this value; never so for zeros and NaN of floats, of which statistics tell less."""
+    if value is None or known.nulls != 0 or (isinstance(value, float) and (value == 0 or known.nans != 0)):
+        return False
+    return known.min == value == known.max
 
 
 @contextlib.contextmanager

@@ -203,17 +203,22 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
         return report
 
     def _append_rows(self, parts: Iterable[Batches], on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
-        policy = self.properties.on_overlap if on_overlap is None else parse_on_overlap(on_overlap)
+        policy = self._overlap_policy if on_overlap is None else parse_on_overlap(on_overlap)
         operation = None if operation_id is None else parse_operation_id(operation_id)
         parts = [part for part in parts if part.schema.names]
         # No rows and no columns, as from an empty list: nothing to check and nothing to write.
         if not parts and operation is None:
             return AppendReport(version=self.version, rows=0, segments=0, buckets=0)
         if policy == "replace":
-            return self._replace_covered(parts, operation)
+            return self._replace_covered(parts, operation, by_table=on_overlap is None)
         self._check_writable()
         appender = Appender(
-            committer=self._committer, cache=self._cache, grid=self._grid, on_overlap=policy, operation=operation
+            committer=self._committer,
+            cache=self._cache,
+            grid=self._grid,
+            on_overlap=policy,
+            by_table=on_overlap is None,
+            operation=operation,
         )
         if len(parts) == 1:
             part, small = gather_small(parts[0])
@@ -221,6 +226,12 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
             if small:
                 return self._turns.submit(Member(parts=(part,), appender=appender))
         return appender.append(self._snapshot, parts)
+
+    @property
+    def _overlap_policy(self) -> OnOverlap:
+        """The table's; that of the newest version, where the one this handle sees would take rows away."""
+        known = self.properties.on_overlap
+        return known if known != "replace" else self._committer.refresh(self._snapshot).state.meta.properties.on_overlap
 
     # -- care ----------------------------------------------------------------------------------------------------------
 

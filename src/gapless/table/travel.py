@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gapless.dialects.timeseries.actions import TableState
@@ -124,6 +126,16 @@ def check_kept(state: TableState, version: int) -> None:
             fix="Take one of those; a tag keeps a version from expiring",
             version=version,
         )
+
+
+@contextmanager
+def expiry_told(rim: Rim, snapshot: Snapshot[TableState]) -> Iterator[None]:
+    """Tell what is missing since the version of `snapshot` expired as VersionNotFound, and not as the CorruptTable it looks like."""
+    try:
+        yield
+    except CorruptTable:
+        check_kept(newest_of(rim, snapshot).state, snapshot.version)
+        raise
 
 
 def remains(state: TableState) -> str:

@@ -74,14 +74,16 @@ class Upkeep(Handle):
         The append is committed: what fails here is a LogWarning.
         """
         upkeep = AutoCompaction.of(self.properties)
-        if upkeep is None or not upkeep.is_due(before, self.version):
-            return
+        if upkeep is None or not upkeep.is_due(before, self.version) or not self._compacting.take_if_free():
+            return  # where another thread compacts, a second would only do the same work and lose
         try:
             for problem in upkeep.run(self._compactor(upkeep.options), self._snapshot):
                 warnings.warn(f"auto-compaction: {problem}", LogWarning, stacklevel=4)
         except Exception as error:  # noqa: BLE001  # whatever it is, the rows are in the table
             what = error.what if isinstance(error, GaplessError) else repr(error)
             warnings.warn(f"auto-compaction failed, and the append stands: {what}", LogWarning, stacklevel=4)
+        finally:
+            self._compacting.release()
 
     def _compact_options(
         self, target_size: int, window: str | int | None, codec: str | None, cluster_by: str | Sequence[str], *, resort: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ from gapless.table.rows import Rows
 from gapless.table.scan import ScanRequest, pin_version
 from gapless.table.selection import parse_identities, select_identities
 from gapless.table.sql import Query
-from gapless.table.travel import Moment, find_version, newest_of, open_moment, open_version, parse_version
+from gapless.table.travel import Moment, expiry_told, find_version, newest_of, open_moment, open_version, parse_version
 from gapless.table.values import parse_index_value, presenter
 
 
@@ -102,7 +102,9 @@ class TableView(Handle):
 
         Rows are compared bit for bit, nested values too: a row written anew as it was is no change, whatever became of its segment; NaN
         is the same as NaN, and 0.0 is not -0.0. Compaction changes nothing. Columns are those of `to_version`: what older rows had under
-        another name or a narrower type is shown so, and dropped columns are gone.
+        another name or a narrower type is shown so, and dropped columns are gone. Where a restore within the range took a column back to a
+        narrower type, it is shown in the wider one; where no type holds both, the range is refused. A column that was dropped
+        and that a restore brought back within the range is null in rows that a correction or compaction wrote anew in between.
 
         In bounded memory: about twice that of a scan in index order, or all rows of one index value. Raises VersionNotFound for a range
         that is not there, or was expired or cleaned, with what remains; InvalidOption, UnknownColumn, CorruptTable, StoreError.
@@ -145,10 +147,11 @@ class TableView(Handle):
             columns: Columns to give back, in this order; all where not given.
             order: "index" for rows in index order over all identities. Without it, each identity's rows come in index order.
 
-        Raises UnknownColumn, InvalidFilter, InvalidTime, InvalidOption; while it is read, CorruptTable and StoreError.
+        Raises UnknownColumn, InvalidFilter, InvalidTime, InvalidOption; while it is read, CorruptTable and StoreError, and
+        VersionNotFound where the version expired meanwhile and a vacuum took its files.
         """
         request = ScanRequest(start=start, end=end, where=where, entity=entity or {}, columns=columns, order=order)
-        return request.rows(self._rim.store, self._snapshot.state)
+        return self._while_kept(request.rows(self._rim.store, self._snapshot.state))
 
     def sql(self, query: str, parameters: object = None) -> Rows:
         """Answer SQL with DuckDB over the version this handle sees now; the table is known by its name and as `this`.
@@ -159,7 +162,20 @@ class TableView(Handle):
         """
         state, schema = self._snapshot.state, self.schema or pa.schema([])
         source = pin_version(self._rim.store, state, duck_schema(schema))
-        return Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters).rows()
+        asked = Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters)
+        with expiry_told(self._rim, self._snapshot):
+            # DuckDB reads of an aggregate before it is asked for rows.
+            return self._while_kept(asked.rows())
+
+    def _while_kept(self, rows: Rows) -> Rows:
+        """The same rows, whose reading says so where the version expired and its files are gone."""
+        snapshot = self._snapshot
+
+        def read() -> Iterator[pa.RecordBatch]:
+            with expiry_told(self._rim, snapshot):
+                yield from rows.read()
+
+        return Rows(rows.schema, read)
 
     # -- coverage ------------------------------------------------------------------------------------------------------
 
@@ -196,7 +212,8 @@ class TableView(Handle):
             wanted = frozenset(expected)
         elif not index.entity:
             expected = [()]
-        covered = self._covered(self.segments(), wanted)
+        with expiry_told(self._rim, self._snapshot):
+            covered = self._covered(self.segments(), wanted)
         low = None if start is None else parse_index_value(start, index, self.schema, name="start")
         high = self._parse_end(end)
         if not covered and (low is None) != (high is None):

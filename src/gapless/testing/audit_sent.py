@@ -109,8 +109,11 @@ def _check_append(sent: Sent, intent: Appending, ledger: Ledger, mine: list[int]
         yield from _check_counts(sent, intent, commit)
     elif report.rows or intent.operation_id is not None:
         yield f"as version {report.version}, which is another's"
-    elif all(intent.to_write(ledger.rows_at(known)) for known in ledger.known_during(sent.started_ns, sent.ended_ns)):
-        yield "nothing was written, though every version meanwhile lacks some of it"
+    else:
+        versions = ledger.known_during(sent.started_ns, sent.ended_ns)
+        never = set(intent.rows).intersection(*(intent.to_write(ledger.rows_at(known)) for known in versions))
+        if never:
+            yield f"nothing was written, though no version meanwhile covers {sorted(never)}"
 
 
 def _check_counts(sent: Sent, intent: Appending, commit: Logged) -> Iterator[str]:

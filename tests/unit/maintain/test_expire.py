@@ -11,6 +11,7 @@ import pytest
 
 import gapless as gl
 from clocked_table import Clocked, rows_at
+from faulty_store import FaultyStore
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.meta_codec import CLEANUP_FEATURE
 from gapless.errors import CorruptTable, InvalidOption, StoreError, VersionNotFound
@@ -373,3 +374,21 @@ def test_what_the_log_was_cleaned_of_vacuum_still_frees(world: Clocked) -> None:
     assert world.names("data") == {paths[9]}
     assert verify_table(world.store).findings == ()
     assert pa.table({"v": world.hours()}).num_rows == 1
+
+
+@pytest.mark.parametrize("moment", range(1, 12))
+def test_verify_of_a_log_that_is_being_cleaned_finds_nothing(world: Clocked, moment: int) -> None:
+    """Another process cleans it further right before one of the reads of verify."""
+    world.table.expire(keep_versions=6, clean_log=True)
+    for hour in range(10, 16):
+        world.wait(days=1)
+        world.append(hour)
+    passing, reads = FaultyStore(world.store), iter(range(1, 1_000))
+
+    def clean(_path: str) -> None:
+        if next(reads) == moment:
+            world.open().expire(keep_versions=4, clean_log=True)
+
+    passing.before_get = clean
+    assert not [finding for finding in verify_table(passing).findings if finding.severity != "note"]
+    assert commits_of(world)[0] == 16

@@ -517,6 +517,24 @@ def test_maint_04_what_vacuum_took_is_refused_before_it_is_read(world: Clocked) 
         world.open().at(version=version)
 
 
+def test_maint_04_a_handle_from_before_is_told_that_its_version_expired(world: Clocked) -> None:
+    first, second = world.append(0, 1)
+    lagging, pinned = world.open(), world.open().at(2)
+    started = pinned.scan()
+    world.remove(first)
+    world.table.refresh().expire(keep_versions=1)
+    world.wait(days=10)
+    assert [entry.path for entry in world.table.vacuum(ZERO, dry_run=False).deleted] == [first]
+    reads: list[Callable[[], gl.Rows]] = [lagging.scan, lambda: started, lambda: pinned.sql("select sum(v) from this")]
+    for read in reads:
+        with pytest.raises(VersionNotFound, match=f"begins with version {world.state.earliest}"):
+            read().to_arrow()
+    assert world.hours(lagging.refresh()) == [1.0]
+    world.store.delete(second)
+    with pytest.raises(CorruptTable, match="is missing"):
+        lagging.scan().to_arrow()
+
+
 def test_a_local_store_shows_its_unfinished_writes_apart(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for name in ("a", ".0.tmp", ".b"):

@@ -10,8 +10,11 @@ import pytest
 
 import gapless as gl
 from faulty_store import objects, open_faulty
+from gapless.dialects.timeseries.actions import TableState
 from gapless.errors import InvalidOption, LogWarning, StorageFull
+from gapless.log.dialect import Snapshot
 from gapless.maintain.auto_compact import AutoCompaction
+from gapless.maintain.compact import CompactionReport, Compactor
 from gapless.model.properties import Properties
 from gapless.store.open import open_store
 
@@ -124,6 +127,29 @@ def test_appends_of_many_threads_lose_nothing(tmp_path: Any) -> None:
     assert numbers(found) == [100 * k + n for k in range(3) for n in range(12)]
     assert len(found.segments()) < 36
     assert not found.verify(deep=True).findings
+
+
+def test_threads_of_one_handle_do_not_compact_the_same_segments_at_once(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(place, auto_compact_segments=2)
+    at_once: list[str] = []
+    plain = Compactor.compact
+
+    def compact(self: Compactor, snapshot: Snapshot[TableState]) -> CompactionReport:
+        at_once.append("in")
+        if at_once.count("in") == at_once.count("out") + 1:
+            other = threading.Thread(target=table.append, args=(rows(1000 + len(at_once)),))
+            other.start()
+            other.join()  # moves on by a version, so that it is due as well
+        report = plain(self, snapshot)
+        at_once.append("out")
+        return report
+
+    monkeypatch.setattr(Compactor, "compact", compact)
+    for number in range(8):
+        table.append(rows(number))
+    assert at_once
+    assert at_once == ["in", "out"] * (len(at_once) // 2)
+    assert not table.verify(deep=True).findings
 
 
 @pytest.mark.parametrize("given", [{"auto_compact_segments": -1}, {"auto_compact_segments": True}, {"auto_compact_bytes": 0}])

@@ -241,6 +241,24 @@ def test_two_appends_into_one_bucket_with_other_keys_both_land(unique: str) -> N
     check_whole(unique)
 
 
+def test_a_key_that_a_newer_version_no_longer_has_is_free(unique: str) -> None:
+    behind = gl.open(unique)
+    gl.open(unique).delete("true")
+    assert behind.append(hours(1, x=5.0)).rows == 1
+    assert told(unique) == [(1, 5)]
+    check_whole(unique)
+
+
+def test_a_key_that_was_only_moved_to_another_segment_is_not(unique: str) -> None:
+    gl.open(unique).append(hours(1.5))
+    behind = gl.open(unique)
+    gl.open(unique).compact()
+    with pytest.raises(DuplicateKey):
+        behind.append(hours(1))
+    assert told(unique) == [(1, 0), (1.5, 0)]
+    check_whole(unique)
+
+
 def test_an_append_under_way_when_the_table_becomes_unique(place: str) -> None:
     twice = pa.concat_tables([hours(5), hours(5)])
     with pytest.raises(DuplicateKey):

@@ -480,3 +480,16 @@ def test_a_table_becomes_unique_only_if_it_is(table: gl.TimeSeriesTable) -> None
     assert table.properties == gl.open(table.url).properties == gl.create(f"{table.url}-2", index="ts", bucket="1d").properties
     with pytest.raises(InvalidOption, match="codecs"):
         table.set_properties({"codecs": "zstd"})
+
+
+@pytest.mark.parametrize("entity", [["day"], ["k", "day"]])
+def test_tables_with_dates_as_entities_are_corrected_without_input_rows(entity: list[str]) -> None:
+    place = f"memory://corrections-unit-{next(_counter)}"
+    table = gl.create(place, index="ts", bucket="1d", entity=entity)
+    table.append([row | {"day": row["ts"].date()} for row in days(0, 1, 2, 3, 4)])
+    assert table.delete("v = 1").removed_rows == 0
+    assert table.delete(entity={"day": T0.date()}).removed_rows == 1
+    assert table.replace((T0 + DAY, T0 + 2 * DAY), []).removed_rows == 1
+    assert table.drop_before(T0 + 3 * DAY).removed_rows == 1
+    assert covered(table) == [3, 4]
+    check_sound(table)

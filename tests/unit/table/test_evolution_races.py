@@ -105,6 +105,20 @@ def test_an_append_that_had_no_value_of_a_column_stands_after_it_was_dropped(pla
     assert whole(place)
 
 
+@pytest.mark.parametrize(("type_", "default"), [(pa.int32(), 7), (pa.string(), "x"), (pa.bool_(), True), (pa.float64(), 0.5)])
+def test_so_does_one_whose_rows_took_the_default_of_the_dropped_column(place: str, type_: pa.DataType, default: object) -> None:
+    gl.open(place).add_column("d", type_, default=default)
+    table, _ = overtaken(place, lambda t: t.drop_column("d"), lambda t: t.add_column("d", pa.int8()))
+    assert table.append(hour(1)).version == 6
+    assert told(place)[1] == ROW
+    gl.open(place).add_column("e", type_, default=default)
+    table, _ = overtaken(place, lambda t: t.drop_column("e"))
+    rows = pa.concat_tables([hour(2), hour(3)]).append_column("e", pa.array([None, default], type_))
+    with pytest.raises(CommitConflict, match="column 'e' was dropped"):
+        table.append(rows)
+    assert whole(place)
+
+
 CLASHES: dict[str, tuple[list[Change], str]] = {
     "a dropped column": ([lambda t: t.drop_column("a")], "column 'a' was dropped"),
     "a column that came back as another": (

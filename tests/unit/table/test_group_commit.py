@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import gapless as gl
-from gapless.errors import CommitOutcomeUnknown, NullKey
+from gapless.errors import CommitConflict, CommitOutcomeUnknown, NullKey
 from gapless.model.operation import parse_operation_id
 from gapless.model.properties import OnOverlap
 from gapless.table.append import Appender
@@ -87,6 +88,19 @@ def test_each_policy_keeps_its_own_rules(table: gl.TimeSeriesTable) -> None:
     results = group(table, member(table, [row(1)], "reject"), member(table, [row(1)], "allow"), member(table, [row(1)], "skip"))
     assert [type(result).__name__ for result in results] == ["AppendReport"] * 3
     assert table.scan().count() == 3
+
+
+def test_a_group_is_judged_by_the_policy_of_the_version_it_follows(table: gl.TimeSeriesTable) -> None:
+    early = [
+        replace(m, appender=replace(m.appender, by_table=True))
+        for m in (member(table, [row(0, "Z")], p) for p in ("allow",) * 2)
+    ]
+    table.set_properties({"on_overlap": "skip"})
+    results = group(table, *early)
+    assert [result.skipped_rows for result in results if isinstance(result, gl.AppendReport)] == [1, 1]
+    table.set_properties({"on_overlap": "replace"})
+    assert {type(result) for result in group(table, *early)} == {CommitConflict}
+    assert table.refresh().scan().count() == 1
 
 
 def test_operation_ids_within_and_across_groups(table: gl.TimeSeriesTable) -> None:

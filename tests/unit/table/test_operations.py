@@ -97,7 +97,9 @@ def test_a_file_can_carry_an_operation_id(table: gl.TimeSeriesTable, tmp_path: P
         assert table.append_file(tmp_path / "a.csv", operation_id="a.csv").already_applied is expected
 
 
-@pytest.mark.parametrize("bad", ["", ("", 1), ("a", -1), ("a", True), ("a", 2**63), ("a",), 7, ("a", "1"), ("a", 1.0)])
+@pytest.mark.parametrize(
+    "bad", ["", ("", 1), ("a", -1), ("a", True), ("a", 2**63), ("a",), 7, ("a", "1"), ("a", 1.0), "a\ud800", ("\udfff", 1)]
+)
 def test_what_names_no_operation_is_refused(table: gl.TimeSeriesTable, bad: object) -> None:
     with pytest.raises(InvalidOption, match="names no operation"):
         table.append([row(0)], operation_id=bad)  # type: ignore[arg-type]  # that is the point

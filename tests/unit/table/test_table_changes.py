@@ -262,6 +262,45 @@ def test_a_range_across_a_restore_to_narrower_columns_is_told_in_the_wider() -> 
     assert table.changes(6).to_arrow()["n"].to_pylist() == [1]
 
 
+def test_after_such_a_restore_the_feed_goes_on_with_the_newest_columns() -> None:
+    table = gl.create(f"memory://changes-{next(_counter)}", index="ts", bucket="1h")
+    nested = pa.list_(pa.struct([("k", pa.int32())]))
+    table.append(pa.table({"ts": [START], "n": pa.array([[{"k": 1}]], nested), "y": ["old"]}))
+    table.rename_column("n.element.k", "key")
+    table.widen_column("n.element.key", pa.int64())
+    table.drop_column("y")
+    table.restore(2)
+    table.add_column("extra", pa.string())
+    table.append(
+        pa.table({"ts": [START + timedelta(hours=1)], "n": pa.array([[{"k": 2}]], nested), "y": ["new"], "extra": ["e"]})
+    )
+    rows = table.changes(1)
+    assert rows.schema.names[:4] == ["ts", "n", "y", "extra"]
+    assert rows.schema.field("n").type == pa.list_(pa.struct([("k", pa.int64())]))
+    assert [(row["n"], row["y"], row["extra"]) for row in rows.to_arrow().to_pylist()] == [
+        ([{"k": 1}], "old", None),
+        ([{"k": 2}], "new", "e"),
+    ]
+
+
+def test_a_column_that_went_two_ways_is_refused_and_not_called_damage() -> None:
+    table = gl.create(f"memory://changes-{next(_counter)}", index="ts", bucket="1h")
+    table.append(pa.table({"ts": [START], "n": pa.array([1], pa.int32())}))
+    table.widen_column("n", pa.int64())
+    table.append(pa.table({"ts": [START + timedelta(hours=1)], "n": pa.array([2**60 + 1], pa.int64())}))
+    table.restore(2)
+    table.widen_column("n", pa.float64())
+    table.append(pa.table({"ts": [START + timedelta(hours=2)], "n": [1.5]}))
+    difference = table.diff(4)
+    assert difference.schema.retyped == {"n": (pa.int64(), pa.float64())}
+    two_ways = "column 'n' is double in one of these versions and was int64 in another"
+    with pytest.raises(InvalidOption, match=two_ways):
+        table.changes(1)
+    with pytest.raises(InvalidOption, match=two_ways):
+        difference.rows()
+    assert [row["n"] for row in table.changes(7).to_arrow().to_pylist()] == [1.5]
+
+
 # -- what is there no more -----------------------------------------------------------------------------------------------
 
 

@@ -177,7 +177,7 @@ def test_long_gaps_come_in_parts() -> None:
     report = table.fill(source, max_buckets=3)
     assert source.short == [("A", 1, 3), ("A", 4, 7), ("A", 7, 8), ("B", 2, 4)]
     assert (report.asked, report.missing) == (4, ())
-    for wrong in ({"max_buckets": 0}, {"max_workers": 0}, {"on_error": "ignore"}):
+    for wrong in ({"max_buckets": 0}, {"max_workers": 0}, {"max_workers": "4"}, {"on_error": "ignore"}):
         with pytest.raises(InvalidOption) as caught:
             holed().fill(source, **wrong)
         assert caught.value.option == next(iter(wrong))

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from faulty_store import is_commit, objects, once, open_faulty, unavailable
-from gapless.errors import StoreUnavailable
+from faulty_store import is_commit, nothing, objects, once, open_faulty, unavailable
+from gapless.errors import AccessDenied, StoreUnavailable
 from gapless.parquet import attempt
 from gapless.store.open import open_store
 from gapless.table import group, stage
@@ -371,3 +371,106 @@ def test_log_10_a_missing_version_is_named(place: str) -> None:
     open_store(place).delete(commits(place)[2])
     with pytest.raises(gl.errors.CorruptTable, match="version 3 is lost"):
         gl.open(place)
+
+
+# -- the table's word, which another changed -----------------------------------------------------------------------------
+
+
+def with_policy(policy: str) -> Callable[[str], object]:
+    return lambda place: gl.open(place).set_properties({"on_overlap": policy})
+
+
+@pytest.mark.parametrize("raced", [False, True], ids=["stale handle", "race"])
+def test_the_tables_overlap_policy_is_that_of_the_version_before_the_append(place: str, raced: bool) -> None:
+    with_policy("allow")(place)
+    table, store = open_faulty(place)
+    if raced:
+        store.before_put = once(lambda: with_policy("reject")(place), is_commit)
+    else:
+        with_policy("reject")(place)
+    with pytest.raises(gl.CoverageOverlap):
+        table.append(hours(0, x=7))
+    assert told(table.refresh()) == [("A", 0, 0.0)]
+    check_whole(place)
+
+
+def test_the_callers_overlap_policy_stands_whatever_the_table_says(place: str) -> None:
+    table, store = open_faulty(place)
+    store.before_put = once(lambda: with_policy("skip")(place), is_commit)
+    assert table.append(hours(0, x=7), on_overlap="allow").version == 4
+    assert told(table) == [("A", 0, 0.0), ("A", 0, 7.0)]
+
+
+def test_an_append_cannot_turn_into_a_replacement_on_its_way(place: str) -> None:
+    table, store = open_faulty(place)
+    store.before_put = once(lambda: with_policy("replace")(place), is_commit)
+    with pytest.raises(gl.CommitConflict, match="on_overlap='replace'"):
+        table.append(hours(1))
+    check_whole(place)
+    assert table.append(hours(0, x=7)).removed_rows == 1
+
+
+def test_no_row_is_taken_away_for_a_policy_that_the_table_had(place: str) -> None:
+    with_policy("replace")(place)
+    table, store = open_faulty(place)
+    with_policy("skip")(place)
+    assert table.append(hours(0, x=7)).skipped_rows == 1
+    with_policy("replace")(place)
+    table.refresh()
+    store.before_put = once(lambda: with_policy("reject")(place), is_commit)
+    with pytest.raises(gl.CommitConflict, match="on_overlap='reject'"):
+        table.append(hours(0, x=7))
+    assert told(table.refresh()) == [("A", 0, 0.0)]
+    check_whole(place)
+
+
+def test_an_append_follows_a_new_policy_under_which_it_stands(place: str) -> None:
+    table, store = open_faulty(place)
+    store.before_put = once(lambda: with_policy("skip")(place), is_commit)
+    report = table.append(hours(1, x=7))
+    assert (report.version, report.rows) == (4, 1)
+    assert told(table) == [("A", 0, 0.0), ("A", 1, 7.0)]
+    check_whole(place)
+
+
+def test_an_append_that_lost_and_cannot_look_at_the_newest_version_leaves_nothing(place: str) -> None:
+    table, store = open_faulty(place)
+
+    def denied(path: str) -> None:
+        if path.endswith("0000000004.json"):
+            raise AccessDenied("no", path=path)
+
+    def lose() -> None:
+        gl.open(place).append(hours(1))
+        store.before_get = denied
+
+    store.before_put = once(lose, is_commit)
+    with pytest.raises(AccessDenied):
+        table.append(hours(1, 2))
+    store.before_get = nothing
+    check_whole(place)
+
+
+def test_columns_renamed_and_taken_back_whole_are_a_conflict_and_not_nulls(place: str) -> None:
+    gl.open(place).rename_column("x", "y")
+    table, store = open_faulty(place)
+    store.before_put = once(lambda: gl.open(place).restore(1), is_commit)
+    with pytest.raises(gl.CommitConflict, match="identities"):
+        table.append(hours(1, x=7).rename_columns(["ts", "sym", "y"]))
+    assert gl.open(place).schema is None
+    assert not gl.open(place).verify(deep=True).findings
+
+
+def test_rows_that_are_read_back_for_a_table_without_columns_keep_their_values(place: str) -> None:
+    gl.open(place).rename_column("x", "y")
+    table, store = open_faulty(place)
+
+    def first() -> None:
+        other = gl.open(place)
+        other.append(hours(1).rename_columns(["ts", "sym", "y"]))
+        other.restore(1)
+
+    store.before_put = once(first, is_commit)
+    with pytest.raises(gl.CommitConflict, match="identities"):
+        table.append(hours(1, 2, x=7).rename_columns(["ts", "sym", "y"]), on_overlap="skip")
+    assert not gl.open(place).verify(deep=True).findings

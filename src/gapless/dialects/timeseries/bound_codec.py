@@ -26,11 +26,14 @@ def encode_bound(bound: Bound | None) -> object:
             return bound
 
 
+_PLAIN = (str, int, float, bool)
+
+
 def decode_bound(raw: Any) -> Bound | None:
     """A bound that is not understood is no bound (None): the segment is then kept."""
+    if raw is None or isinstance(raw, _PLAIN):
+        return raw
     match raw:
-        case bool() | int() | float() | str():
-            return raw
         case {"decimal": str(text)}:
             return Decimal(text)
         case {"bytes": str(text)}:

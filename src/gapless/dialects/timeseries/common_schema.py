@@ -17,10 +17,12 @@ def common_schema(now: TableMeta, written: pa.Schema, ids: ColumnIds, empty: fro
     """The table's schema once it has taken segments that were written for `written` (with `ids`); or why it cannot read them.
 
     It can where each column they hold, by its stored name, is still there, with that type or one it was widened to, and nothing
-    that they lack has to be there; columns that are `empty`, by their stored names, hold nothing but nulls and may be gone.
-    Columns whose type was not known take theirs. `now.schema` is not None.
+    that they lack has to be there; columns that are `empty`, by their stored names, hold nothing but nulls or defaults and may be gone.
+    Columns whose type was not known take theirs. A table that has no columns (now, or again) takes all of them, if it would find them
+    in the files under the names that it gives them.
     """
-    assert now.schema is not None
+    if now.schema is None:
+        return written if ids == now.ids else "the columns were given other identities than the table without columns knows"
     ours = {ids.stored_name(column.name): column for column in written if not pa.types.is_null(column.type)}
     theirs = {now.ids.stored_name(column.name): column for column in now.schema}
     reasons = [_gone(column, stored, now) for stored, column in ours.items() if stored not in theirs and stored not in empty]

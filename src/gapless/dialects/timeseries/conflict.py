@@ -42,7 +42,7 @@ class AppendTerms:
     ids: ColumnIds = PLAIN
     """The identities of the columns that they were written for."""
     empty: frozenset[str] = frozenset()
-    """The stored names of the columns in which they hold nothing but nulls."""
+    """The stored names of the columns in which they hold nothing but nulls, or nothing but the default."""
     entity_types: tuple[EntityType, ...]
     grid: Grid
     operations: tuple[OperationId, ...] = ()
