@@ -72,7 +72,8 @@ def processor_seconds(act: Callable[[], object]) -> tuple[float, float]:
     return passed, time.process_time() - before
 
 
-def speed(folder: Path, rows: int, repeats: int) -> None:
+def speed(folder: Path, rows: int, repeats: int) -> dict[str, tuple[float, float]]:
+    """By floor the median rate x the floor's, by the clock and by processor time."""
     data = ticks(rows)
     floors = {"read + write": False, "read + sort + write": True}
     ratios: dict[str, list[tuple[float, float]]] = {name: [] for name in floors}
@@ -94,16 +95,22 @@ def speed(folder: Path, rows: int, repeats: int) -> None:
     for name, pairs in ratios.items():
         for by, values in zip(("by the clock", "by processor time"), zip(*pairs, strict=True), strict=True):
             print(f"  {name:20} {by:18} {min(values):.2f} / {statistics.median(values):.2f} / {max(values):.2f}")
+    return {
+        name: (statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)) for name, pairs in ratios.items()
+    }
 
 
-def memory(folder: Path, rows: int) -> None:
+def memory(folder: Path, rows: int) -> list[str]:
+    """What was found for each target size."""
     print(f"peak memory of a compaction of {rows:,} rows, in a process of its own:")
-    data = ticks(rows)
+    data, found = ticks(rows), []
     for size in (32, 128):
         root = folder / f"memory-{size}"
         filled(root, data, 100_000)
         run = [sys.executable, __file__, "--compact", str(root), "--target", str(size << 20)]
-        print("  " + subprocess.run(run, check=True, capture_output=True, text=True).stdout.strip())
+        found.append(subprocess.run(run, check=True, capture_output=True, text=True).stdout.strip())
+        print("  " + found[-1])
+    return found
 
 
 def peak_kib() -> int:

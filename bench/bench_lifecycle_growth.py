@@ -83,7 +83,16 @@ def opening(path: Path) -> float:
     return statistics.median(seconds(lambda: gl.open(path)) for _ in range(5))
 
 
-def measure(case: Case, commits: int, folder: Path) -> None:
+@dataclass(frozen=True)
+class Growth:
+    """How an append at the end compares to one at commit 10, and seconds of opening the table then."""
+
+    append: float
+    open_young: float
+    open_grown: float
+
+
+def measure(case: Case, commits: int, folder: Path) -> Growth:
     table, parts = growing(case, folder / "grown")
     began = time.perf_counter()
     while table.version < commits - PAIRS // 2:
@@ -102,10 +111,10 @@ def measure(case: Case, commits: int, folder: Path) -> None:
     )
     reopened = gl.open(folder / "grown")
     first = seconds(lambda: reopened.append(next(parts)))
-    print(
-        f"    open: {opening(folder / 'young0') * 1e3:.1f} ms young, {opening(folder / 'grown') * 1e3:.1f} ms grown;", end=" "
-    )
+    found = Growth(at_end / at10, opening(folder / "young0"), opening(folder / "grown"))
+    print(f"    open: {found.open_young * 1e3:.1f} ms young, {found.open_grown * 1e3:.1f} ms grown;", end=" ")
     print(f"first append after it {first * 1e3:.1f} ms")
+    return found
 
 
 def main() -> None:

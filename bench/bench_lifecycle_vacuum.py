@@ -50,21 +50,26 @@ def table_at(path: Path) -> gl.TimeSeriesTable:
     return table
 
 
-def main() -> None:
-    ratios, plans = [], []
+def measure(files: int, repeats: int) -> dict[str, list[float]]:
+    """The ratios of a dry run and of a vacuum to the floor."""
+    ratios: dict[str, list[float]] = {"dry run": [], "vacuum": []}
     with tempfile.TemporaryDirectory() as folder:
-        for repeat in range(REPEATS):
+        for repeat in range(repeats):
             bare, table = Path(folder) / f"bare-{repeat}", table_at(Path(folder) / f"table-{repeat}")
-            litter(bare, FILES)
-            litter(Path(folder) / f"table-{repeat}" / "data", FILES)
+            litter(bare, files)
+            litter(Path(folder) / f"table-{repeat}" / "data", files)
             floor = seconds(partial(unlink_all, bare))
-            plans.append(seconds(partial(table.vacuum, timedelta(0))) / floor)
+            ratios["dry run"].append(seconds(partial(table.vacuum, timedelta(0))) / floor)
             took = seconds(partial(table.vacuum, timedelta(0), dry_run=False))
             if len(list((Path(folder) / f"table-{repeat}" / "data").iterdir())) != 1:
                 raise AssertionError("not all files went, or one too many")
-            ratios.append(took / floor)
-            print(f"  {floor / FILES * 1e6:.1f} µs a file by os.unlink, {took / FILES * 1e6:.1f} µs by vacuum")
-    for name, values in (("dry run", plans), ("vacuum", ratios)):
+            ratios["vacuum"].append(took / floor)
+            print(f"  {floor / files * 1e6:.1f} µs a file by os.unlink, {took / files * 1e6:.1f} µs by vacuum")
+    return ratios
+
+
+def main() -> None:
+    for name, values in measure(FILES, REPEATS).items():
         print(f"{name} of {FILES:,} files x the floor: {min(values):.2f} / {statistics.median(values):.2f} / {max(values):.2f}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from typing import Literal, get_args
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -78,20 +79,32 @@ def parse_instant(text: str) -> tuple[int, bool]:
     match = _TEXT.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not an ISO 8601 date or date-time")
-    year, month, day, hour, minute, second = (int(g or 0) for g in match.groups()[:6])
-    length = (
-        days_from_civil(year + (month == 12), month % 12 + 1, 1) - days_from_civil(year, month, 1) if 1 <= month <= 12 else 0
-    )
-    if not (1 <= day <= length and hour < 24 and minute < 60 and second < 60):
+    year, month, day, hour, minute, second, fraction, offset = match.groups()
+    days = _existing_day(int(year), int(month), int(day))
+    hours, minutes, seconds = int(hour or 0), int(minute or 0), int(second or 0)
+    if days is None or not (hours < 24 and minutes < 60 and seconds < 60):
         raise ValueError(f"{text!r} names a date or time that does not exist")
-    seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
-    offset = match[8]
+    seconds += days * 86_400 + hours * 3_600 + minutes * 60
     if offset and offset not in "Zz":
-        digits = offset[1:].replace(":", "")
-        parts = [digits[i : i + 2] for i in range(0, len(digits), 2)]
-        shift = sum(int(part) * scale for part, scale in zip(parts, (3600, 60, 1), strict=False))
-        seconds -= -shift if offset[0] == "-" else shift
-    return seconds * NS_PER["s"] + int((match[7] or "").ljust(9, "0")), offset is not None
+        seconds -= _offset_seconds(offset)
+    return seconds * NS_PER["s"] + (int(fraction.ljust(9, "0")) if fraction else 0), offset is not None
+
+
+@lru_cache(4_096)
+def _existing_day(year: int, month: int, day: int) -> int | None:
+    """Days from 1970-01-01 to a date; None where the calendar has no such date. A log names few days, and each many times."""
+    if not 1 <= month <= 12:
+        return None
+    length = days_from_civil(year + (month == 12), month % 12 + 1, 1) - days_from_civil(year, month, 1)
+    return days_from_civil(year, month, day) if 1 <= day <= length else None
+
+
+def _offset_seconds(offset: str) -> int:
+    """How far the wall clock of an offset such as +01:00 is ahead."""
+    digits = offset[1:].replace(":", "")
+    parts = [digits[i : i + 2] for i in range(0, len(digits), 2)]
+    ahead = sum(int(part) * scale for part, scale in zip(parts, (3600, 60, 1), strict=False))
+    return -ahead if offset[0] == "-" else ahead
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -17,10 +17,15 @@ _MAX_STATS_COLUMNS = 100
 _ORDERED_AS = {pa.float16().id: pa.float32(), pa.duration("ns").id: pa.int64()}
 
 
-def column_stats(table: pa.Table, skip: str) -> dict[str, ColumnStats]:
-    """Statistics of the first hundred columns but `skip`, whose bounds the log keeps apart."""
+def column_stats(table: pa.Table, skip: str, ascending: str | None = None) -> dict[str, ColumnStats]:
+    """Statistics of the first hundred columns but `skip`, whose bounds the log keeps apart.
+
+    `ascending` names a column without nulls and NaN by which the rows are sorted, if there is one: its ends are its bounds.
+    """
     names = [name for name in table.column_names if name != skip][:_MAX_STATS_COLUMNS]
-    return {name: _stats_of(table.column(name)) for name in names}
+    return {
+        name: _stats_of(_edges(column) if name == ascending else column) for name in names for column in [table.column(name)]
+    }
 
 
 def index_bounds(column: pa.ChunkedArray) -> Bounds:
@@ -58,6 +63,11 @@ class GrowingStats:
         """What holds for all tables together."""
         low, high = (self.min, self.max) if self.bounded else (None, None)
         return ColumnStats(min=low, max=high, nulls=self.nulls, nans=self.nans)
+
+
+def _edges(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The first and the last value."""
+    return pa.chunked_array([*column.slice(0, 1).chunks, *column.slice(len(column) - 1).chunks], column.type)
 
 
 def _ends(column: pa.ChunkedArray) -> tuple[Any, Any]:

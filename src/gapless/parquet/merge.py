@@ -48,7 +48,8 @@ def _joined(rows: pa.Table, due: pa.Table, index: IndexSpec) -> pa.Table:
         place = bisect_right(range(rows.num_rows), wanted, lo=at, key=lambda position: _key(keys, position))
         pieces += [rows.slice(at, place - at), row]
         at = place
-    return pa.concat_tables([*pieces, rows.slice(at)])
+    # Each kernel that follows would pay for the pieces.
+    return pa.concat_tables([*pieces, rows.slice(at)]).combine_chunks()
 
 
 def _key(columns: list[pa.ChunkedArray], position: int) -> tuple[Any, ...]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -16,15 +15,16 @@ from gapless.model.segment import Bounds
 from gapless.model.stats import ColumnStats
 from gapless.parquet.checksum import checksum, footer_checksum
 from gapless.parquet.column_stats import GrowingStats, column_stats, index_bounds
+from gapless.parquet.encodings import choose_encodings
+from gapless.parquet.parallel_writer import ParallelWriter, WriterOptions
 from gapless.parquet.run import Run
 
 MAX_ROW_GROUP_ROWS = 262_144
 ROW_GROUP_BYTES = 64 << 20
 """What a row group aims at, in Arrow's memory: the unit in which scans read and hold rows."""
 
-_SAMPLE_ROWS = 8_192
-_UNIQUE = 0.95
-"""A column is not called repeating whose sample has a larger share of distinct values."""
+_WORTH_THREADS_BYTES = 16 << 20
+"""What is smaller, in Arrow's memory, is encoded before threads for its columns are made."""
 
 _LEVELS: dict[Codec, int | None] = {"zstd": 1, "snappy": None, "lz4": None, "gzip": None, "none": None}
 
@@ -53,8 +53,8 @@ class SegmentEncoder:
         self._index, self._group_rows = index, group_rows or MAX_ROW_GROUP_ROWS
         self._schema, self._codec = schema, codec
         self._sink = pa.BufferOutputStream()
-        self._writer: pq.ParquetWriter | None = None
-        self._held: list[pa.Table] = []
+        self._writer: pq.ParquetWriter | ParallelWriter | None = None
+        self._held: list[_Held] = []
         self._held_bytes = self._held_rows = 0
         self._rows = 0
         self._bounds: Bounds | None = None
@@ -73,27 +73,19 @@ class SegmentEncoder:
 
     def write(self, run: Run) -> None:
         """Add the rows of a run that belongs after those before it."""
-        self.write_table(run.table, run.coverage)
+        self._hold(_Held(run.table, lambda: run.coverage, in_order=True))
 
     def write_table(self, table: pa.Table, coverage: CoverageMap) -> None:
         """Add rows in the order they have, with the buckets that hold them; none of them may lack its index value."""
-        if not table.num_rows:
-            return
-        self._rows += table.num_rows
-        self._coverage.append(coverage)
-        self._grow(table)
-        self._held.append(table)
-        self._held_rows += table.num_rows
-        self._held_bytes += table.nbytes
-        if self._held_rows >= MAX_ROW_GROUP_ROWS or self._held_bytes >= ROW_GROUP_BYTES:
-            self._flush()
+        self._hold(_Held(table, lambda: coverage, in_order=False))
 
     def finish(self) -> EncodedSegment:
         """The whole segment; nothing may be written after. Raises ValueError where it has no rows."""
-        if self._bounds is None:
+        if not self._rows:
             raise ValueError("a segment holds at least one row")
         self._flush()
         assert self._writer is not None
+        assert self._bounds is not None
         self._writer.close()
         data = memoryview(self._sink.getvalue())
         return EncodedSegment(
@@ -106,32 +98,61 @@ class SegmentEncoder:
             footer_checksum=footer_checksum(data),
         )
 
-    def _grow(self, table: pa.Table) -> None:
-        found = index_bounds(table.column(self._index.column))
-        old = self._bounds or found
-        self._bounds = Bounds(first=min(old.first, found.first), last=max(old.last, found.last))
-        for name, stats in column_stats(table, skip=self._index.column).items():
-            self._stats.setdefault(name, GrowingStats()).add(stats, table.num_rows)
+    def _hold(self, held: _Held) -> None:
+        rows = held.table
+        if not rows.num_rows:
+            return
+        self._rows += rows.num_rows
+        self._held.append(held)
+        self._held_rows += rows.num_rows
+        self._held_bytes += rows.nbytes
+        if self._held_rows >= MAX_ROW_GROUP_ROWS or self._held_bytes >= ROW_GROUP_BYTES:
+            self._flush()
 
-    def _open(self, first: pa.Table) -> pq.ParquetWriter:
-        return pq.ParquetWriter(
-            self._sink,
-            self._schema,
-            compression=self._codec,
-            compression_level=_LEVELS[self._codec],
-            use_dictionary=repeating_columns(first),
-            write_page_checksum=True,
-        )
+    def _describe(self, held: list[_Held]) -> None:
+        """Take in what the log will say of these rows."""
+        for part in held:
+            self._coverage.append(part.coverage())
+            found = index_bounds(part.table.column(self._index.column))
+            old = self._bounds or found
+            self._bounds = Bounds(first=min(old.first, found.first), last=max(old.last, found.last))
+            leading = self._index.entity[0] if part.in_order and self._index.entity else None
+            for name, stats in column_stats(part.table, skip=self._index.column, ascending=leading).items():
+                self._stats.setdefault(name, GrowingStats()).add(stats, part.table.num_rows)
+
+    def _open(self, first: pa.Table) -> pq.ParquetWriter | ParallelWriter:
+        in_order = all(part.in_order for part in self._held)
+        encodings = choose_encodings(first, self._index.column if in_order else None)
+        options = WriterOptions(compression=self._codec, compression_level=_LEVELS[self._codec], encodings=encodings)
+        if pa.cpu_count() > 1 and self._held_bytes >= _WORTH_THREADS_BYTES and len(first.column_names) > 1:
+            return ParallelWriter(self._sink, self._schema, options)
+        return options.open(self._sink, self._schema)
 
     def _flush(self) -> None:
-        if not self._held:
+        held = self._held
+        if not held:
             return
-        table = pa.concat_tables(self._held)
+        table = pa.concat_tables([part.table for part in held])
         groups = -(-table.num_rows // min(row_group_rows(table), self._group_rows))
         if self._writer is None:
             self._writer = self._open(table)
-        self._writer.write_table(table, row_group_size=-(-table.num_rows // groups))
+        group_rows = -(-table.num_rows // groups)
+        if isinstance(self._writer, ParallelWriter):
+            self._writer.write_table(table, group_rows, meanwhile=lambda: self._describe(held))
+        else:
+            self._writer.write_table(table, row_group_size=group_rows)
+            self._describe(held)
         self._held, self._held_rows, self._held_bytes = [], 0, 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Rows that wait for their row group."""
+
+    table: pa.Table
+    coverage: Callable[[], CoverageMap]
+    in_order: bool
+    """Whether they are sorted by entity and index."""
 
 
 def encode_segment(run: Run, index: IndexSpec, codec: Codec) -> EncodedSegment:
@@ -139,19 +160,6 @@ def encode_segment(run: Run, index: IndexSpec, codec: Codec) -> EncodedSegment:
     encoder = SegmentEncoder(run.table.schema, index, codec)
     encoder.write(run)
     return encoder.finish()
-
-
-def repeating_columns(table: pa.Table) -> list[str] | bool:
-    """The columns whose values repeat, so that a dictionary of them is worth its making; True for all of a small or nested table.
-
-    Judged by a sample. The writer would find out too, row group by row group, after it made most of a dictionary.
-    """
-    if table.num_rows < _SAMPLE_ROWS or any(pa.types.is_nested(field.type) for field in table.schema):
-        return True
-    rows = np.linspace(0, table.num_rows - 1, _SAMPLE_ROWS).astype(np.int64)
-    sample = table.take(pa.array(rows))
-    limit = _UNIQUE * _SAMPLE_ROWS
-    return [name for name in sample.column_names if len(sample.column(name).unique()) <= limit]
 
 
 def row_group_rows(table: pa.Table) -> int:

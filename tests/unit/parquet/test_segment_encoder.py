@@ -16,7 +16,7 @@ from gapless.model.index import IndexSpec, IntWidth
 from gapless.parquet import segment_encoder
 from gapless.parquet.checksum import check
 from gapless.parquet.run import Run, sort_run
-from gapless.parquet.segment_encoder import SegmentEncoder, encode_segment, repeating_columns
+from gapless.parquet.segment_encoder import SegmentEncoder, encode_segment
 
 INDEX = IndexSpec(column="i", type="int64", bucket=IntWidth(10), entity=("k",))
 GRID = grid_of(INDEX.bucket, signed=True)
@@ -111,9 +111,6 @@ def test_only_columns_whose_values_repeat_get_a_dictionary() -> None:
         "s": [None] * rows,
     }
     table = pa.table(columns, schema=SCHEMA)
-    assert repeating_columns(table) == ["k", "s"]
-    assert repeating_columns(table.slice(0, 5_000)) is True, "of a small table all, as it costs nothing"
-    assert repeating_columns(table.append_column("n", pa.array([[1]] * rows))) is True
     file = pq.ParquetFile(io.BytesIO(encode_segment(sort_run(table, INDEX, GRID), INDEX, "zstd").data))
     group = file.metadata.row_group(0)
     assert [group.column(n).has_dictionary_page for n in range(4)] == [False, True, False, True]

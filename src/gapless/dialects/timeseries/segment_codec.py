@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from binascii import a2b_base64
 from collections.abc import Mapping
 from datetime import date
 from typing import Any, cast
@@ -144,7 +145,7 @@ def _decode_identity_value(kind: EntityType, value: Any) -> IdentityValue:
 
 def _decode_coverage(body: Mapping[str, Any]) -> CoverageRef | None:
     if (inline := body.get("coverage")) is not None:
-        return InlineCoverage(base64.b64decode(inline, validate=True))
+        return InlineCoverage(a2b_base64(inline, strict_mode=True))
     path = body.get("coverage_path")
     if path is None:
         return None
@@ -157,6 +158,10 @@ def _encode_stats(stats: ColumnStats) -> dict[str, object]:
 
 
 def _decode_stats(body: Mapping[str, Any]) -> ColumnStats:
-    low, high = decode_bound(body.get("min")), decode_bound(body.get("max"))
-    nulls, nans = (None if body.get(key) is None else _count(body[key]) for key in ("nulls", "nans"))
-    return ColumnStats(min=low, max=high, nulls=nulls, nans=nans)
+    nulls, nans = body.get("nulls"), body.get("nans")
+    return ColumnStats(
+        min=decode_bound(body.get("min")),
+        max=decode_bound(body.get("max")),
+        nulls=None if nulls is None else _count(nulls),
+        nans=None if nans is None else _count(nans),
+    )

@@ -1,0 +1,132 @@
+"""A Parquet writer that encodes the columns of a row group side by side: the same bytes as `pyarrow.parquet.ParquetWriter` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gapless.parquet.encodings import Encodings
+from gapless.parquet.thrift import Items, Struct, decode, encode
+
+_MAGIC = b"PAR1"
+_TAIL = 8  # four bytes of footer length and the magic
+_OFFSETS = (9, 10, 11, 14)
+"""Where ColumnMetaData of parquet.thrift says a position: of data, index and dictionary pages, and of the Bloom filter."""
+
+_SHARE_BYTES = 1 << 20
+"""Columns of less, in Arrow's memory, are encoded together with their neighbours: a file of its own costs some thousand values."""
+_SIZES = (2, 6)
+"""Where RowGroup says its bytes, plain and compressed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterOptions:
+    """How values are encoded."""
+
+    compression: str
+    compression_level: int | None
+    encodings: Encodings
+
+    def open(self, sink: pa.BufferOutputStream, schema: pa.Schema, *, store_schema: bool = True) -> pq.ParquetWriter:
+        """A writer of files with the columns of `schema`, whose pages have checksums."""
+        dictionary, others = self.encodings.dictionary, self.encodings.others
+        return pq.ParquetWriter(
+            sink,
+            schema,
+            compression=self.compression,
+            compression_level=self.compression_level,
+            use_dictionary=dictionary if isinstance(dictionary, bool) else [n for n in dictionary if n in schema.names],
+            column_encoding={name: others[name] for name in others if name in schema.names} or None,
+            write_page_checksum=True,
+            store_schema=store_schema,
+        )
+
+
+class ParallelWriter:
+    """Writes to `sink`, from its beginning; as many threads at a time as Arrow has for the processor (`pyarrow.cpu_count()`)."""
+
+    def __init__(self, sink: pa.BufferOutputStream, schema: pa.Schema, options: WriterOptions) -> None:
+        self._sink, self._schema, self._options = sink, schema, options
+        self._groups: list[Struct] = []
+        self._empty: Struct | None = None
+        """The footer of a file with these columns and no rows."""
+        self._rows = 0
+        sink.write(_MAGIC)
+
+    def write_table(self, table: pa.Table, row_group_size: int, *, meanwhile: Callable[[], None]) -> None:
+        """Add rows, as row groups of up to so many; does `meanwhile` in the thread of the caller while others encode."""
+        # Threads live no longer than the call: a fork would leave a pool without any.
+        with ThreadPoolExecutor(pa.cpu_count()) as pool:
+            starts = range(0, table.num_rows, row_group_size)
+            groups = [self._encode(pool, table.slice(start, row_group_size)) for start in starts]
+            meanwhile()
+            self._empty = self._empty or self._without_rows()
+            for parts in groups:
+                self._add([part.result() for part in parts])
+        self._rows += table.num_rows
+
+    def close(self) -> None:
+        """Write the footer; nothing may be written after."""
+        empty = self._empty or self._without_rows()
+        data = encode(dict(sorted((empty | {3: (6, self._rows), 4: (9, Items(12, list(self._groups)))}).items())))
+        self._sink.write(data + len(data).to_bytes(4, "little") + _MAGIC)
+
+    def _without_rows(self) -> Struct:
+        sink = pa.BufferOutputStream()
+        self._options.open(sink, self._schema).close()
+        return _footer(sink.getvalue())
+
+    def _encode(self, pool: Executor, group: pa.Table) -> list[Future[pa.Buffer]]:
+        return [pool.submit(_encoded, group.select(names), self._options) for names in _shares(group)]
+
+    def _add(self, parts: list[pa.Buffer]) -> None:
+        """Join the files that hold a row group's columns to one row group."""
+        start = self._sink.tell()
+        columns: list[Struct] = []
+        groups: list[Struct] = []
+        for part in parts:
+            (group,) = _footer(part)[4][1].values
+            columns += [_moved(column, self._sink.tell() - len(_MAGIC)) for column in group[1][1].values]
+            groups.append(group)
+            self._sink.write(part.slice(len(_MAGIC), group[6][1]))
+        sizes = {at: (6, sum(group[at][1] for group in groups)) for at in _SIZES}
+        self._groups.append(groups[0] | sizes | {1: (9, Items(12, columns)), 5: (6, start)})
+
+
+def _encoded(columns: pa.Table, options: WriterOptions) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    writer = options.open(sink, columns.schema, store_schema=False)
+    writer.write_table(columns, row_group_size=max(1, columns.num_rows))
+    writer.close()
+    return sink.getvalue()
+
+
+def _shares(table: pa.Table) -> Iterator[list[str]]:
+    """Neighbouring columns that are encoded together."""
+    sizes = {name: table.column(name).nbytes for name in table.column_names}
+    limit = max(_SHARE_BYTES, sum(sizes.values()) // (4 * pa.cpu_count()))
+    names: list[str] = []
+    held = 0
+    for name, size in sizes.items():
+        names.append(name)
+        held += size
+        if held >= limit:
+            yield names
+            names, held = [], 0
+    if names:
+        yield names
+
+
+def _footer(file: pa.Buffer) -> Struct:
+    length = int.from_bytes(file[-_TAIL : -len(_MAGIC)].to_pybytes(), "little")
+    return decode(file[-_TAIL - length : -_TAIL].to_pybytes())
+
+
+def _moved(chunk: Struct, by: int) -> Struct:
+    """A column's description where its pages lie `by` bytes further on."""
+    kind, meta = chunk[3]
+    return chunk | {3: (kind, meta | {at: (6, meta[at][1] + by) for at in _OFFSETS if at in meta})}

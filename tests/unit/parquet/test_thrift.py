@@ -1,0 +1,63 @@
+"""Footers come apart into plain values, and together again as they were."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.parquet.thrift import Items, Struct, decode, encode
+
+numbers = st.integers(-(2**63), 2**63 - 1)
+
+
+def item(kind: int, deeper: st.SearchStrategy[Struct]) -> st.SearchStrategy[object]:
+    by_kind: dict[int, st.SearchStrategy[object]] = {
+        3: st.integers(0, 255),
+        4: st.integers(-(2**15), 2**15 - 1),
+        5: st.integers(-(2**31), 2**31 - 1),
+        6: numbers,
+        7: st.binary(min_size=8, max_size=8),
+        8: st.binary(max_size=300),
+        12: deeper,
+    }
+    return by_kind[kind]
+
+
+def fields(deeper: st.SearchStrategy[Struct]) -> st.SearchStrategy[Struct]:
+    kinds = st.sampled_from([3, 4, 5, 6, 7, 8, 12])
+    lists = kinds.flatmap(lambda kind: st.builds(Items, st.just(kind), st.lists(item(kind, deeper), max_size=20)))
+    value = st.one_of(
+        st.sampled_from([(1, True), (2, False)]),
+        kinds.flatmap(lambda kind: st.tuples(st.just(kind), item(kind, deeper))),
+        st.tuples(st.just(9), lists),
+    )
+    # Field numbers in any order and far apart take the long form of a header.
+    return st.dictionaries(st.integers(-(2**15), 2**15 - 1), value, max_size=8)
+
+
+structs = st.recursive(st.just(Struct()), fields, max_leaves=12)
+
+
+@given(structs)
+def test_what_is_encoded_is_decoded(struct: Struct) -> None:
+    assert decode(encode(struct)) == struct
+
+
+def test_a_footer_of_pyarrow_is_encoded_as_it_was() -> None:
+    table = pa.table({"a": range(100), "b": [str(n) for n in range(100)], "c": [[n, None] for n in range(100)]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=3, write_page_index=True, sorting_columns=[pq.SortingColumn(0)])
+    data = sink.getvalue().to_pybytes()
+    length = int.from_bytes(data[-8:-4], "little")
+    footer = data[-8 - length : -8]
+    struct = decode(footer)
+    assert (struct[3], len(struct[4][1].values)) == ((6, 100), 34)
+    assert encode(struct) == footer
+
+
+def test_a_type_that_footers_do_not_use_is_refused() -> None:
+    with pytest.raises(ValueError, match="compact type 11"):
+        decode(b"\x1b\x00\x00")
