@@ -1,0 +1,10 @@
+"""gapless tables in Apache Spark: sessions, reads at native speed, parallel writes.
+
+Importing this loads no Spark: each function does when it is called.
+"""
+
+from gapless.spark.append import write
+from gapless.spark.frame import read
+from gapless.spark.start import configure, session
+
+__all__ = ["configure", "read", "session", "write"]

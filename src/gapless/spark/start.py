@@ -1,0 +1,122 @@
+"""Spark sessions that gapless tables are read and written in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gapless.errors import NotSupported
+from gapless.spark.cache import cached_file
+from gapless.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
+"""
+
+_OPTIONS = {
+    "spark.sql.session.timeZone": "UTC",
+    # Times of day are a preview in Spark 4.1; without it a table that has them cannot be read.
+    "spark.sql.timeType.enabled": "true",
+}
+_QUIET = {"spark.log.level": "ERROR", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_LOCAL = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+
+_SDK = "2.57.8"
+S3_OPTIONS = {
+    "spark.jars.packages": ",".join(
+        [
+            "org.apache.hadoop:hadoop-aws:3.4.2",
+            *(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts", "kms", "apache-client")),
+        ]
+    ),
+    # 600 MB, of which the parts above are what is used.
+    "spark.jars.excludes": "software.amazon.awssdk:bundle",
+}
+"""The jars with which Spark reads `s3a://`: 23 MB from Maven Central, once."""
+
+_GIB = 1 << 30
+
+
+def session(
+    app: str = "gapless",
+    *,
+    master: str = "local[*]",
+    config: Mapping[str, object] | None = None,
+    s3: bool = False,
+    quick: bool = False,
+) -> SparkSession:
+    """A Spark session, ready to use; the one that runs in this process already, if one does.
+
+    Args:
+        app: Its name.
+        master: Where it runs; "local[4]" is this machine with four threads.
+        config: Spark's own options, which override ours.
+        s3: Bring the jars that tables on S3 need, from Maven Central, the first time.
+        quick: Start some seconds sooner, with a Java that compiles less: for tests and small jobs; long ones run slower.
+
+    Takes the Java of JAVA_HOME or the PATH where Spark runs on it (17 to 22), else the one that `gapless[spark]` brings. Sets JAVA_HOME
+    for this process, and PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to this Python where they are not set. Times are shown in UTC, only
+    errors are logged, there is no web page of Spark's; the driver has a quarter of the machine's memory, of 1 to 8 GiB.
+    Raises NotSupported without pyspark or any Java.
+    """
+    builder = configure(_builder(), s3=s3).appName(app).master(master)
+    java = f"-Dlog4j2.configurationFile={cached_file(('log4j2.properties',), _LOG).as_uri()}"
+    options: dict[str, object] = {
+        **_QUIET,
+        **(_LOCAL if master.startswith("local") else {}),
+        "spark.driver.memory": f"{_driver_bytes() >> 20}m",
+        "spark.driver.extraJavaOptions": f"{java} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if quick else java,
+        **(config or {}),
+    }
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    found: SparkSession = builder.getOrCreate()
+    return found
+
+
+def configure(builder: Any, *, s3: bool = False) -> Any:
+    """A `SparkSession.builder` with what gapless needs, for a session of your own; give it your own options afterwards.
+
+    Sets the session's time zone to UTC and lets it hold times of day, and does for Java and Python what `session` does; neither name,
+    master, memory nor logging. `s3` brings the jars for tables on S3. Returns the builder; raises NotSupported without any Java.
+    """
+    os.environ["JAVA_HOME"] = str(find_java(os.environ))
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        # Without it workers take the python3 of the PATH, which may have no pyarrow.
+        os.environ.setdefault(name, sys.executable)
+    for name, value in {**_OPTIONS, **(S3_OPTIONS if s3 else {})}.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _builder() -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise NotSupported(
+            "a Spark session cannot be made here",
+            why="pyspark is not installed",
+            fix="pip install 'gapless[spark]'",
+            feature="spark",
+        ) from error
+    return SparkSession.builder
+
+
+def _driver_bytes() -> int:
+    """A quarter of the memory that this process may have, of 1 to 8 GiB."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with contextlib.suppress(OSError, ValueError):  # "max" where a container sets no limit
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return min(8 * _GIB, max(_GIB, min(limits) // 4))
