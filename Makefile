@@ -24,7 +24,7 @@ demo: .venv/.stamp-demo ## run the main job on real data: a year of hourly weath
 	$(BIN)/gapless demo --out build/demo
 
 test: setup ## run the tests
-	$(BIN)/pytest -n $(JOBS) --maxprocesses 8 $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --maxprocesses 8 --dist worksteal $(ARGS)
 
 check: setup ## formatting, lint and bans (ruff), types (mypy strict), layers (import-linter)
 	$(BIN)/ruff format --check .
@@ -46,7 +46,7 @@ bench: setup ## run bench/bench_*.py; each prints ratios measured in one run
 	done
 
 soak: setup ## minutes of property and long-running tests, with fresh examples each time
-	HYPOTHESIS_PROFILE=long $(BIN)/pytest -n $(JOBS) --maxprocesses 8 -m "soak or not soak" $(ARGS)
+	HYPOTHESIS_PROFILE=long $(BIN)/pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "soak or not soak" $(ARGS)
 
 lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; UPGRADE=1 takes newer versions)
 	bash tools/lock.sh
