@@ -70,7 +70,7 @@ def sound() -> Sound:
     table = gl.create(url, index="ts", bucket="1h", entity="symbol", properties={"checkpoint_interval": 3})
     patch = pytest.MonkeyPatch()
     for day in range(5):
-        patch.setattr("gapless.table.stage.INLINE_COVERAGE_BYTES", 0 if day % 2 else 4096)
+        patch.setattr("gapless.parquet.attempt.INLINE_COVERAGE_BYTES", 0 if day % 2 else 4096)
         table.append(_rows(day), operation_id=("feed", day))
     patch.undo()
     store = MemoryStore(url.removeprefix("memory://"))
@@ -235,7 +235,7 @@ OUTSIDE = ["/etc/passwd", "../secret", "data/../../secret", "data/./x", "data//x
 @pytest.mark.parametrize("key", ["path", "coverage_path"])
 def test_a_path_outside_the_root_is_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, path: str) -> None:
     """Written by someone who can seal a commit."""
-    monkeypatch.setattr("gapless.table.stage.INLINE_COVERAGE_BYTES", 0)
+    monkeypatch.setattr("gapless.parquet.attempt.INLINE_COVERAGE_BYTES", 0)
     root = tmp_path / "t"
     table = gl.create(root, index="ts", bucket="1h", entity="symbol")
     table.append(_rows(0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 @pytest.fixture(scope="module", autouse=True)
 def _shipped(spark: Any) -> None:
     """Workers cannot import this module: what it defines goes to them by value."""
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    import_module("pyspark.cloudpickle").register_pickle_by_value(sys.modules[__name__])
 
 
 def hours(first: int, count: int, site: str = "a") -> pa.Table:

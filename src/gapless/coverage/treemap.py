@@ -12,7 +12,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from gapless.coverage.bitmap import array_of, bitmap_of, range_bitmap
+from gapless.coverage.bitmap import array_of, range_bitmap
 
 _U16, _2U16, _3U32, _U64 = Struct("<H"), Struct("<HH"), Struct("<III"), Struct("<Q")
 _CONTAINER: Final = 2**16
@@ -33,12 +33,12 @@ def encode_treemap(bitmap: BitMap64) -> bytes:
     if not bitmap.get_statistics()["n_run_containers"]:
         return data
     # Where runs take as many bytes as an array, the library keeps a container as it was, so that its history would show.
-    # Built anew, it is an array, as 0.9.0 has it.
+    # Built anew from its members (and not by `bitmap_of`, which makes runs), it is an array, as 0.9.0 has it.
     tied = [range_bitmap(at, at + _CONTAINER) for at, last, runs in _run_containers(data) if last == 2 * runs]
     if not tied:
         return data
     mask = BitMap64.union(*tied)
-    return ((bitmap - mask) | bitmap_of(array_of(bitmap & mask))).serialize()
+    return ((bitmap - mask) | BitMap64(array_of(bitmap & mask).tolist())).serialize()
 
 
 def decode_treemap(data: bytes) -> BitMap64:
