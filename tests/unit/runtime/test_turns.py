@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -43,6 +43,15 @@ def test_who_waits_goes_together_in_the_next_turn() -> None:
     assert (sorted(results), turns_taken) == ([0, 10, 20, 30], [[0], [1, 2, 3]])
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, whatever the test runner made of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupted_caller_does_not_block_those_behind() -> None:
     slow = threading.Event()
     done: list[str] = []
