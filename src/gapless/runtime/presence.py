@@ -21,10 +21,11 @@ def require_files(rim: Rim, commit: Commit, version: int) -> None:
         name = parse_own_name(segment.path)
         if name is None or name.instant_ns is None or is_old(now_ns, name.instant_ns):
             for path in (segment.path, *sidecars_of(segment)):
-                _require(rim, path, version)
+                require_file(rim, path, version)
 
 
-def _require(rim: Rim, path: str, version: int) -> None:
+def require_file(rim: Rim, path: str, version: int) -> None:
+    """Raise CommitConflict where a file that a change wrote or needs is gone; `version` as in `require_files`. Raises StoreError."""
     try:
         rim.store.head(path)
     except ObjectNotFound as error:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.common_schema import common_schema
 from gapless.dialects.timeseries.conflict import OVERLAP, PROPERTIES, SCHEMA
 from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
-from gapless.errors import UnsupportedTable, UpgradeNeeded
+from gapless.errors import CorruptTable, UnsupportedTable, UpgradeNeeded
 from gapless.log.commit import CLEANED, Clash, Conflict
 from gapless.log.dialect import Snapshot
 from gapless.model.fit import restore
@@ -25,6 +26,7 @@ from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches
 from gapless.parquet.source import open_segment, read_group
 from gapless.runtime.committer import Committer, Proposal, refuse_conflict
+from gapless.runtime.presence import require_file
 from gapless.table.coverage import CoverageCache
 from gapless.table.stage import Staged, Stager
 
@@ -142,8 +144,16 @@ class Appender:
         if isinstance(schema, str):
             raise refuse_conflict(Conflict(snapshot.version, Clash(SCHEMA, schema)))
 
+        def opened(segment: Segment) -> pq.ParquetFile:
+            try:
+                return open_segment(self.committer.rim.store, segment)
+            except CorruptTable:
+                # Vacuum may have taken it: no commit names it yet, and whoever wrote it was slow.
+                require_file(self.committer.rim, segment.path, snapshot.version)
+                raise
+
         def read(segment: Segment) -> Iterator[pa.RecordBatch]:
-            with open_segment(self.committer.rim.store, segment) as file:
+            with opened(segment) as file:
                 for number in range(file.num_row_groups):
                     rows = read_group(file, segment, number)
                     yield from restore(rows, schema, ids=meta.ids, path=segment.path).to_batches()

@@ -234,6 +234,19 @@ def test_maint_08_an_append_slower_than_the_horizon_finds_out_before_it_commits(
     assert [entry.operation for entry in world.open().history()][-1] == "vacuum"
 
 
+def test_maint_08_an_append_that_must_read_its_lost_files_again_says_that_they_are_gone(world: Clocked) -> None:
+    world.append(0)
+
+    def overtake(_path: str) -> None:
+        other = world.open()
+        other.append(rows_at(1))
+        other.vacuum(ZERO, dry_run=False)
+
+    with pytest.raises(CommitConflict, match="is gone"):
+        world.open(SlowStore(world, overtake)).append(rows_at(1, 2), on_overlap="skip")
+    assert world.hours() == [0.0, 1.0]
+
+
 def test_an_append_whose_files_vacuum_gave_up_loses_to_it_though_they_are_still_there(world: Clocked) -> None:
     """Between the commit of a vacuum and its deletes the files are there: that they are proves nothing."""
     world.append(0)
