@@ -204,6 +204,15 @@ def test_policies_do_what_an_append_does(spark: Any, tmp_path: Path, policy: Any
     assert {segment.path.rpartition("/")[2] for segment in other.segments()} <= files_of(other)
 
 
+def test_the_policy_of_the_table_is_the_newest_whatever_the_handle_saw(spark: Any, tmp_path: Path) -> None:
+    stale = air(tmp_path / "t", on_overlap="allow")
+    stale.append(hours(0, 2))
+    gl.open(tmp_path / "t").set_properties({"on_overlap": "reject"})
+    with pytest.raises(CoverageOverlap):
+        write(spark.createDataFrame(hours(1, 2)), stale)
+    assert len(rows_of(stale.refresh())) == 2
+
+
 def test_a_unique_table_refuses_duplicate_keys(spark: Any, tmp_path: Path) -> None:
     table = air(tmp_path / "t", unique=True)
     table.append(hours(0, 2))

@@ -68,10 +68,17 @@ def write(
     """
     handle = _writable(table)
     known = inside_to_write(handle)
-    policy = handle.properties.on_overlap if on_overlap is None else parse_on_overlap(on_overlap)
+    named = None if on_overlap is None else parse_on_overlap(on_overlap)
     operation = None if operation_id is None else parse_operation_id(operation_id)
-    appender = Appender(committer=known.committer, cache=known.cache, grid=known.grid, on_overlap=policy, operation=operation)
-    snapshot = appender.committer.refresh(known.snapshot)
+    snapshot = known.committer.refresh(known.snapshot)
+    appender = Appender(
+        committer=known.committer,
+        cache=known.cache,
+        grid=known.grid,
+        on_overlap=named or snapshot.state.meta.properties.on_overlap,
+        by_table=named is None,
+        operation=operation,
+    )
     if (report := appender.known(snapshot)) is not None:
         return report
     stager = appender.stager(snapshot)
@@ -84,7 +91,7 @@ def write(
     try:
         # Whatever stands in the way, an append of the same rows knows what to do about it.
         rows = _read_back(known.rim.store, attempt.segments, snapshot.state.meta, schema)
-        return handle.append(rows, on_overlap=policy, operation_id=operation_id)
+        return handle.append(rows, on_overlap=named, operation_id=operation_id)
     finally:
         attempt.discard()
 
