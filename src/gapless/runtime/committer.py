@@ -9,7 +9,7 @@ from gapless._version import __version__
 from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.upkeep_terms import guarded
-from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, StorageFull
+from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, CorruptTable, StorageFull
 from gapless.log.checkpoint import is_due, write_checkpoint
 from gapless.log.commit import CLEANED, Clash, Committed, Conflict, Judge, commit
 from gapless.log.dialect import Snapshot
@@ -91,7 +91,15 @@ class Committer:
         """
         until = self.rim.clock.monotonic() + self.rim.deadline_s
         while True:
-            proposal = propose(snapshot)
+            try:
+                proposal = propose(snapshot)
+            except CorruptTable:
+                # A file of that version may be gone because the version expired while we looked: the newest one says.
+                newest = self.refresh(snapshot)
+                if newest.version == snapshot.version:
+                    raise
+                snapshot = newest
+                continue
             if proposal is None:
                 return None
             outcome = self.commit(snapshot, proposal)

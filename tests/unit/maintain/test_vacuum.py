@@ -247,6 +247,35 @@ def test_maint_08_an_append_that_must_read_its_lost_files_again_says_that_they_a
     assert world.hours() == [0.0, 1.0]
 
 
+class SlowReads(DictStore):
+    """Once, before a segment is read, two days go by and `meanwhile` happens."""
+
+    def __init__(self, world: Clocked, meanwhile: Callable[[], object]) -> None:
+        super().__init__(world.clock.now_ns)
+        self.objects, self._world, self._meanwhile = world.store.objects, world, [meanwhile]
+
+    def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        if path.startswith("data/") and self._meanwhile:
+            self._world.wait(days=2)
+            self._meanwhile.pop()()
+        return super().get(path, start, length)
+
+
+def test_maint_04_a_correction_whose_segments_are_compacted_and_vacuumed_as_it_reads_is_made_again(world: Clocked) -> None:
+    old = world.append(0, 1)
+
+    def meanwhile() -> None:
+        other = world.open()
+        other.compact()
+        other.expire(keep_versions=1)
+        other.vacuum(ZERO, dry_run=False)
+
+    report = world.open(SlowReads(world, meanwhile)).upsert(rows_at(1))
+    assert not world.names("data") & set(old), "what it was about to read is gone"
+    assert report.updated_rows == 1
+    assert world.hours() == [0.0, 1.0]
+
+
 def test_an_append_whose_files_vacuum_gave_up_loses_to_it_though_they_are_still_there(world: Clocked) -> None:
     """Between the commit of a vacuum and its deletes the files are there: that they are proves nothing."""
     world.append(0)
