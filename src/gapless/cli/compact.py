@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gapless.cli.console import say, write_json
-from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table, option
+from gapless.cli.options import JsonFlag, StorageOptions, TablePath, UpgradeFlag, open_table, option
 from gapless.draw.label import printable
 from gapless.maintain.compact import CompactionReport
 from gapless.maintain.compact_plan import CompactionPlan, mebibytes
@@ -28,9 +28,7 @@ def compact(
     ] = None,
     resort: Annotated[bool, typer.Option("--resort", help="Also write large segments again that scans must sort.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say which segments would go together and why.")] = False,
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")
-    ] = False,
+    upgrade: UpgradeFlag = False,
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
 ) -> None:

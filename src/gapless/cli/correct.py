@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 from gapless.cli.console import say, write_json
-from gapless.cli.options import End, EntityFilter, JsonFlag, Start, StorageOptions, TablePath, open_table, option, parse_entity
+from gapless.cli.options import (
+    End,
+    EntityFilter,
+    FormatName,
+    InputFiles,
+    JsonFlag,
+    OperationText,
+    Start,
+    StorageOptions,
+    TablePath,
+    UpgradeFlag,
+    open_table,
+    option,
+    parse_entity,
+)
 from gapless.cli.progress import row_progress
 from gapless.cli.write import choose_format, parse_operation
 from gapless.errors import InvalidOption
@@ -19,27 +33,10 @@ from gapless.parquet.batches import Batches, Progress, watched
 from gapless.parquet.files import expand_paths, open_files
 from gapless.table.table import TimeSeriesTable
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILES", help="Files, directories or globs: together one commit, all or nothing.", show_default=False
-    ),
-]
-FormatName = Annotated[
-    str | None, option("NAME", "parquet, csv, tsv or jsonl; the file's suffix decides where not given.", "--format")
-]
-OperationText = Annotated[
-    str | None,
-    option(
-        "ID", "Name of this change, so that sending it again changes nothing: APP:SEQUENCE for a stream, else a job's text."
-    ),
-]
-UpgradeFlag = Annotated[bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")]
-
 
 def upsert(
     path: TablePath,
-    files: Files,
+    files: InputFiles,
     key: Annotated[
         list[str] | None,
         option("COLUMN", "A column of the key; may be repeated. The entity columns and the index where not given."),
@@ -94,7 +91,7 @@ def delete(
 
 def replace(
     path: TablePath,
-    files: Files,
+    files: InputFiles,
     start: Start = None,
     end: End = None,
     entity: EntityFilter = None,

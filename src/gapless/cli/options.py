@@ -29,6 +29,23 @@ StorageOptions = Annotated[
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 UpgradeFlag = Annotated[bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")]
+InputFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES", help="Files, directories or globs: together one commit, all or nothing.", show_default=False
+    ),
+]
+FormatName = Annotated[
+    str | None, option("NAME", "parquet, csv, tsv or jsonl; the file's suffix decides where not given.", "--format")
+]
+OperationText = Annotated[
+    str | None,
+    option(
+        "ID", "Name of this change, so that sending it again changes nothing: APP:SEQUENCE for a stream, else a job's text."
+    ),
+]
+Where = Annotated[str | None, option("SQL", "A condition, such as \"temp < 0 and origin = 'JFK'\".", "--where")]
+ColumnNames = Annotated[str | None, option("A,B", "Columns to show, in this order.", "--columns")]
 Start = Annotated[
     str | None,
     option("TIME", "First index value (inclusive), such as 2013-01-31T06:00Z.", "--start"),
@@ -83,6 +100,20 @@ def parse_mapping(option: str, texts: Sequence[str] | None) -> dict[str, str]:
 def open_table(path: str, storage_options: Sequence[str] | None, *, upgrade: bool = False) -> TimeSeriesTable:
     """The table at its newest version; raises as `TimeSeriesTable.open`, and InvalidOption."""
     return TimeSeriesTable.open(path, storage_options=parse_mapping("storage-option", storage_options) or None, upgrade=upgrade)
+
+
+def parse_columns(table: TableView, text: str | None) -> list[str] | None:
+    """`--columns A,B` as the names that scans take; None for all."""
+    return None if text is None else split_names(text, table.schema.names if table.schema is not None else ())
+
+
+def split_names(text: str, known: Sequence[str]) -> list[str]:
+    """Column names between commas; a name that itself holds a comma is taken whole where it is the only one.
+
+    >>> split_names("a,b", ["a", "b"])
+    ['a', 'b']
+    """
+    return [text] if text in known else text.split(",")
 
 
 def parse_entity(table: TableView, texts: Sequence[str] | None) -> dict[str, list[IdentityValue]]:

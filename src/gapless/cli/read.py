@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from gapless.cli.interrupt import in_thread, interruptible
-from gapless.cli.options import End, EntityFilter, JsonFlag, Start, StorageOptions, TablePath, open_table, option, parse_entity
+from gapless.cli.options import (
+    ColumnNames,
+    End,
+    EntityFilter,
+    JsonFlag,
+    Start,
+    StorageOptions,
+    TablePath,
+    Where,
+    open_table,
+    option,
+    parse_columns,
+    parse_entity,
+)
 from gapless.cli.rows import Output
 
 CsvFlag = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
@@ -22,12 +35,9 @@ def scan(
     path: TablePath,
     start: Start = None,
     end: End = None,
-    where: Annotated[
-        str | None,
-        option("SQL", "A condition, such as \"temp < 0 and origin = 'JFK'\"."),
-    ] = None,
+    where: Where = None,
     entity: EntityFilter = None,
-    columns: Annotated[str | None, option("A,B", "Columns to show, in this order.")] = None,
+    columns: ColumnNames = None,
     order: Annotated[
         str | None,
         option("index", "`index`: in index order over all identities; else each identity's rows are."),
@@ -44,9 +54,8 @@ def scan(
     """
     shape = Output(json=json, csv=csv, file=output, limit=limit)
     table = open_table(path, storage_option)
-    names = None if columns is None else split_names(columns, table.schema.names if table.schema is not None else ())
-    rows = table.scan(start, end, where=where, entity=parse_entity(table, entity), columns=names, order=order)
-    shape.emit(rows)
+    names, wanted = parse_columns(table, columns), parse_entity(table, entity)
+    shape.emit(table.scan(start, end, where=where, entity=wanted, columns=names, order=order))
 
 
 def sql(
@@ -70,12 +79,3 @@ def sql(
     shape = Output(json=json, csv=csv, file=output, limit=limit)
     table = open_table(path, storage_option)
     shape.emit(interruptible(in_thread(lambda: table.sql(query))))
-
-
-def split_names(text: str, known: list[str] | tuple[str, ...]) -> list[str]:
-    """Column names between commas; a name that itself holds a comma is taken whole where it is the only one.
-
-    >>> split_names("a,b", ["a", "b"])
-    ['a', 'b']
-    """
-    return [text] if text in known else text.split(",")

@@ -11,6 +11,7 @@ from gapless.cli.commits import commit_document
 from gapless.cli.console import print_table, say, write_json
 from gapless.cli.interrupt import in_thread, interruptible
 from gapless.cli.options import (
+    ColumnNames,
     End,
     EntityFilter,
     JsonFlag,
@@ -18,12 +19,14 @@ from gapless.cli.options import (
     StorageOptions,
     TablePath,
     UpgradeFlag,
+    Where,
     open_table,
     option,
+    parse_columns,
     parse_entity,
     parse_mapping,
 )
-from gapless.cli.read import CsvFlag, Limit, OutputFile, split_names
+from gapless.cli.read import CsvFlag, Limit, OutputFile
 from gapless.cli.rows import Output
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption
@@ -66,9 +69,9 @@ def at(
     sql: Annotated[str | None, option("QUERY", "Answer this SQL; the table is `this`.")] = None,
     start: Start = None,
     end: End = None,
-    where: Annotated[str | None, option("SQL", "A condition, such as \"temp < 0 and origin = 'JFK'\".")] = None,
+    where: Where = None,
     entity: EntityFilter = None,
-    columns: Annotated[str | None, option("A,B", "Columns to show, in this order.")] = None,
+    columns: ColumnNames = None,
     order: Annotated[str | None, option("index", "`index`: in index order over all identities.")] = None,
     limit: Limit = None,
     json: JsonFlag = False,
@@ -94,8 +97,8 @@ def at(
             )
         shape.emit(interruptible(in_thread(lambda: table.sql(sql))))
         return
-    names = None if columns is None else split_names(columns, table.schema.names if table.schema is not None else ())
-    shape.emit(table.scan(start, end, where=where, entity=parse_entity(table, entity), columns=names, order=order))
+    names, wanted = parse_columns(table, columns), parse_entity(table, entity)
+    shape.emit(table.scan(start, end, where=where, entity=wanted, columns=names, order=order))
 
 
 def changes(
@@ -117,8 +120,7 @@ def changes(
     """
     shape = Output(json=json, csv=csv, file=output, limit=limit)
     table = open_table(path, storage_option)
-    names = None if columns is None else split_names(columns, table.schema.names if table.schema is not None else ())
-    shape.emit(table.changes(first, last, columns=names))
+    shape.emit(table.changes(first, last, columns=parse_columns(table, columns)))
 
 
 def restore(

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from typing import Annotated
 
-import typer
-
 from gapless.cli.console import print_facts, say, write_json
-from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table, option, parse_mapping
+from gapless.cli.options import (
+    FormatName,
+    InputFiles,
+    JsonFlag,
+    OperationText,
+    StorageOptions,
+    TablePath,
+    UpgradeFlag,
+    open_table,
+    option,
+    parse_mapping,
+)
 from gapless.cli.progress import row_progress
 from gapless.errors import InvalidOption
 from gapless.model.formats import Format, parse_format
@@ -93,16 +102,8 @@ def create(
 
 def append(
     path: TablePath,
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILES", help="Files, directories or globs: together one commit, all or nothing.", show_default=False
-        ),
-    ],
-    format_: Annotated[
-        str | None,
-        option("NAME", "parquet, csv, tsv or jsonl; the file's suffix decides where not given.", "--format"),
-    ] = None,
+    files: InputFiles,
+    format_: FormatName = None,
     nulls: Annotated[
         list[str] | None,
         option("TEXT", "CSV: a text that means null; may be repeated.", "--null"),
@@ -123,15 +124,8 @@ def append(
             "What to do with buckets the table covers: reject (the append), skip (those rows), replace (the table's rows) or allow.",
         ),
     ] = None,
-    operation_id: Annotated[
-        str | None,
-        option(
-            "ID", "Name of this change, so that sending it again changes nothing: APP:SEQUENCE for a stream, else a job's text."
-        ),
-    ] = None,
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")
-    ] = False,
+    operation_id: OperationText = None,
+    upgrade: UpgradeFlag = False,
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
 ) -> None:

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.cli.expected import read_expected
-from gapless.cli.options import parse_entity, parse_mapping, parse_pairs
-from gapless.cli.read import split_names
+from gapless.cli.options import parse_entity, parse_mapping, parse_pairs, split_names
 from gapless.cli.write import choose_format
 from gapless.errors import InvalidOption, InvalidPath, UnknownColumn
 from gapless.model.formats import Csv, Json
