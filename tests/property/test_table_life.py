@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 import time
@@ -423,7 +424,10 @@ class LocalLife(TableLife):
         features = [name for name in known if name.startswith("gapless")]
         session = ttf.Session()
         if features:
-            with pytest.raises(ttf.TimeseriesTableError, match=min(features)):
+            # It replays from commit 1: where the log was cleaned of that, it gets no further.
+            first = "0000000001.json"
+            told = min(features) if (self.root / "_timeseries_log" / first).exists() else re.escape(first)
+            with pytest.raises(ttf.TimeseriesTableError, match=told):
                 session.register_tstable("t", str(self.root))
             return
         session.register_tstable("t", str(self.root))
