@@ -38,6 +38,12 @@ def hull(spans: Iterable[Span]) -> Span:
     return Span(min(s.start for s in filled), max(s.end for s in filled)) if filled else Span(0, 0)
 
 
+def reach(coverage: CoverageMap, grid: Grid) -> tuple[int, int]:
+    """Index values `[start, end)` from the first covered bucket to the last one, of a coverage that covers anything."""
+    own = hull(_own(bitmap, grid) for bitmap in coverage.values())
+    return grid.start(own.start), grid.end(own.end - 1)
+
+
 def plan_ranges(
     coverage: CoverageMap, grid: Grid, start: int | None, end: int | None, identities: Sequence[Identity] | None
 ) -> dict[Identity, Span]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.coverage.bitmap import CoverageMap, StoredIds, array_of, bias, stored_ids
+from gapless.coverage.bitmap import CoverageMap, StoredIds, array_of, stored_ids
 from gapless.coverage.bucket import Grid
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.instant import NS_PER
@@ -39,11 +39,6 @@ class Run:
     def coverage(self) -> CoverageMap:
         """The (identity, bucket) pairs that hold at least one row."""
         return CoverageMap.from_runs(self.identities, self.codes, self.buckets)
-
-    def bucket_span(self, *, signed: bool) -> tuple[int, int]:
-        """The smallest and the largest bucket id of a run that holds rows."""
-        shift = bias(signed=signed)
-        return int(self.buckets.min()) - shift, int(self.buckets.max()) - shift
 
     def edge_key(self, index: IndexSpec, row: int) -> tuple[Identity, int]:
         """What the row at a position (-1 for the last) is sorted by: its identity, and its index value in the column's unit."""

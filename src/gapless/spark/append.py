@@ -14,8 +14,8 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.codec import decode
 from gapless.coverage.overlap import overlap
 from gapless.dialects.timeseries.actions import SetTransaction, TableMeta, TableState
-from gapless.dialects.timeseries.conflict import meeting_coverage
 from gapless.dialects.timeseries.features import claim
+from gapless.dialects.timeseries.live import live_meeting
 from gapless.errors import InvalidOption
 from gapless.model.fit import restore
 from gapless.model.index import EntityType
@@ -167,7 +167,7 @@ def _stands(appender: Appender, state: TableState, attempt: Attempt) -> bool:
     if appender.on_overlap == "allow" or not attempt.segments or state.meta.schema is None:
         return True
     covered, types = attempt.covered, entity_types(state.meta.schema, state.meta.index)
-    near = meeting_coverage(state.segments, covered, appender.grid)
+    near = live_meeting(state, covered, appender.grid)
     present = appender.cache.union(near, types, frozenset(covered.identities()))
     return overlap(covered, present, signed=appender.grid.signed) is None
 

@@ -20,7 +20,7 @@ from gapless.log.dialect import Snapshot
 from gapless.model.fit import restore
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
-from gapless.model.report import AppendReport, Tally
+from gapless.model.report import AppendReport
 from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches
@@ -85,11 +85,9 @@ class Appender:
 
     def known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
         """The first report of an operation that was applied before."""
-        known = None if self.operation is None else snapshot.state.recognise(self.operation)
-        if known is None:
+        if self.operation is None or (known := snapshot.state.recognise(self.operation)) is None:
             return None
-        tally = known.tally if known.operation == self.operation else Tally()
-        return AppendReport.of(tally, known.version, already_applied=True)
+        return AppendReport.of(known.tally_of(self.operation), known.version, already_applied=True)
 
     def stager(self, snapshot: Snapshot[TableState]) -> Stager:
         """What turns input into segments for this version."""

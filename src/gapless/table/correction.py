@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.coverage.bitmap import STORED_END, CoverageMap, bias, count_in
-from gapless.dialects.timeseries.conflict import PROPERTIES, meeting_coverage
+from gapless.dialects.timeseries.conflict import PROPERTIES
+from gapless.dialects.timeseries.live import live_meeting
 from gapless.errors import InvalidOption, InvalidTime, InvalidValue, SchemaMismatch
 from gapless.log.commit import Clash, Conflict
 from gapless.parquet.keys import KeySet, can_match
@@ -54,7 +55,7 @@ class Upsert:
         cut = KeyCut.of(before, rows, keys, run.coverage if set(before.keys) <= set(columns) else None)
         if before.meta.properties.unique and set(columns) != set(before.keys):
             check_distinct(run, before)
-            check_absent(run, before, meeting_coverage(before.state.segments, run.coverage, before.grid), cut)
+            check_absent(run, before, live_meeting(before.state, run.coverage, before.grid), cut)
         return Decision(run, cut)
 
     def _check(self, before: Before, columns: tuple[str, ...]) -> None:

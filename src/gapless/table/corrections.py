@@ -128,9 +128,10 @@ class Corrections(Handle):
 
     def _correct(self, correction: Correction, parts: tuple[Batches, ...], operation_id: object) -> ChangeReport:
         operation = None if operation_id is None else parse_operation_id(operation_id)
-        newest = self._committer.refresh(self._snapshot)
+        committer = self._committer
+        newest = committer.refresh(self._snapshot)
         self._check_writable()
-        rewriter = Rewriter(committer=self._committer, cache=self._cache, grid=self._grid, operation=operation)
+        rewriter = Rewriter(committer=committer, cache=self._cache, grid=self._grid, operation=operation)
         done = rewriter.apply(newest, correction, parts)
         return ChangeReport.of(done.tally, done.version, already_applied=done.already)
 

@@ -20,8 +20,6 @@ class Placement:
     """By the segment's path; each holds rows."""
     rest: Run
     """Rows that belong to no segment that is there."""
-    covered: CoverageMap
-    """What of the new rows' buckets some segment covers."""
 
 
 def place(rows: Run, holders: Sequence[tuple[Segment, CoverageMap]]) -> Placement:
@@ -31,13 +29,11 @@ def place(rows: Run, holders: Sequence[tuple[Segment, CoverageMap]]) -> Placemen
     """
     homes: dict[str, Run] = {}
     wanted, free = rows.coverage, np.ones(rows.table.num_rows, dtype=bool)
-    found: list[CoverageMap] = []
     for segment, coverage in reversed(holders):
         common = wanted.intersection(coverage)
         if common:
             wanted = wanted.difference(common)
-            found.append(common)
             at = rows.positions(common)
             free[at] = False
             homes[segment.path] = rows.take(at)
-    return Placement(homes=homes, rest=rows.take(np.flatnonzero(free)), covered=CoverageMap.union_of(found))
+    return Placement(homes=homes, rest=rows.take(np.flatnonzero(free)))

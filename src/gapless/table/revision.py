@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.dialects.timeseries.actions import TableMeta
-from gapless.dialects.timeseries.conflict import meeting_coverage
-from gapless.dialects.timeseries.live import segments_meeting
+from gapless.dialects.timeseries.live import live_meeting
 from gapless.model.report import Tally
-from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
 from gapless.parquet.run import Run
 from gapless.table.before import Before
@@ -52,7 +49,7 @@ def revise(before: Before, meta: TableMeta, decision: Decision, attempt: Attempt
     cut, segments, coverage = decision.cut, before.state.segments, decision.rows.coverage
     reach = {s.path: cut.reach(s, partial(before.coverage, s)) for s in cut.near(segments)}
     dropped = [segment for segment in segments if reach.get(segment.path) == "all"]
-    holders = [(s, before.coverage(s)) for s in meeting_coverage(segments, coverage, before.grid)]
+    holders = [(s, before.coverage(s)) for s in live_meeting(before.state, coverage, before.grid)]
     placement = place(decision.rows, [(s, covered) for s, covered in holders if reach.get(s.path) != "all"])
     writer = SuccessorWriter(before=before, meta=meta, cut=cut, attempt=attempt)
     rewritten = []
@@ -82,14 +79,7 @@ def revise(before: Before, meta: TableMeta, decision: Decision, attempt: Attempt
 def _keeps_overlaps(before: Before, attempt: Attempt, removed: frozenset[str]) -> bool:
     return any(
         not covered.is_disjoint(before.coverage(other))
-        for segment, covered in zip(attempt.segments, attempt.coverage, strict=True)
-        for other in _beside(before, segment, covered)
+        for covered in attempt.coverage
+        for other in live_meeting(before.state, covered, before.grid)
         if other.path not in removed
     )
-
-
-def _beside(before: Before, segment: Segment, covered: CoverageMap) -> Sequence[Segment]:
-    """The live segments that may cover a bucket of a new one."""
-    grid = before.grid
-    start, end = grid.start(grid.id_of(segment.bounds.first)), grid.end(grid.id_of(segment.bounds.last))
-    return segments_meeting(before.state, start, end, frozenset(covered.identities()))

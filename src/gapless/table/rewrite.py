@@ -70,7 +70,7 @@ class _Made:
     """A correction made to one version, and not committed yet."""
 
     actions: tuple[Action, ...]
-    """None where the table would stay as it is."""
+    """None of them where the table would stay as it is."""
     parameters: Mapping[str, object]
     terms: RewriteTerms
     attempt: Attempt
@@ -92,7 +92,6 @@ class Rewriter:
         It is made anew, to the newest version, where another's commit came first and clashes, until the deadline. Raises CommitConflict then,
         CommitOutcomeUnknown, StoreError, and what `correction` raises.
         """
-        began = self.committer.rim.clock.monotonic()
         last: _Made | None = None
 
         def propose(newest: Snapshot[TableState]) -> Proposal | None:
@@ -101,7 +100,7 @@ class Rewriter:
             if self._known(newest) is not None:
                 return None
             last = self._make(newest.state, correction, tuple(parts))
-            return self._proposal(correction.operation, last, began) if last.actions else None
+            return self._proposal(correction.operation, last) if last.actions else None
 
         landed = self.committer.change(snapshot, propose)
         if landed is None or last is None:
@@ -111,19 +110,16 @@ class Rewriter:
         return Done(last.tally, landed.version)
 
     def _known(self, snapshot: Snapshot[TableState]) -> Done | None:
-        known = None if self.operation is None else snapshot.state.recognise(self.operation)
-        if known is None:
+        if self.operation is None or (known := snapshot.state.recognise(self.operation)) is None:
             return None
-        return Done(known.tally if known.operation == self.operation else Tally(), known.version, already=True)
+        return Done(known.tally_of(self.operation), known.version, already=True)
 
-    def _proposal(self, operation: str, made: _Made, began: float) -> Proposal:
-        rim = self.committer.rim
+    def _proposal(self, operation: str, made: _Made) -> Proposal:
         commit = Commit(
-            id=rim.ids.uuid(),
+            id=self.committer.rim.ids.uuid(),
             operation=operation,
             engine=ENGINE,
             parameters=made.parameters,
-            duration_ms=round((rim.clock.monotonic() - began) * 1_000),
             actions=made.actions,
         )
         return Proposal(commit=commit, judge=made.terms.judge, discard=made.attempt.discard)

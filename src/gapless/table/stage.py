@@ -22,7 +22,7 @@ from gapless.dialects.timeseries.actions import (
 )
 from gapless.dialects.timeseries.conflict import AppendTerms, meeting_coverage
 from gapless.dialects.timeseries.features import claim
-from gapless.dialects.timeseries.live import segments_meeting
+from gapless.dialects.timeseries.live import live_meeting
 from gapless.errors import DataError, DuplicateKey
 from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import fit, restore
@@ -147,16 +147,17 @@ class Stager:
         declared = replace(run, table=restore(run.table, schema, ids=meta.ids))
         check_distinct(declared, before)
         # Under the other policies no segment that is there covers a bucket of the run.
-        present = self.state.segments if self.on_overlap == "allow" else ()
+        present = live_meeting(self.state, run.coverage, self.grid) if self.on_overlap == "allow" else []
+        earlier = meeting_coverage(written, run.coverage, self.grid)
         try:
-            check_absent(declared, before, meeting_coverage([*present, *written], run.coverage, self.grid))
+            check_absent(declared, before, [*present, *earlier])
         except DuplicateKey:
             newest = self.newest() if self.newest is not None and present else None
             if newest is None or not _has_columns_of(newest.meta, self.state.meta):
                 raise
             # What this version holds may be gone from a newer one, and then nothing may be refused for it.
             now = replace(before, state=newest)
-            check_absent(declared, now, meeting_coverage([*newest.segments, *written], run.coverage, self.grid))
+            check_absent(declared, now, [*live_meeting(newest, run.coverage, self.grid), *earlier])
 
     def write(self, run: Run, attempt: Attempt, types: tuple[EntityType, ...]) -> None:
         """Store the run as a segment of the attempt; nothing where it holds no rows."""
@@ -168,31 +169,29 @@ class Stager:
         """The run, where the table (and `also`) covers nothing of it; under "skip" its other rows; else raises CoverageOverlap."""
         if self.on_overlap == "allow" or not run.table.num_rows:
             return Filtered(run)
-        state = self.state
-        present, found = self._meet(state, run, types, also)
+        state, mine = self.state, run.coverage
+        present, found = self._meet(state, mine, types, also)
         if found is not None and self.newest is not None:
             # What this version covers may be gone from a newer one, and then nothing may be refused or left out for it.
             state = self.newest()
-            present, found = self._meet(state, run, types, also)
+            present, found = self._meet(state, mine, types, also)
         if found is None:
             return Filtered(run)
         if self.on_overlap == "reject":
             raise overlap_error(state, self.cache, found, types, self.grid)
-        covered = run.coverage.intersection(present)
+        covered = mine.intersection(present)
         kept = run.without(covered)
         return Filtered(kept, run.table.num_rows - kept.table.num_rows, covered)
 
     def _meet(
-        self, state: TableState, run: Run, types: tuple[EntityType, ...], also: CoverageMap | None
+        self, state: TableState, mine: CoverageMap, types: tuple[EntityType, ...], also: CoverageMap | None
     ) -> tuple[CoverageMap, Overlap | None]:
-        """What live segments (and `also`) cover, of the run's identities, where the run could meet them; and where it does."""
-        first, last = run.bucket_span(signed=self.grid.signed)
-        wanted = frozenset(run.coverage.identities())
-        near = segments_meeting(state, self.grid.start(first), self.grid.end(last), wanted)
-        present = self.cache.union(near, types, wanted)
+        """What live segments (and `also`) cover, of the identities of `mine`, where they could meet it; and where they do."""
+        near = live_meeting(state, mine, self.grid)
+        present = self.cache.union(near, types, frozenset(mine.identities()))
         if also:
             present = present.union(also)
-        return present, overlap(run.coverage, present, signed=self.grid.signed)
+        return present, overlap(mine, present, signed=self.grid.signed)
 
     def _commit(self, attempt: Attempt, schema: pa.Schema | None, applied: tuple[SetTransaction, ...]) -> Commit | None:
         """The log entry for the attempt; None where the table would stay as it is."""

@@ -124,6 +124,10 @@ class Commit:
         """The operations this commit applied."""
         return tuple(action for action in self.actions if isinstance(action, SetTransaction))
 
+    def applies(self, operation: OperationId) -> bool:
+        """Whether it applied an operation, or a later sequence of its app."""
+        return any(settles(one.operation, operation) for one in self.operations)
+
     @property
     def meta(self) -> TableMeta | None:
         """The metadata this commit sets, if it does."""
@@ -138,6 +142,10 @@ class Applied:
     version: int
     time_ns: int
     tally: Tally
+
+    def tally_of(self, asked: OperationId) -> Tally:
+        """What the operation asked for counted: nothing, where this is a later sequence of its app."""
+        return self.tally if self.operation == asked else Tally()
 
 
 @dataclass(frozen=True, slots=True)

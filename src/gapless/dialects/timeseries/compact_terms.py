@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from gapless.dialects.timeseries.actions import Commit, RemoveSegment
+from gapless.dialects.timeseries.actions import Commit
 from gapless.dialects.timeseries.clashes import change_of, rules
+from gapless.dialects.timeseries.conflict import SEGMENTS
 from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Talk
 
-SEGMENTS = "segments"
 METADATA = "metadata"
 
 
@@ -24,7 +24,7 @@ class CompactTerms:
     def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
         """Ask what `clashes.rules` says a compaction must ask; see `gapless.log.commit.Judge`. A clash names the paths that are gone."""
         asked = {rule.condition for rule in rules("compact", change_of(theirs), "allow")}
-        gone = {action.path for action in theirs.actions if isinstance(action, RemoveSegment)} & self.removed
+        gone = set(theirs.removed) & self.removed
         if "same segments" in asked and gone:
             return Clash(SEGMENTS, ", ".join(sorted(gone)))
         if theirs.meta is not None and mine.meta is not None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from gapless.coverage.bitmap import CoverageMap, bias
+from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import decode
 from gapless.coverage.overlap import overlap
+from gapless.coverage.span import reach
 from gapless.dialects.timeseries.actions import Action, Commit, TableMeta, UpdateTableMeta
 from gapless.dialects.timeseries.clashes import change_of, rules
 from gapless.dialects.timeseries.common_schema import common_schema
@@ -20,7 +21,7 @@ from gapless.log.requests import Get, Talk, ask
 from gapless.model.checksum import check
 from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import EntityType
-from gapless.model.operation import OperationId, settles
+from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap, Properties
 from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage, meeting
 
@@ -28,6 +29,7 @@ OVERLAP = "overlap"
 OPERATION = "operation"
 SCHEMA = "schema"
 PROPERTIES = "properties"
+SEGMENTS = "segments"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class AppendTerms:
         """Ask what `clashes.rules` says an append must ask; see `gapless.log.commit.Judge`."""
         policy = "skip" if self.unique and self.on_overlap == "allow" else self.on_overlap
         asked = {rule.condition for rule in rules("append", change_of(theirs), policy)}
-        if "same operation" in asked and self._is_applied_by(theirs):
+        if "same operation" in asked and any(map(theirs.applies, self.operations)):
             return Clash(OPERATION)
         if theirs.meta is not None and self._is_other_than(theirs.meta.properties):
             return Clash(
@@ -78,9 +80,6 @@ class AppendTerms:
         """Whether the table asks for what was not heeded."""
         return (theirs.unique and not self.unique) or (self.by_table and theirs.on_overlap != self.on_overlap)
 
-    def _is_applied_by(self, theirs: Commit) -> bool:
-        return any(settles(other.operation, asked) for other in theirs.operations for asked in self.operations)
-
     def _rebase_meta(self, mine: Commit, theirs: TableMeta) -> Commit | Clash:
         """Ours on top of their metadata: without an update of ours where theirs says all, else with ours added to it."""
         schema = common_schema(theirs, self.schema, self.ids, self.empty) if self.schema else theirs.schema
@@ -93,13 +92,8 @@ class AppendTerms:
 
 
 def meeting_coverage(segments: Iterable[Segment], coverage: CoverageMap, grid: Grid) -> list[Segment]:
-    """The segments that may cover a bucket of `coverage`."""
-    if not coverage:
-        return []
-    shift = bias(signed=grid.signed)
-    first = min(bitmap.min() for bitmap in coverage.values()) - shift
-    last = max(bitmap.max() for bitmap in coverage.values()) - shift
-    return meeting(segments, grid.start(first), grid.end(last), frozenset(coverage.identities()))
+    """The segments that may cover a bucket of `coverage`; of live ones `live_meeting` tells without a look at each."""
+    return meeting(segments, *reach(coverage, grid), frozenset(coverage.identities())) if coverage else []
 
 
 def coverage_of(segment: Segment, types: tuple[EntityType, ...]) -> Talk[CoverageMap]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.bucket import Grid
+from gapless.coverage.span import reach
 from gapless.dialects.timeseries.actions import LiveSegment, TableState
 from gapless.model.index import Identity
 from gapless.model.layered import Base, LayeredDict
@@ -50,3 +53,8 @@ def segments_meeting(state: TableState, start: int, end: int, identities: frozen
     """
     live = state.live if isinstance(state.live, LiveSegments) else LiveSegments.of(state.live)
     return live.meeting(start, end, identities)
+
+
+def live_meeting(state: TableState, coverage: CoverageMap, grid: Grid) -> list[Segment]:
+    """The live segments that may cover a bucket of `coverage`, in the order they became live."""
+    return segments_meeting(state, *reach(coverage, grid), frozenset(coverage.identities())) if coverage else []

@@ -8,7 +8,7 @@ from gapless.dialects.timeseries.actions import Commit
 from gapless.dialects.timeseries.conflict import OPERATION, PROPERTIES, SCHEMA
 from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Talk
-from gapless.model.operation import OperationId, settles
+from gapless.model.operation import OperationId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class PropertyTerms:
     def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
         """See `gapless.log.commit.Judge`. After a clash the change is made to the newest version."""
         yield from ()
-        if self.operation is not None and any(settles(one.operation, self.operation) for one in theirs.operations):
+        if self.operation is not None and theirs.applies(self.operation):
             return Clash(OPERATION)
         if theirs.meta is not None:
             return Clash(SCHEMA)

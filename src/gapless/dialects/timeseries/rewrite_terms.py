@@ -9,14 +9,12 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import Commit
 from gapless.dialects.timeseries.clashes import change_of, rules
-from gapless.dialects.timeseries.conflict import OPERATION, OVERLAP, SCHEMA, coverage_of, meeting_coverage
+from gapless.dialects.timeseries.conflict import OPERATION, OVERLAP, SCHEMA, SEGMENTS, coverage_of, meeting_coverage
 from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Talk
 from gapless.model.index import EntityType
-from gapless.model.operation import OperationId, settles
+from gapless.model.operation import OperationId
 from gapless.model.segment import Segment
-
-SEGMENTS = "segments"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +34,7 @@ class RewriteTerms:
     def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
         """Ask what `clashes.rules` says a rewrite must ask; see `gapless.log.commit.Judge`. After a clash it is decided anew."""
         asked = {rule.condition for rule in rules("rewrite", change_of(theirs), "reject")}
-        if self.operation is not None and any(settles(one.operation, self.operation) for one in theirs.operations):
+        if self.operation is not None and theirs.applies(self.operation):
             return Clash(OPERATION)
         if theirs.meta is not None:
             return Clash(SCHEMA)
