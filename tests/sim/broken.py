@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gapless.dialects.timeseries import conflict
-from gapless.dialects.timeseries.actions import TableState
+from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.dialect import TimeSeries
 from gapless.errors import CommitOutcomeUnknown, ObjectNotFound, StoreUnavailable
 from gapless.log import commit as commit_module
@@ -48,7 +48,7 @@ def rebase_blindly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_operations_on_rebase(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebase does not ask whether the operation landed meanwhile."""
-    monkeypatch.setattr(conflict, "settles", lambda _known, _asked: False)
+    monkeypatch.setattr(Commit, "applies", lambda _commit, _operation: False)
 
 
 def trust_current(monkeypatch: pytest.MonkeyPatch) -> None:
