@@ -9,9 +9,9 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.codec import encode
 from gapless.coverage.sidecar_index import index_sidecar
 from gapless.dialects.timeseries.actions import TableState
+from gapless.dialects.timeseries.file_names import instant_digits, segment_path, sidecar_path
 from gapless.errors import StoreError
 from gapless.model.index import EntityType
-from gapless.model.instant import NS_PER, format_instant
 from gapless.model.report import Tally
 from gapless.model.segment import CoverageRef, InlineCoverage, Segment, SidecarCoverage
 from gapless.parquet.checksum import checksum
@@ -58,14 +58,12 @@ class Attempt:
         The first one in a process tries the store; raises StoreError where that lets two creates of one object win.
         """
         probe_put_if_absent(rim.store)
-        text = format_instant(rim.clock.now_ns() // NS_PER["ms"] * NS_PER["ms"])
-        digits = "".join(c for c in text if c.isdigit())
-        return cls(rim, digits.ljust(17, "0"))
+        return cls(rim, instant_digits(rim.clock.now_ns()))
 
     def write(self, encoded: EncodedSegment, state: TableState, types: tuple[EntityType, ...]) -> None:
         """Store a segment and its coverage."""
         file_id = self.rim.ids.uuid()
-        path = f"data/{file_id}-0_0-0-{len(self.segments)}_{self.instant}.parquet"
+        path = segment_path(file_id, len(self.segments), self.instant)
         self._put(path, encoded.data)
         ref = self._put_coverage(file_id, encode(encoded.coverage, types), types)
         index = state.meta.index
@@ -93,9 +91,7 @@ class Attempt:
         if len(sidecar) <= INLINE_COVERAGE_BYTES:
             return InlineCoverage(sidecar)
         index = index_sidecar(sidecar, types)
-        ref = SidecarCoverage(
-            f"_coverage/segments/{file_id}.roar", checksum(sidecar), None if index is None else checksum(index)
-        )
+        ref = SidecarCoverage(sidecar_path(file_id), checksum(sidecar), None if index is None else checksum(index))
         self._put(ref.path, sidecar)
         if index is not None:
             self._put(ref.index_path, index)

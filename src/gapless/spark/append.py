@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,27 +14,23 @@ import pyarrow as pa
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.codec import decode
 from gapless.coverage.overlap import overlap
-from gapless.dialects.timeseries.actions import SetTransaction, TableMeta, TableState
+from gapless.dialects.timeseries.actions import SetTransaction, TableState
 from gapless.dialects.timeseries.features import claim
 from gapless.dialects.timeseries.live import live_meeting
 from gapless.errors import InvalidOption
-from gapless.model.fit import restore
 from gapless.model.index import EntityType
 from gapless.model.operation import parse_operation_id
 from gapless.model.properties import OnOverlap, parse_on_overlap
-from gapless.model.protocols import Store
 from gapless.model.report import AppendReport
 from gapless.model.schema import entity_types
-from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches
-from gapless.parquet.source import open_segment, read_group
 from gapless.runtime.driver import Rim
 from gapless.spark.arrival import arriving_schema
 from gapless.spark.encode import RESULT, Encoding, Outcome
 from gapless.spark.inside import inside_to_write
 from gapless.spark.spread import spread_rows
-from gapless.table.append import Appender
+from gapless.table.append import Appender, read_staged
 from gapless.table.lifecycle import Location
 from gapless.table.stage import Stager
 from gapless.table.table import TimeSeriesTable
@@ -90,7 +87,9 @@ def write(
             return outcome
     try:
         # Whatever stands in the way, an append of the same rows knows what to do about it.
-        rows = _read_back(known.rim.store, attempt.segments, snapshot.state.meta, schema)
+        ids, version = snapshot.state.meta.ids, snapshot.version
+        staged = (read_staged(known.rim, segment, schema, ids, version) for segment in attempt.segments)
+        rows = pa.RecordBatchReader.from_batches(schema, chain.from_iterable(staged))
         return handle.append(rows, on_overlap=named, operation_id=operation_id)
     finally:
         attempt.discard()
@@ -170,15 +169,3 @@ def _stands(appender: Appender, state: TableState, attempt: Attempt) -> bool:
     near = live_meeting(state, covered, appender.grid)
     present = appender.cache.union(near, types, frozenset(covered.identities()))
     return overlap(covered, present, signed=appender.grid.signed) is None
-
-
-def _read_back(store: Store, segments: Iterable[Segment], meta: TableMeta, schema: pa.Schema) -> pa.RecordBatchReader:
-    """The rows of written segments, in the table's columns; read as they are asked for."""
-
-    def read() -> Iterator[pa.RecordBatch]:
-        for segment in segments:
-            with open_segment(store, segment) as file:
-                for number in range(file.num_row_groups):
-                    yield from restore(read_group(file, segment, number), schema, ids=meta.ids, path=segment.path).to_batches()
-
-    return pa.RecordBatchReader.from_batches(schema, read())

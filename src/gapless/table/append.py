@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import TableState
@@ -17,6 +16,7 @@ from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
 from gapless.errors import CorruptTable, UnsupportedTable, UpgradeNeeded
 from gapless.log.commit import CLEANED, Clash, Conflict
 from gapless.log.dialect import Snapshot
+from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import restore
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
@@ -26,6 +26,7 @@ from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches
 from gapless.parquet.source import open_segment, read_group
 from gapless.runtime.committer import Committer, Proposal, refuse_conflict
+from gapless.runtime.driver import Rim
 from gapless.runtime.presence import require_file
 from gapless.table.coverage import CoverageCache
 from gapless.table.stage import Staged, Stager
@@ -142,19 +143,8 @@ class Appender:
         if isinstance(schema, str):
             raise refuse_conflict(Conflict(snapshot.version, Clash(SCHEMA, schema)))
 
-        def opened(segment: Segment) -> pq.ParquetFile:
-            try:
-                return open_segment(self.committer.rim.store, segment)
-            except CorruptTable:
-                # Vacuum may have taken it: no commit names it yet, and whoever wrote it was slow.
-                require_file(self.committer.rim, segment.path, snapshot.version)
-                raise
-
         def read(segment: Segment) -> Iterator[pa.RecordBatch]:
-            with opened(segment) as file:
-                for number in range(file.num_row_groups):
-                    rows = read_group(file, segment, number)
-                    yield from restore(rows, schema, ids=meta.ids, path=segment.path).to_batches()
+            return read_staged(self.committer.rim, segment, schema, meta.ids, snapshot.version)
 
         return tuple(Batches(source="rows staged before", schema=schema, read=partial(read, one)) for one in lost.segments)
 
@@ -167,6 +157,20 @@ class Appender:
 
 def _other_policy(snapshot: Snapshot[TableState]) -> Conflict:
     return Conflict(snapshot.version, Clash(PROPERTIES, f"on_overlap={snapshot.state.meta.properties.on_overlap!r}"))
+
+
+def read_staged(rim: Rim, segment: Segment, schema: pa.Schema, ids: ColumnIds, version: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a segment that was written and not committed, as the columns of `schema`, a row group at a time.
+
+    Raises CommitConflict where vacuum took the file, since whoever wrote it was slow (`version` is the newest that is known), CorruptTable.
+    """
+    try:
+        with open_segment(rim.store, segment) as file:
+            for number in range(file.num_row_groups):
+                yield from restore(read_group(file, segment, number), schema, ids=ids, path=segment.path).to_batches()
+    except CorruptTable:
+        require_file(rim, segment.path, version)
+        raise
 
 
 def check_writable(state: TableState, path: str, *, upgrade: bool) -> None:

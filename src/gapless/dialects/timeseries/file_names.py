@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gapless.model.instant import parse_instant
+from gapless.model.instant import NS_PER, format_instant, parse_instant
 
 DATA_FOLDER = "data"
 COVERAGE_FOLDER = "_coverage"
@@ -25,6 +25,26 @@ class OwnName:
     """Shared by a segment and its coverage."""
     instant_ns: int | None
     """When the attempt that wrote the segment began, nanoseconds since 1970 UTC; None for coverage."""
+
+
+def segment_path(file_id: str, number: int, instant: str) -> str:
+    """Where a segment lies, relative to the table root; `number` counts those of its attempt, `instant` is as `instant_digits` says it."""
+    return f"{DATA_FOLDER}/{file_id}-0_0-0-{number}_{instant}.parquet"
+
+
+def sidecar_path(file_id: str) -> str:
+    """Where the coverage of the segment with this file id lies."""
+    return f"{COVERAGE_FOLDER}/segments/{file_id}.roar"
+
+
+def instant_digits(ns: int) -> str:
+    """An instant, nanoseconds since 1970 UTC, as names say it: 17 digits, yyyyMMddHHmmssSSS.
+
+    >>> instant_digits(1_001_999_999)
+    '19700101000001001'
+    """
+    text = format_instant(ns // NS_PER["ms"] * NS_PER["ms"])
+    return "".join(c for c in text if c.isdigit()).ljust(17, "0")
 
 
 def parse_own_name(path: str) -> OwnName | None:
