@@ -92,18 +92,27 @@ class _Try:
 
 
 def commit(
-    dialect: Dialect[Entry, State], base: int, base_time_ns: int, entry: Entry, judge: Judge[Entry]
+    dialect: Dialect[Entry, State],
+    base: int,
+    base_time_ns: int,
+    entry: Entry,
+    judge: Judge[Entry],
+    *,
+    looks_back: bool = False,
 ) -> Talk[Outcome[Entry]]:
     """Append `entry` after version `base`, stepping over commits that do not clash with it.
 
     Commit times never run backward: each is at least a microsecond after the one before, whatever the clock says.
-    Where so much time went by that the log may have been cleaned, a free place proves nothing unless the commit before it is there.
+    Where so much time went by that the log may have been cleaned, a free place proves nothing unless the commit before it is there. With
+    `looks_back` that is asked before the first try in any case: another table may lie there by now, or none.
     """
     race, attempt, asked = _Race(entry, base + 1, base_time_ns, []), 0, base
     while True:
         at = _Try(race.version, race.time_ns, (yield from ask(Now())))
-        if at.is_stale and (refused := (yield from _look_back(dialect, at, tried=asked == at.version))) is not None:
-            return refused
+        if at.is_stale or (looks_back and 0 < base == asked):
+            refused = yield from _look_back(dialect, at, tried=asked == at.version)
+            if refused is not None:
+                return refused
         ours_ns = max(at.now_ns - at.now_ns % _TICK_NS, at.time_ns + _TICK_NS)
         data = dialect.encode(race.entry, at.version, ours_ns)
         put = yield from _put(dialect.path_of(at.version), data, again=asked == at.version)

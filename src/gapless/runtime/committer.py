@@ -11,9 +11,9 @@ from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.upkeep_terms import guarded
 from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, CorruptTable, StorageFull
 from gapless.log.checkpoint import is_due, write_checkpoint
-from gapless.log.commit import CLEANED, Clash, Committed, Conflict, Judge, commit
+from gapless.log.commit import Committed, Conflict, Judge, commit
 from gapless.log.dialect import Snapshot
-from gapless.log.snapshot import advance, is_there, refresh
+from gapless.log.snapshot import advance, refresh
 from gapless.runtime.driver import Rim
 from gapless.runtime.presence import require_files
 
@@ -61,8 +61,6 @@ class Committer:
         Writes the log checkpoint that the version may owe. Raises CommitOutcomeUnknown, StoreError; CommitConflict where the change
         took so long that its files are gone.
         """
-        if self._is_elsewhere(snapshot):
-            return Conflict(snapshot.version, Clash(CLEANED))
         entry, judge = self._timed(proposal.commit), guarded(proposal.judge)
         try:
             require_files(self.rim, entry, snapshot.version)
@@ -70,7 +68,10 @@ class Committer:
             proposal.discard()
             raise
         try:
-            outcome = self.rim.drive(commit(TIME_SERIES, snapshot.version, snapshot.time_ns, entry, judge))
+            base = snapshot.version, snapshot.time_ns
+            # On a disk a look back costs next to nothing.
+            looks_back = self.rim.store.local_path(TIME_SERIES.hint) is not None
+            outcome = self.rim.drive(commit(TIME_SERIES, *base, entry, judge, looks_back=looks_back))
         except (StorageFull, AccessDenied):
             # Local puts and conditional puts fail whole: what was refused so is not there.
             proposal.discard()
@@ -109,12 +110,6 @@ class Committer:
             if self.rim.clock.monotonic() >= until:
                 raise refuse_conflict(outcome)
             snapshot = self.refresh(snapshot)
-
-    def _is_elsewhere(self, snapshot: Snapshot[TableState]) -> bool:
-        """Whether the folder holds another table by now, or none: asked where that costs next to nothing, which is on a disk."""
-        if self.rim.store.local_path(TIME_SERIES.hint) is None:
-            return False
-        return not self.rim.drive(is_there(TIME_SERIES, snapshot.version, snapshot.time_ns))
 
     def _timed(self, entry: Commit) -> Commit:
         if self.began is None:
