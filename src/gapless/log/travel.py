@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gapless.errors import VersionNotFound
+from gapless.errors import CorruptTable, VersionNotFound
 from gapless.log.checkpoint import read_checkpoint
 from gapless.log.dialect import Dialect, Entry, Snapshot, State
 from gapless.log.requests import Get, ListNames, Talk, ask
-from gapless.log.snapshot import cleaned_until, lost
+from gapless.log.snapshot import cleaned_until, lost, read_entries
 from gapless.model.instant import NS_PER
-
-_AMONG = "The commit is missing although others exist"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def read_back(dialect: Dialect[Entry, State], version: int, limit: int | None = 
         if data is None:
             names = yield from ask(ListNames(dialect.folder))
             if cleaned_until(dialect, names, at) is None:
-                raise lost(dialect, at, _AMONG)
+                raise lost(dialect, at, "The commit is missing although others exist")
             break
         entries.append((at, *dialect.decode(data, at)))
     return entries[::-1]
@@ -68,15 +66,13 @@ def read_range(dialect: Dialect[Entry, State], start: int, end: int) -> Talk[lis
 
     Raises VersionNotFound where the log was cleaned of one, CorruptTable where one is lost.
     """
-    entries = []
-    for version in range(start, end):
-        data = yield from ask(Get(dialect.path_of(version)))
-        if data is None:
-            names = yield from ask(ListNames(dialect.folder))
-            kept = cleaned_until(dialect, names, version)
-            raise lost(dialect, version, _AMONG) if kept is None else _cleaned(version, kept)
-        entries.append((version, *dialect.decode(data, version)))
-    return entries
+    try:
+        return (yield from read_entries(dialect, start, end))
+    except CorruptTable:
+        kept = cleaned_until(dialect, (yield from ask(ListNames(dialect.folder))), start)
+        if kept is None:
+            raise
+        raise _cleaned(start, kept) from None
 
 
 def _cleaned(version: int, kept: int) -> VersionNotFound:

@@ -264,7 +264,7 @@ class _Rules:
         return segment.clustered_by if set(segment.clustered_by) <= set(self.schema.names) else ()
 
     def _is_unsorted(self, segment: Segment) -> bool:
-        return segment.sorted_by != (*self.index.entity, self.index.column)
+        return segment.sorted_by != self.index.keys
 
     def _is_small(self, segment: Segment) -> bool:
         return max(self._shares(segment)) < SMALL

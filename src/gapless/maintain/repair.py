@@ -235,7 +235,7 @@ def _coverage_bytes(store: Store, segment: Segment, state: TableState) -> bytes 
     schema, index = state.meta.schema, state.meta.index
     if schema is None:
         return None
-    keys = pa.schema([schema.field(name) for name in (*index.entity, index.column)])
+    keys = pa.schema([schema.field(name) for name in index.keys])
     try:
         observed = observe(store, segment, keys, index, grid_of(index.bucket, signed=index.type != "uint64"))
     except CorruptTable:

@@ -142,6 +142,11 @@ class IndexSpec:
     timezone: str | None = None
     """IANA zone of the table: local days and months, and how a naive time is read."""
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The entity columns and then the index column: what rows of a segment are sorted by."""
+        return (*self.entity, self.column)
+
     def __post_init__(self) -> None:
         names = (self.column, *self.entity)
         if "" in names or len(set(names)) < len(names):

@@ -83,7 +83,7 @@ class Attempt:
                 stats=encoded.stats,
                 checksum=encoded.checksum,
                 footer_checksum=encoded.footer_checksum,
-                sorted_by=(*index.entity, index.column),
+                sorted_by=index.keys,
             )
         )
 

@@ -40,11 +40,11 @@ def _joined(rows: pa.Table, due: pa.Table, index: IndexSpec) -> pa.Table:
     """Both, sorted where `due` are few; else one after the other."""
     if not due.num_rows or due.num_rows > _FEW:
         return pa.concat_tables([rows, due]) if due.num_rows else rows
-    keys = [rows.column(name) for name in (*index.entity, index.column)]
+    keys = [rows.column(name) for name in index.keys]
     pieces, at = [], 0
     for number in range(due.num_rows):
         row = due.slice(number, 1)
-        wanted = _key([row.column(name) for name in (*index.entity, index.column)], 0)
+        wanted = _key([row.column(name) for name in index.keys], 0)
         place = bisect_right(range(rows.num_rows), wanted, lo=at, key=lambda position: _key(keys, position))
         pieces += [rows.slice(at, place - at), row]
         at = place

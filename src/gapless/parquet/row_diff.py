@@ -57,7 +57,7 @@ def diff_rows(removed: pa.Table, added: pa.Table, index: IndexSpec) -> pa.Table:
     both = pa.concat_tables([removed, added])
     at = _surplus(row_codes(both.columns, both.num_rows), removed.num_rows)
     left, is_added = both.take(pa.array(at)), at >= removed.num_rows
-    keys = row_codes([left.column(name) for name in (*index.entity, index.column)], left.num_rows)
+    keys = row_codes([left.column(name) for name in index.keys], left.num_rows)
     rank, pairs = _ranks(keys, is_added), np.minimum(*_counts(keys, is_added))[keys]
     single, paired = np.where(is_added, _INSERT, _DELETE), np.where(is_added, _POSTIMAGE, _PREIMAGE)
     kind = np.where(rank < pairs, paired, single)

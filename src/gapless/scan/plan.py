@@ -63,7 +63,7 @@ def plan_groups(segments: Iterable[Segment], index: IndexSpec, schema: pa.Schema
 
 
 def _is_sorted(segment: Segment, index: IndexSpec, *, by_index: bool) -> bool:
-    if segment.sorted_by != (*index.entity, index.column):
+    if segment.sorted_by != index.keys:
         return False
     return not by_index or segment.identity is not None
 

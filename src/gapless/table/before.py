@@ -56,7 +56,7 @@ class Before:
     @property
     def keys(self) -> tuple[str, ...]:
         """The entity columns and the index column."""
-        return (*self.index.entity, self.index.column)
+        return self.index.keys
 
     @property
     def entity_types(self) -> tuple[EntityType, ...]:

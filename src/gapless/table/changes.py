@@ -22,7 +22,7 @@ from gapless.runtime.driver import Rim
 from gapless.scan.columns import check_columns
 from gapless.table.rows import Rows
 from gapless.table.scan import ScanRequest
-from gapless.table.travel import open_version, remains
+from gapless.table.travel import no_version, open_version, remains
 
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
@@ -139,9 +139,7 @@ def _check_range(newest: Snapshot[TableState], first: int, last: int) -> None:
     for version in (first, last):
         # One past the newest is where a reader that has seen all goes on.
         if not 1 <= version <= newest.version + (version == first):
-            raise VersionNotFound(
-                f"version {version} does not exist", why=f"The table has versions 1 to {newest.version}", version=version
-            )
+            raise no_version(version, newest)
     if first > last + 1:
         raise InvalidOption(
             f"from_version={first} lies after to_version={last}",

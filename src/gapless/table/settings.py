@@ -72,8 +72,7 @@ class Settings(Handle):
 
 def _check_unique(store: Store, state: TableState) -> None:
     """Raise DuplicateKey where two rows have one identity and index value; holds the key columns of a stretch of rows at a time."""
-    index = state.meta.index
-    keys = (*index.entity, index.column)
+    index, keys = state.meta.index, state.meta.index.keys
     if state.meta.schema is None:
         return
     known = pc.field(index.column).is_valid()  # other writers leave rows without an index value

@@ -101,11 +101,15 @@ def find_version(rim: Rim, newest: Snapshot[TableState], moment: Moment) -> int:
         version = _at_time(rim, newest, moment.time_ns)
     assert version is not None
     if not 1 <= version <= newest.version:
-        raise VersionNotFound(
-            f"version {version} does not exist", why=f"The table has versions 1 to {newest.version}", version=version
-        )
+        raise no_version(version, newest)
     check_kept(newest.state, version)
     return version
+
+
+def no_version(version: int, newest: Snapshot[TableState]) -> VersionNotFound:
+    """The error for a version that there never was."""
+    why = f"The table has versions 1 to {newest.version}"
+    return VersionNotFound(f"version {version} does not exist", why=why, version=version)
 
 
 def open_version(rim: Rim, newest: Snapshot[TableState], version: int) -> Snapshot[TableState]:

@@ -51,7 +51,7 @@ def _differences(column: pa.Field, now: TableMeta, written: pa.Field | None, ids
     if pa.types.is_null(column.type):
         return
     there, here = now.ids.physical(column), ids.physical(written)
-    is_key = column.name in (now.index.column, *now.index.entity)
+    is_key = column.name in now.index.keys
     if there.type != here.type and (is_key or why_not_widen(here.type, there.type)):
         yield f"column {column.name!r} is {written.type} here and {column.type} in the schema that came first"
     elif _may_be_null(here, there):
