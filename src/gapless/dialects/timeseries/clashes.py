@@ -13,7 +13,7 @@ Change = Literal["append", "rewrite", "compact", "schema", "properties"]
 CHANGES: tuple[Change, ...] = get_args(Change)
 
 Condition = Literal[
-    "same operation", "same buckets", "other types", "other metadata", "same segments", "same property", "always"
+    "same operation", "same buckets", "other types", "other metadata", "same segments", "unchecked rows", "always"
 ]
 Answer = Literal["stands", "rebases", "conflicts"]
 
@@ -39,6 +39,9 @@ _REMOVED = Rule("same segments", "rebases", "it removed a segment that ours read
 _UNSEEN_ROWS = Rule("same buckets", "rebases", "it wrote rows that ours has not seen where ours decided: ours is decided again")
 _NEWER_META = Rule("always", "rebases", "ours is decided again, for the newer metadata")
 _OTHER_META = Rule("other metadata", "rebases", "ours is decided again, for the newer metadata")
+_UNCHECKED_ROWS = Rule(
+    "unchecked rows", "rebases", "it brought rows to a table that ours makes unique: their keys are checked too"
+)
 
 _OVERLAPS: dict[OnOverlap, tuple[Rule, ...]] = {
     "reject": (Rule("same buckets", "conflicts", "the table covers buckets of ours now"),),
@@ -74,10 +77,8 @@ def rules(mine: Change, theirs: Change, on_overlap: OnOverlap) -> tuple[Rule, ..
             return (_SAME_SEGMENTS,)
         case "schema", _:
             return (_OTHER_META,)
-        case "properties", "properties":
-            return (Rule("same property", "conflicts", "both set one property"), _MERGED_SCHEMA)
-        case "properties", ("schema" | "append" | "rewrite"):
-            return (_MERGED_SCHEMA,)
+        case "properties", _:
+            return (_SAME_OPERATION, _OTHER_META, _UNCHECKED_ROWS)
     return ()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gapless.dialects.timeseries.actions import Commit
+from gapless.dialects.timeseries.clashes import change_of, rules
 from gapless.dialects.timeseries.conflict import OPERATION, PROPERTIES, SCHEMA
 from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Talk
@@ -20,12 +21,13 @@ class PropertyTerms:
     operation: OperationId | None = None
 
     def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
-        """See `gapless.log.commit.Judge`. After a clash the change is made to the newest version."""
+        """Ask what `clashes.rules` says a change of properties must ask. After a clash it is made to the newest version."""
         yield from ()
-        if self.operation is not None and theirs.applies(self.operation):
+        asked = {rule.condition for rule in rules("properties", change_of(theirs), "reject")}
+        if "same operation" in asked and self.operation is not None and theirs.applies(self.operation):
             return Clash(OPERATION)
-        if theirs.meta is not None:
+        if "other metadata" in asked and theirs.meta is not None:
             return Clash(SCHEMA)
-        if self.checked_rows and any(segment.data_change for segment in theirs.added):
+        if "unchecked rows" in asked and self.checked_rows and any(segment.data_change for segment in theirs.added):
             return Clash(PROPERTIES)
         return Stands(mine)
