@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,9 @@ from gapless.errors import InvalidOption, UnknownColumn, VersionNotFound
 from gapless.log.commit import Stands
 from gapless.log.requests import Talk
 from gapless.runtime.committer import Committer, Proposal
+from hourly import START, hours
 
-START = datetime(2024, 1, 1, tzinfo=UTC)
-SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("sym", pa.string()), ("x", pa.float64())])
 _counter = itertools.count()
-
-
-def hours(*which: int, sym: str = "A", x: float | None = 0.0) -> pa.Table:
-    times = [START + timedelta(hours=at) for at in which]
-    return pa.table({"ts": times, "sym": [sym] * len(times), "x": [x] * len(times)}, schema=SCHEMA)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -16,15 +16,9 @@ from gapless.errors import InvalidOption, VersionNotFound
 from gapless.runtime.driver import Rim
 from gapless.store.open import open_store
 from gapless.table.lifecycle import open_table
+from hourly import SCHEMA, hours
 
-START = datetime(2024, 1, 1, tzinfo=UTC)
-SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("sym", pa.string()), ("x", pa.float64())])
 _counter = itertools.count()
-
-
-def hours(*which: int, sym: str = "A", x: float | None = 0.0) -> pa.Table:
-    times = [START + timedelta(hours=at) for at in which]
-    return pa.table({"ts": times, "sym": [sym] * len(times), "x": [x] * len(times)}, schema=SCHEMA)
 
 
 @pytest.fixture
