@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gapless import TimeSeriesTable
 from gapless.errors import StoreUnavailable
-from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, Store
+from gapless.model.protocols import ObjectInfo, PutMode, Store
 from gapless.runtime.driver import Rim
 from gapless.store.open import open_store
 from gapless.table.lifecycle import open_table
+from gapless.testing.outer_store import OuterStore
 
 Act = Callable[[str], None]
 """Given the path of a request; what it raises is the request's error."""
@@ -20,25 +21,17 @@ def nothing(_path: str) -> None:
     """The act that does nothing."""
 
 
-class FaultyStore:
+class FaultyStore(OuterStore):
     """A Store in front of another: `before_put` and `after_put` run around each put, `before_get` before each read or head."""
 
     def __init__(self, inner: Store) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.before_put: Act = nothing
         self.after_put: Act = nothing
         self.before_get: Act = nothing
         self.before_delete: Act = nothing
         self.puts: list[str] = []
         self.deleted: list[str] = []
-
-    @property
-    def url(self) -> str:
-        return self.inner.url
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self.inner.capabilities
 
     def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         self.before_get(path)
@@ -53,9 +46,6 @@ class FaultyStore:
     def head(self, path: str) -> ObjectInfo:
         self.before_get(path)
         return self.inner.head(path)
-
-    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
-        return self.inner.list(prefix, after)
 
     def delete(self, path: str) -> None:
         self.before_delete(path)

@@ -10,8 +10,9 @@ from random import Random
 from typing import TypeVar
 
 from gapless.errors import AccessDenied, ObjectExists, ObjectNotFound, StorageFull, StoreError, StoreUnavailable
-from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, Store
+from gapless.model.protocols import ObjectInfo, PutMode, Store
 from gapless.testing.dict_store import DictStore
+from gapless.testing.outer_store import OuterStore
 from gapless.testing.timeline import Timeline
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ Step = tuple[int, str, str, str, str]
 """(simulated nanoseconds, who, call, path, what came of it)."""
 
 
-class SimStore:
+class SimStore(OuterStore):
     """A Store in front of another (an empty `DictStore` without one), which answers late, wrongly or not at all.
 
     Every call waits on the timeline before and after it takes effect, so that other actors may come between. What happens
@@ -88,7 +89,7 @@ class SimStore:
     ) -> None:
         """Stand before `inner` on a timeline (a new one without), for the actor `name`."""
         self.timeline = timeline or Timeline()
-        self.inner: Store = DictStore(lambda: self.timeline.now_ns) if inner is None else inner
+        super().__init__(DictStore(lambda: self.timeline.now_ns) if inner is None else inner)
         self.faults = faults or Faults()
         self.name = name
         self.calls = 0
@@ -99,16 +100,6 @@ class SimStore:
         """By the number of a call: for how many seconds the actor hangs before it makes that call, as a machine that sleeps does."""
         self.trace: list[Step] = []
         self._random = random
-
-    @property
-    def url(self) -> str:
-        """That of the store behind."""
-        return self.inner.url
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Those of the store behind."""
-        return self.inner.capabilities
 
     def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """See `Store.get`. Pages that a library's own threads read come without waits and faults."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from gapless.errors import ObjectNotFound
-from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, Store
+from gapless.model.protocols import PutMode, Store
+from gapless.testing.outer_store import OuterStore
 
 LOG = "_timeseries_log"
 
@@ -33,12 +34,12 @@ class Landed:
         return version >= self.earliest or version in self.tags.values()
 
 
-class WatchedStore:
+class WatchedStore(OuterStore):
     """A Store before another. Follows the log as it grows, with no code under test; `faults` says what must not have happened."""
 
     def __init__(self, inner: Store, now_ns: Callable[[], int]) -> None:
         """Watch `inner`, which must be empty; `now_ns` dates what lands."""
-        self.inner = inner
+        super().__init__(inner)
         self.commits: dict[int, Landed] = {}
         self.faults: list[str] = []
         self.graveyard: dict[str, bytes] = {}
@@ -59,45 +60,19 @@ class WatchedStore:
 
     # -- the Store -----------------------------------------------------------------------------------------------------
 
-    @property
-    def url(self) -> str:
-        """That of the store behind."""
-        return self.inner.url
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Those of the store behind."""
-        return self.inner.capabilities
-
-    def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """See `Store.get`."""
-        return self.inner.get(path, start, length)
-
     def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
         """See `Store.put`."""
-        self.inner.put(path, data, mode=mode, durable=durable)
+        super().put(path, data, mode=mode, durable=durable)
         if path.startswith(LOG) and path.endswith(".json"):
             self._follow(path, bytes(data))
-
-    def head(self, path: str) -> ObjectInfo:
-        """See `Store.head`."""
-        return self.inner.head(path)
-
-    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
-        """See `Store.list`."""
-        return self.inner.list(prefix, after)
 
     def delete(self, path: str) -> None:
         """See `Store.delete`."""
         data = self._find(path)
-        self.inner.delete(path)
+        super().delete(path)
         if data is not None:
             self.graveyard[path] = data
             self._mourn(path)
-
-    def local_path(self, path: str) -> str | None:
-        """See `Store.local_path`."""
-        return self.inner.local_path(path)
 
     # -- the watch -----------------------------------------------------------------------------------------------------
 
