@@ -184,7 +184,8 @@ class CoverageMap(Mapping[Identity, BitMap64]):
         """Only these identities, or those that a predicate accepts."""
         if callable(wanted):
             return CoverageMap({i: bitmap for i, bitmap in self._bitmaps.items() if wanted(i)})
-        return CoverageMap({i: self._bitmaps[i] for i in set(wanted) if i in self._bitmaps})
+        small, large = sorted((frozenset(wanted), self._bitmaps.keys()), key=len)
+        return CoverageMap({i: self._bitmaps[i] for i in small if i in large})
 
 
 def _grouped(identities: Sequence[Identity], codes: npt.NDArray[Any], ids: StoredIds) -> dict[Identity, BitMap64]:

@@ -62,8 +62,3 @@ def settles(known: OperationId, asked: OperationId) -> bool:
     if isinstance(known, SequenceId) and isinstance(asked, SequenceId):
         return known.app == asked.app and known.sequence >= asked.sequence
     return known == asked
-
-
-def format_operation_id(operation: OperationId) -> str:
-    """`job-7:42`, or the job's text, as the command line takes it."""
-    return f"{operation.app}:{operation.sequence}" if isinstance(operation, SequenceId) else operation.id

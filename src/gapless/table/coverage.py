@@ -166,7 +166,7 @@ def _restricted(coverage: CoverageMap, wanted: Wanted) -> CoverageMap:
     # Of many segments that a small append meets, most hold none of its identities.
     if not callable(wanted) and not coverage.holds_any(wanted):
         return _NOTHING
-    return CoverageMap({identity: coverage[identity] for identity in _choose(coverage, wanted)})
+    return coverage.restrict(wanted)
 
 
 def _accepts(wanted: Wanted, identity: Identity) -> bool:
