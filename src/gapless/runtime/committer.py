@@ -9,7 +9,7 @@ from gapless._version import __version__
 from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.upkeep_terms import guarded
-from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, CorruptTable, StorageFull
+from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, CorruptTable, GaplessError, StorageFull
 from gapless.log.checkpoint import is_due, write_checkpoint
 from gapless.log.commit import Committed, Conflict, Judge, commit
 from gapless.log.dialect import Snapshot
@@ -94,22 +94,29 @@ class Committer:
         while True:
             try:
                 proposal = propose(snapshot)
-            except CorruptTable:
-                # A file of that version may be gone because the version expired while we looked: the newest one says.
-                newest = self.refresh(snapshot)
-                if newest.version == snapshot.version:
-                    raise
-                snapshot = newest
+            except CorruptTable as error:
+                snapshot = self._newer(snapshot, error)
                 continue
             if proposal is None:
                 return None
-            outcome = self.commit(snapshot, proposal)
+            try:
+                outcome = self.commit(snapshot, proposal)
+            except CommitConflict as error:
+                snapshot = self._newer(snapshot, error)
+                continue
             if not isinstance(outcome, Conflict):
                 return outcome
             proposal.discard()
             if self.rim.clock.monotonic() >= until:
                 raise refuse_conflict(outcome)
             snapshot = self.refresh(snapshot)
+
+    def _newer(self, snapshot: Snapshot[TableState], missed: GaplessError) -> Snapshot[TableState]:
+        """The newest version, which says whether the files that were missed had expired; raises `missed` where this is the newest."""
+        newest = self.refresh(snapshot)
+        if newest.version == snapshot.version:
+            raise missed
+        return newest
 
     def _timed(self, entry: Commit) -> Commit:
         if self.began is None:

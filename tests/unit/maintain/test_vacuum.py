@@ -276,6 +276,39 @@ def test_maint_04_a_correction_whose_segments_are_compacted_and_vacuumed_as_it_r
     assert world.hours() == [0.0, 1.0]
 
 
+class SlowHeads(DictStore):
+    """Once so many segments were seen to be there, `meanwhile` happens."""
+
+    def __init__(self, world: Clocked, after: int, meanwhile: Callable[[], object]) -> None:
+        super().__init__(world.clock.now_ns)
+        self.objects, self._left, self._meanwhile = world.store.objects, after, meanwhile
+
+    def head(self, path: str) -> ObjectInfo:
+        info = super().head(path)
+        if path.startswith("data/"):
+            self._left -= 1
+            if not self._left:
+                self._meanwhile()
+        return info
+
+
+def test_maint_04_a_restore_whose_version_expires_as_it_looks_says_that_it_expired(world: Clocked) -> None:
+    old = world.append(0, 1)
+    restored = world.table.version
+    world.wait(days=2)
+
+    def meanwhile() -> None:
+        other = world.open()
+        other.expire(keep_versions=1)
+        other.vacuum(ZERO, dry_run=False)
+
+    world.table.compact()
+    held = world.open(SlowHeads(world, len(old), meanwhile))
+    with pytest.raises(VersionNotFound, match=f"version {restored} can be read no longer"):
+        held.restore(restored)
+    assert world.hours() == [0.0, 1.0]
+
+
 def test_an_append_whose_files_vacuum_gave_up_loses_to_it_though_they_are_still_there(world: Clocked) -> None:
     """Between the commit of a vacuum and its deletes the files are there: that they are proves nothing."""
     world.append(0)
