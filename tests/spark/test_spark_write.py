@@ -16,7 +16,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CoverageOverlap, DuplicateKey, InvalidOption, InvalidValue, NotSupported, NullKey, SchemaMismatch
-from gapless.spark import read, write
+from gapless.spark import overwrite, read, write
 from gapless.spark.encode import Encoding, Outcome
 
 # pyspark leaves sockets of collected answers to the garbage collector.
@@ -115,7 +115,7 @@ def test_what_was_read_of_every_type_is_written_again(spark: Any, tmp_path: Path
     assert repr(rows_of(other)) == repr(rows_of(one))
 
 
-def test_partitions_as_they_are_may_share_no_bucket(spark: Any, tmp_path: Path) -> None:
+def test_partitions_as_they_are_may_share_buckets(spark: Any, tmp_path: Path) -> None:
     table = air(tmp_path / "t")
 
     def halves(hour: str) -> Any:
@@ -124,13 +124,23 @@ def test_partitions_as_they_are_may_share_no_bucket(spark: Any, tmp_path: Path) 
 
     report = write(halves("id"), table, spread=False)
     assert (report.segments, report.buckets) == (2, 50)
-    before = files_of(table)
-    with pytest.raises(InvalidOption, match="share 1 bucket") as refused:
-        write(halves("100 + id div 2"), table, spread=False)
-    assert refused.value.option == "spread"
-    assert (table.refresh().version, files_of(table)) == (2, before)
-    report = write(halves("100 + id div 2"), table, spread=False, on_overlap="allow")
-    assert (report.rows, report.buckets) == (50, 25)
+    report = write(halves("100 + id div 2"), table, spread=False)
+    assert (report.rows, report.segments, report.buckets) == (50, 2, 25)
+    assert table.verify(deep=True).ok
+    with pytest.raises(CoverageOverlap):
+        write(halves("124 + id"), table, spread=False)
+
+
+def test_a_dataframe_takes_the_place_of_all_rows(spark: Any, tmp_path: Path) -> None:
+    table = air(tmp_path / "t")
+    table.append(hours(0, 5))
+    frame = spark.createDataFrame(hours(3, 4))
+    report = overwrite(frame, table, operation_id="again")
+    assert (report.rows, report.removed_rows, report.version) == (4, 5, 3)
+    assert rows_of(table) == sorted(hours(3, 4).to_pylist(), key=repr)
+    assert overwrite(frame, table, operation_id="again").already_applied
+    assert overwrite(spark.createDataFrame([], frame.schema), table).removed_rows == 4
+    assert rows_of(table) == []
 
 
 def test_a_table_whose_columns_changed_is_written_by_its_names_of_now(spark: Any, tmp_path: Path) -> None:
@@ -266,7 +276,7 @@ class LostOnce(Encoding):
 
 def test_a_task_that_is_tried_again_leaves_each_row_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = air(tmp_path / "t")
-    monkeypatch.setattr("gapless.spark.append.Encoding", LostOnce)
+    monkeypatch.setattr("gapless.spark.staging.Encoding", LostOnce)
     report = write(spark.createDataFrame(hours(0, 100)), table)
     assert rows_of(table) == sorted(hours(0, 100).to_pylist(), key=repr)
     live = {segment.path.rpartition("/")[2] for segment in table.segments()}
@@ -292,7 +302,7 @@ def test_eo_10_only_the_whole_batch_counts(spark: Any, tmp_path: Path, monkeypat
     table = air(tmp_path / "t")
     batch = "timestamp_micros(1767225600000000 + id * 3600000000) as ts", "'a' as site", "id as v"
     with monkeypatch.context() as patched:
-        patched.setattr("gapless.spark.append.Encoding", HalfLost)
+        patched.setattr("gapless.spark.staging.Encoding", HalfLost)
         with pytest.raises(Exception, match="lost"):
             write(spark.range(0, 120, 1, 4).selectExpr(*batch), table, spread=False, operation_id=("job", 7))
     orphans = files_of(table)
@@ -326,7 +336,7 @@ def found_time(hour: int) -> datetime:
 def test_a_writer_that_came_first(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Any, first: int) -> None:
     table = air(tmp_path / "t")
     table.append(hours(0, 1))
-    monkeypatch.setattr("gapless.spark.append.Encoding", Overtaken)
+    monkeypatch.setattr("gapless.spark.staging.Encoding", Overtaken)
     frame = spark.createDataFrame(hours(first, 2)).coalesce(1)
     if (policy, first) == ("reject", 4):
         with pytest.raises(CoverageOverlap):

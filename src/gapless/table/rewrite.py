@@ -64,6 +64,13 @@ class Done:
     version: int
     already: bool = False
 
+    @classmethod
+    def before(cls, snapshot: Snapshot[TableState], operation: OperationId | None) -> Done | None:
+        """What was counted when the operation was applied, if this version has applied it."""
+        if operation is None or (known := snapshot.state.recognise(operation)) is None:
+            return None
+        return cls(known.tally_of(operation), known.version, already=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
@@ -97,22 +104,17 @@ class Rewriter:
         def propose(newest: Snapshot[TableState]) -> Proposal | None:
             nonlocal snapshot, last
             snapshot, last = newest, None
-            if self._known(newest) is not None:
+            if Done.before(newest, self.operation) is not None:
                 return None
             last = self._make(newest.state, correction, tuple(parts))
             return self._proposal(correction.operation, last) if last.actions else None
 
         landed = self.committer.change(snapshot, propose)
         if landed is None or last is None:
-            return self._known(snapshot) or Done(Tally(), snapshot.version)
+            return Done.before(snapshot, self.operation) or Done(Tally(), snapshot.version)
         for segment, coverage in zip(last.attempt.segments, last.attempt.coverage, strict=True):
             self.cache.remember(segment, coverage)
         return Done(last.tally, landed.version)
-
-    def _known(self, snapshot: Snapshot[TableState]) -> Done | None:
-        if self.operation is None or (known := snapshot.state.recognise(self.operation)) is None:
-            return None
-        return Done(known.tally_of(self.operation), known.version, already=True)
 
     def _proposal(self, operation: str, made: _Made) -> Proposal:
         commit = Commit(

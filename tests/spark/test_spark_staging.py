@@ -1,0 +1,218 @@
+"""What becomes of the answers of executors, which are played here: no Spark runs."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import gapless as gl
+from gapless.errors import CommitConflict, CoverageOverlap, DuplicateKey, InvalidValue, SchemaMismatch
+from gapless.model.operation import JobId, SequenceId
+from gapless.spark.encode import Encoding, Outcome
+from gapless.spark.staging import Delivery, append_outcomes, begin, overwrite_outcomes, recognised
+from gapless.table.table import TimeSeriesTable
+from gapless.table.view import TableView
+
+GIVEN = pa.schema([("n", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
+
+
+@pytest.fixture(autouse=True)
+def _pyspark(require: Callable[[object, str], None]) -> None:
+    require(find_spec("pyspark"), "pyspark is not installed: pip install 'gapless[spark]'")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TimeSeriesTable:
+    table = gl.create(tmp_path / "t", index="n", index_type="int64", bucket=10, entity=["s"])
+    table.append({"n": [0, 15], "s": ["a", "a"], "v": [1, 2]})
+    return table
+
+
+def batch(*rows: tuple[int, str, int]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True) if rows else ([], [], [])
+    return pa.record_batch(
+        [pa.array(list(column), field.type) for column, field in zip(columns, GIVEN, strict=True)], schema=GIVEN
+    )
+
+
+def played(encoding: Encoding, *partitions: pa.RecordBatch) -> list[Outcome]:
+    """Each partition's answer, as it comes back through pickles."""
+    there: Encoding = pickle.loads(pickle.dumps(encoding))
+    return [pickle.loads(pickle.dumps(there.outcome([one]))) for one in partitions]
+
+
+def rows_of(table: TableView) -> list[tuple[object, ...]]:
+    if isinstance(table, TimeSeriesTable):
+        table.refresh()
+    return [tuple(row.values()) for row in table.scan().to_arrow().sort_by("n").to_pylist()]
+
+
+def files_of(table: TimeSeriesTable) -> set[str]:
+    return {path.name for path in (Path(table.url.removeprefix("file://")) / "data").iterdir()}
+
+
+def test_another_handle_commits_what_executors_wrote(table: TimeSeriesTable) -> None:
+    outcomes = played(begin(table, GIVEN), batch((20, "a", 3)), batch((25, "b", 4), (20, "b", 5)), batch())
+    fresh = gl.open(table.url)
+    report = append_outcomes(fresh, Delivery(), begin(table, GIVEN), outcomes)
+    assert (report.rows, report.segments, report.buckets, report.version) == (3, 2, 2, 3)
+    assert rows_of(table) == [(0, "a", 1), (15, "a", 2), (20, "a", 3), (20, "b", 5), (25, "b", 4)]
+    assert table.verify(deep=True).ok
+
+
+def test_a_column_renamed_meanwhile_is_refused_and_nothing_is_left(table: TimeSeriesTable) -> None:
+    encoding = begin(table, GIVEN)
+    outcomes = played(encoding, batch((20, "a", 3)))
+    gl.open(table.url).rename_column("v", "w")
+    gl.open(table.url).add_column("v", "string")
+    before = files_of(table)
+    with pytest.raises(SchemaMismatch):
+        append_outcomes(table, Delivery(), encoding, outcomes)
+    assert rows_of(table) == [(0, "a", 1, None), (15, "a", 2, None)]
+    assert len(files_of(table)) == len(before) - 1
+
+
+def test_a_column_added_meanwhile_is_null_in_the_rows(table: TimeSeriesTable) -> None:
+    encoding = begin(table, GIVEN)
+    outcomes = played(encoding, batch((20, "a", 3)))
+    gl.open(table.url).add_column("more", "string")
+    assert append_outcomes(table, Delivery(), encoding, outcomes).rows == 1
+    assert rows_of(table)[-1] == (20, "a", 3, None)
+
+
+def test_what_a_partition_refuses_leaves_nothing_of_the_others(table: TimeSeriesTable) -> None:
+    schema = pa.schema([("n", pa.int64()), ("s", pa.string()), ("v", pa.uint8())])
+    small = gl.create(
+        Path(table.url.removeprefix("file://")).parent / "small",
+        index="n",
+        index_type="int64",
+        bucket=10,
+        entity=["s"],
+        schema=schema,
+    )
+    given = pa.schema([("n", pa.int64()), ("s", pa.string()), ("v", pa.int16())])
+    encoding = begin(small, given)
+    right, wrong = (pa.record_batch([[1], ["a"], pa.array([value], pa.int16())], schema=given) for value in (1, 300))
+    outcomes = played(encoding, right, wrong)
+    with pytest.raises(InvalidValue, match="300"):
+        append_outcomes(small, Delivery(), encoding, outcomes)
+    assert (files_of(small), small.refresh().version) == (set(), 1)
+
+
+@pytest.mark.parametrize("operation", [SequenceId("app", 7), JobId("job")])
+def test_an_operation_is_applied_once(table: TimeSeriesTable, operation: SequenceId | JobId) -> None:
+    delivery = Delivery(operation=operation, on_overlap="allow")
+    assert recognised(table, delivery) is None
+    encoding = begin(table, GIVEN)
+    first, second = (played(encoding, batch((20, "a", 3))) for _ in range(2))
+    report = append_outcomes(table, delivery, encoding, first)
+    again = append_outcomes(gl.open(table.url), delivery, encoding, second)
+    assert (report.version, again.version, again.rows, again.already_applied) == (3, 3, 1, True)
+    assert len(files_of(table)) == 2, "what was written for nothing is gone"
+    known = recognised(table, delivery)
+    assert known is not None
+    assert known.already_applied
+    overwritten = overwrite_outcomes(table, delivery, encoding, played(encoding, batch((90, "a", 9))))
+    assert (overwritten.already_applied, overwritten.version) == (True, 3)
+    assert len(rows_of(table)) == 3
+    assert len(files_of(table)) == 2
+
+
+def test_rows_that_meet_others_are_judged_as_an_append_judges_them(table: TimeSeriesTable) -> None:
+    encoding = begin(table, GIVEN)
+    met = batch((5, "a", 3), (25, "a", 4))
+    with pytest.raises(CoverageOverlap):
+        append_outcomes(table, Delivery(), encoding, played(encoding, met))
+    assert len(files_of(table)) == 1
+    report = append_outcomes(table, Delivery(on_overlap="skip"), encoding, played(encoding, met))
+    assert (report.rows, report.skipped_rows) == (1, 1)
+    report = append_outcomes(table, Delivery(on_overlap="replace"), encoding, played(encoding, batch((5, "a", 6))))
+    assert (report.rows, report.removed_rows) == (1, 1)
+    assert rows_of(table) == [(5, "a", 6), (15, "a", 2), (25, "a", 4)]
+
+
+# -- overwriting -------------------------------------------------------------------------------------------------------
+
+
+def test_all_rows_give_way(table: TimeSeriesTable) -> None:
+    encoding = begin(table, GIVEN)
+    outcomes = played(encoding, batch((1, "b", 8)), batch((2, "b", 9)))
+    other = gl.open(table.url)
+    other.append({"n": [77], "s": ["z"], "v": [0]})
+    report = overwrite_outcomes(table, Delivery(operation=SequenceId("q", 0)), encoding, outcomes)
+    assert (report.rows, report.removed_rows, report.removed_segments, report.buckets) == (2, 3, 2, 1)
+    assert rows_of(table) == [(1, "b", 8), (2, "b", 9)]
+    assert table.coverage().covered == 1
+    assert table.verify(deep=True).ok
+    assert [row["_change_type"] for row in table.changes(report.version).to_arrow().to_pylist()].count("delete") == 3
+    assert rows_of(table.at(2)) == [(0, "a", 1), (15, "a", 2)]
+
+
+def test_no_rows_empty_the_table(table: TimeSeriesTable) -> None:
+    encoding = begin(table, GIVEN)
+    report = overwrite_outcomes(table, Delivery(), encoding, played(encoding, batch()))
+    assert (report.rows, report.removed_rows) == (0, 2)
+    assert rows_of(table) == []
+    again = overwrite_outcomes(table, Delivery(), encoding, played(encoding, batch()))
+    assert again.version == report.version, "there is nothing to change"
+
+
+class Meanwhile:
+    """Something that happens once, right before a commit is tried."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+        from gapless.runtime.committer import Committer
+
+        real, left = Committer.commit, [happens]
+
+        def commit(*arguments: object) -> object:
+            if left:
+                left.pop()()
+            return real(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Committer, "commit", commit)
+
+
+def test_what_is_committed_at_the_last_moment_gives_way_too(table: TimeSeriesTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = gl.open(table.url)
+    encoding = begin(table, GIVEN)
+    outcomes = played(encoding, batch((1, "b", 8)))
+    Meanwhile(monkeypatch, lambda: other.append({"n": [77], "s": ["z"], "v": [0]}))
+    report = overwrite_outcomes(table, Delivery(), encoding, outcomes)
+    assert (report.removed_rows, report.version) == (3, 4)
+    assert rows_of(table) == [(1, "b", 8)]
+    assert table.verify(deep=True).ok
+
+
+@pytest.mark.parametrize("change", ["column", "unique"])
+def test_a_table_that_asks_for_more_at_the_last_moment_is_not_overwritten(
+    table: TimeSeriesTable, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    other = gl.open(table.url)
+    encoding = begin(table, GIVEN)
+    outcomes = played(encoding, batch((1, "b", 8)))
+    changes: dict[str, Callable[[], object]] = {
+        "column": lambda: other.add_column("more", "string"),
+        "unique": lambda: other.set_properties({"unique": True}),
+    }
+    Meanwhile(monkeypatch, changes[change])
+    with pytest.raises(CommitConflict):
+        overwrite_outcomes(table, Delivery(), encoding, outcomes)
+    assert len(rows_of(table)) == 2
+    assert len(files_of(table)) == 1
+
+
+def test_a_unique_table_is_overwritten_by_distinct_keys_alone(tmp_path: Path) -> None:
+    table = gl.create(tmp_path / "u", index="n", index_type="int64", bucket=10, entity=["s"], properties={"unique": True})
+    table.append({"n": [0], "s": ["a"], "v": [1]})
+    encoding = begin(table, GIVEN)
+    with pytest.raises(DuplicateKey):
+        overwrite_outcomes(table, Delivery(), encoding, played(encoding, batch((1, "a", 1)), batch((1, "a", 2))))
+    assert rows_of(table) == [(0, "a", 1)]
+    report = overwrite_outcomes(table, Delivery(), encoding, played(encoding, batch((0, "a", 2)), batch((1, "a", 2))))
+    assert (report.rows, report.removed_rows) == (2, 1)
