@@ -79,7 +79,7 @@ def test_a_bucket_goes_to_one_task(spark: Any, tmp_path: Path) -> None:
         minutes = spark.range(6_000).selectExpr(
             "timestamp_micros(1767225600000000 + id * 60000000) as ts", "concat('s', id % 7) as site", "id as v"
         )
-        report = write(minutes, table)
+        report = write(minutes, table, spread=True)
     finally:
         spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
     assert report.segments >= 3
@@ -122,13 +122,13 @@ def test_partitions_as_they_are_may_share_buckets(spark: Any, tmp_path: Path) ->
         ts = f"timestamp_micros(1767225600000000 + ({hour}) * 3600000000) as ts"
         return spark.range(0, 50, 1, 2).selectExpr(ts, "'a' as site", "id as v")
 
-    report = write(halves("id"), table, spread=False)
+    report = write(halves("id"), table)
     assert (report.segments, report.buckets) == (2, 50)
-    report = write(halves("100 + id div 2"), table, spread=False)
+    report = write(halves("100 + id div 2"), table)
     assert (report.rows, report.segments, report.buckets) == (50, 2, 25)
     assert table.verify(deep=True).ok
     with pytest.raises(CoverageOverlap):
-        write(halves("124 + id"), table, spread=False)
+        write(halves("124 + id"), table)
 
 
 def test_a_dataframe_takes_the_place_of_all_rows(spark: Any, tmp_path: Path) -> None:
@@ -304,11 +304,11 @@ def test_eo_10_only_the_whole_batch_counts(spark: Any, tmp_path: Path, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr("gapless.spark.staging.Encoding", HalfLost)
         with pytest.raises(Exception, match="lost"):
-            write(spark.range(0, 120, 1, 4).selectExpr(*batch), table, spread=False, operation_id=("job", 7))
+            write(spark.range(0, 120, 1, 4).selectExpr(*batch), table, operation_id=("job", 7))
     orphans = files_of(table)
     assert len(orphans) == 2, "the half that was written is what this test is about"
     assert rows_of(table.refresh()) == []
-    report = write(spark.range(0, 120, 1, 3).selectExpr(*batch), table, spread=False, operation_id=("job", 7))
+    report = write(spark.range(0, 120, 1, 3).selectExpr(*batch), table, operation_id=("job", 7))
     assert (report.rows, report.version) == (120, 2)
     assert [row["v"] for row in table.scan(order="index").to_arrow().to_pylist()] == list(range(120))
     assert not orphans & {segment.path.rpartition("/")[2] for segment in table.segments()}

@@ -24,7 +24,7 @@ def write(
     *,
     on_overlap: OnOverlap | None = None,
     operation_id: tuple[str, int] | str | None = None,
-    spread: bool = True,
+    spread: bool = False,
 ) -> AppendReport:
     """Append a DataFrame's rows as one commit, all or none: executors write the segments, in parallel.
 
@@ -34,8 +34,8 @@ def write(
         on_overlap: As in `table.append`. Where rows meet covered buckets under "skip" or "replace", and in a `unique` table, the
             driver reads what the executors wrote and decides about each row, as `table.append` does; "replace" holds them in memory.
         operation_id: As in `table.append`: sent again, nothing is computed and the first report comes back.
-        spread: Rows go to tasks by bucket and identity, so that files cover short stretches of time; Spark samples them for it, which
-            computes the DataFrame twice. False writes its partitions as they are.
+        spread: Send rows to tasks by bucket and identity first, so that each file covers a short stretch of time however the rows lie;
+            Spark samples them for it, which computes the DataFrame twice. Without it each partition becomes files as it is.
 
     Tasks that are tried again, or twice at once, leave each row once: only what the successful ones wrote is in the commit. A failed
     write leaves files that `table.vacuum` takes away. Rows in an error count within the partition it names.
@@ -57,7 +57,7 @@ def overwrite(
     table: TimeSeriesTable | Location,
     *,
     operation_id: tuple[str, int] | str | None = None,
-    spread: bool = True,
+    spread: bool = False,
 ) -> ChangeReport:
     """Put a DataFrame's rows in the place of all rows of a table, in one commit: readers see the old rows or the new ones.
 
