@@ -55,6 +55,17 @@ def test_import_loads_nothing_heavy() -> None:
     assert not found, f"import gapless loads {found}"
 
 
+def test_a_table_on_disk_opens_without_what_it_does_not_need(tmp_path: Path) -> None:
+    code = f"""
+import sys, gapless as gl
+table = gl.create({str(tmp_path / "t")!r}, index="n", index_type="int64", bucket=1)
+gl.spark.read, gl.spark.write
+print(*sorted(sys.modules))
+"""
+    found = set(HEAVY) & set(run_python(code).split())
+    assert found <= {"obstore"}, f"making a table loads {found}"
+
+
 def test_import_costs_little_more_than_pyarrow_parquet() -> None:
     """At most 1.5 times, as the median of interleaved runs of CPU time, which other processes disturb least."""
     clock = "import time; t = time.process_time(); import {}; print(time.process_time() - t)"

@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 CHANGE_TYPE = "_change_type"
 INSERT, PREIMAGE, POSTIMAGE, DELETE = "insert", "update_preimage", "update_postimage", "delete"
-_TYPES = pa.array([DELETE, PREIMAGE, POSTIMAGE, INSERT])
+_TYPES = (DELETE, PREIMAGE, POSTIMAGE, INSERT)
 _DELETE, _PREIMAGE, _POSTIMAGE, _INSERT = range(4)
 PIECE_ROWS = 131_072
 """Rows that are taken from a stream at a time."""
@@ -63,7 +63,7 @@ def diff_rows(removed: pa.Table, added: pa.Table, index: IndexSpec) -> pa.Table:
     kind = np.where(rank < pairs, paired, single)
     stage = np.where(kind == _DELETE, 0, np.where(kind == _INSERT, 2, 1))
     order = _order(left, index, (stage, rank, kind))
-    return left.append_column(CHANGE_TYPE, _TYPES.take(pa.array(kind))).take(order)
+    return left.append_column(CHANGE_TYPE, pa.array(_TYPES).take(pa.array(kind))).take(order)
 
 
 def all_rows(batch: pa.RecordBatch, change: str) -> pa.Table:
