@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import typer
 
 from gapless.errors import InvalidOption, UnknownColumn, nearest
 from gapless.model.index import IdentityValue
+from gapless.scan.range import identity_value
 from gapless.table.table import TimeSeriesTable
 from gapless.table.view import TableView
 
@@ -135,23 +135,4 @@ def parse_entity(table: TableView, texts: Sequence[str] | None) -> dict[str, lis
 
 def parse_entity_value(table: TableView, column: str, text: str) -> IdentityValue:
     """A text as its entity column's type has it; raises InvalidOption. A table without columns yet takes it as a text."""
-    kind = pa.string() if table.schema is None else table.schema.field(column).type
-    try:
-        if pa.types.is_integer(kind):
-            return int(text)
-        if pa.types.is_date(kind):
-            return date.fromisoformat(text)
-        return {"true": True, "false": False}[text.lower()] if pa.types.is_boolean(kind) else text
-    except (ValueError, KeyError) as error:
-        raise InvalidOption(
-            f"{text!r} is no value of the entity column {column!r}",
-            why=f"The column holds {kind}",
-            fix=_example(kind),
-            option=column,
-            value=text,
-        ) from error
-
-
-def _example(kind: pa.DataType) -> str:
-    shown = "2013-01-31" if pa.types.is_date(kind) else "true or false" if pa.types.is_boolean(kind) else "a whole number"
-    return f"Write {shown}"
+    return identity_value(column, pa.string() if table.schema is None else table.schema.field(column).type, text)

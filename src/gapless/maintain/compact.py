@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gapless.coverage.bitmap import CoverageMap
@@ -12,13 +12,12 @@ from gapless.dialects.timeseries.compact_terms import CompactTerms
 from gapless.dialects.timeseries.features import claim
 from gapless.log.commit import Conflict
 from gapless.log.dialect import Snapshot
-from gapless.maintain.compact_bin import GivenUp, WrittenBin, codecs_of, write_bin
+from gapless.maintain.compact_bin import BinWriter, GivenUp, WriterHere, WrittenBin, codecs_of
 from gapless.maintain.compact_options import CompactOptions
 from gapless.maintain.compact_plan import Bin, CompactionPlan, plan_compaction
 from gapless.maintain.finding import count
 from gapless.model.properties import Codec
 from gapless.model.segment import Segment
-from gapless.parquet.attempt import Attempt
 from gapless.runtime.committer import ENGINE, Committer, Proposal
 from gapless.runtime.driver import Rim
 
@@ -104,7 +103,9 @@ class _Course:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compactor:
-    """Compacts one table. A commit holds bins of together about the target size, so that a conflict loses no more than that."""
+    """Compacts one table. A commit holds bins of together about the target size, so that a conflict loses no more than that; elsewhere as
+    many as are written at once.
+    """
 
     rim: Rim
     committer: Committer
@@ -112,6 +113,8 @@ class Compactor:
     options: CompactOptions
     remember: Callable[[Segment, CoverageMap], None]
     """Told the coverage of each segment that was committed."""
+    elsewhere: BinWriter | None = None
+    """Who writes bins; None: this process."""
 
     def plan(self, snapshot: Snapshot[TableState]) -> CompactionPlan:
         """What `compact` would begin with; reads the segments' footers where their compression matters. Raises CorruptTable."""
@@ -125,7 +128,7 @@ class Compactor:
         """
         course = self._course(snapshot)
         while bins := self._plan(snapshot, course).bins:
-            for batch in _batches(bins, self.options.target_size):
+            for batch in _batches(bins, self.options.target_size, self._writer.room()):
                 snapshot = self._apply(snapshot, batch, course)
             if self.options.max_bytes is not None:
                 break
@@ -157,38 +160,44 @@ class Compactor:
         # Whatever was removed since the plan was made must not come back: this version is the one that the commit is judged from.
         live = snapshot.state.live
         course.gave_way(batch, live)
-        whole = [one for one in batch if one.paths <= live.keys()]
-        written = self._write(snapshot.state, whole, course)
-        if not written:
-            return snapshot
-        outcome = self.committer.commit(snapshot, self._proposal(snapshot.state, written))
-        if isinstance(outcome, Conflict):
-            _discard(written)
-            course.conflicts += 1
-            if course.conflicts >= MAX_CONFLICTS:
-                for one in written:
-                    course.give_up(_lost(one.bin, outcome))
-            snapshot = self.committer.refresh(snapshot)
-            course.gave_way((one.bin for one in written), snapshot.state.live)
-            return snapshot
-        course.landed(written)
-        for segment, coverage in (pair for one in written for pair in one.coverage):
-            self.remember(segment, coverage)
-        return outcome
+        written = self._write(snapshot.state, [one for one in batch if one.paths <= live.keys()], course)
+        while written:
+            outcome = self.committer.commit(snapshot, self._proposal(snapshot.state, written))
+            if not isinstance(outcome, Conflict):
+                course.landed(written)
+                for segment, coverage in (pair for one in written for pair in one.coverage):
+                    self.remember(segment, coverage)
+                return outcome
+            try:
+                snapshot = self.committer.refresh(snapshot)
+            except BaseException:
+                # The conflict is certain, so nothing can need these files.
+                _discard(written)
+                raise
+            written = self._left(written, outcome, snapshot.state, course)
+        return snapshot
 
-    def _write(self, state: TableState, bins: Iterable[Bin], course: _Course) -> list[WrittenBin]:
-        """The bins as they were written, all of one instant; the others of them are given up."""
+    def _left(self, written: list[WrittenBin], lost: Conflict, state: TableState, course: _Course) -> list[WrittenBin]:
+        """What may be committed after all of a commit that lost: the bins that were not overtaken; the others are discarded."""
+        course.conflicts += 1
+        hopeless = course.conflicts >= MAX_CONFLICTS
+        if hopeless:
+            for one in written:
+                course.give_up(_lost(one.bin, lost))
+        course.gave_way((one.bin for one in written), state.live)
+        left = [] if hopeless else [one for one in written if one.bin.paths <= state.live.keys()]
+        _discard(one for one in written if hopeless or not one.bin.paths <= state.live.keys())
+        return left
+
+    @property
+    def _writer(self) -> BinWriter:
+        return self.elsewhere or WriterHere(rim=self.rim, options=self.options, grid=self.grid)
+
+    def _write(self, state: TableState, bins: Sequence[Bin], course: _Course) -> list[WrittenBin]:
+        """The bins as they were written; the others of them are given up."""
         written: list[WrittenBin] = []
-        first: Attempt | None = None
         try:
-            for one in bins:
-                attempt = Attempt.begin(self.rim) if first is None else Attempt(self.rim, first.instant)
-                first = first or attempt
-                try:
-                    outcome = write_bin(one, attempt, state, self.options, self.grid)
-                except BaseException:
-                    attempt.discard()
-                    raise
+            for outcome in self._writer.write(state, bins) if bins else ():
                 if isinstance(outcome, GivenUp):
                     course.give_up(outcome)
                 else:
@@ -222,12 +231,12 @@ def _parameters(options: CompactOptions, bins: int) -> dict[str, object]:
     return said
 
 
-def _batches(bins: Iterable[Bin], size: int) -> Iterator[list[Bin]]:
-    """Bins that are committed together: of `size` bytes, or the first that goes beyond."""
+def _batches(bins: Iterable[Bin], size: int, room: int) -> Iterator[list[Bin]]:
+    """Bins that are committed together: of `size` bytes, or the first that goes beyond, but `room` bins at least, and whole rounds of them."""
     held: list[Bin] = []
     for one in bins:
         held.append(one)
-        if sum(each.size for each in held) >= size:
+        if len(held) % room == 0 and sum(each.size for each in held) >= size:
             yield held
             held = []
     if held:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Protocol, cast
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ from gapless.parquet.scan import EVERYTHING, ReadPlan, read
 from gapless.parquet.segment_encoder import SegmentEncoder
 from gapless.parquet.source import open_segment
 from gapless.parquet.z_order import z_order
+from gapless.runtime.driver import Rim
 from gapless.scan.plan import ReadGroup, prune
 from gapless.scan.range import index_range
 
@@ -62,14 +63,51 @@ class WrittenBin:
         return zip(self.segments, self.attempt.coverage, strict=True)
 
 
+class BinWriter(Protocol):
+    """Writes bins: in this process, or in others."""
+
+    def room(self) -> int:
+        """How many bins it writes at once, at least 1; asked where there are any."""
+        ...
+
+    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[WrittenBin | GivenUp]:
+        """Each of some bins in its order, as `write_bin` gives it; the files of all are named with one instant.
+
+        Raises StoreError, and what keeps others from their work; what was not given then is not there, or left to vacuum.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterHere:
+    """Writes bins in this process, one after the other."""
+
+    rim: Rim
+    options: CompactOptions
+    grid: Grid
+
+    def room(self) -> int:
+        """One."""
+        return 1
+
+    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[WrittenBin | GivenUp]:
+        """See `BinWriter.write`."""
+        instant = Attempt.begin(self.rim).instant
+        return (write_bin(one, Attempt(self.rim, instant), state, self.options, self.grid) for one in bins)
+
+
 def write_bin(one: Bin, attempt: Attempt, state: TableState, options: CompactOptions, grid: Grid) -> WrittenBin | GivenUp:
-    """Write a bin's rows as segments of an attempt that holds nothing else; what is given up is discarded.
+    """Write a bin's rows as segments of an attempt that holds nothing else; what is given up is discarded. Of `state` only `meta` counts.
 
     Given up are segments that are damaged, hold rows that the table cannot hold, or not as many as the log says: the bin's others may be
-    planned anew. A whole bin is, if it makes no fewer segments than it has and that is all it was for. Raises StoreError, leaving
-    `attempt` to discard.
+    planned anew. A whole bin is, if it makes no fewer segments than it has and that is all it was for. Raises StoreError, with nothing
+    left behind.
     """
-    refused = _damage(attempt.rim.store, one.segments) or _written(one, _Writer(state, options, grid, attempt))
+    try:
+        refused = _damage(attempt.rim.store, one.segments) or _written(one, _Writer(state, options, grid, attempt))
+    except BaseException:
+        attempt.discard()
+        raise
     if refused is not None:
         attempt.discard()
         return refused

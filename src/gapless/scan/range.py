@@ -85,12 +85,35 @@ def check_identity_value(name: str, kind: pa.DataType | None, value: object) -> 
     return int(value) if pa.types.is_integer(kind) else value  # type: ignore[call-overload,return-value]  # checked just above
 
 
+def identity_value(name: str, kind: pa.DataType, text: str) -> IdentityValue:
+    """A text as the entity column `name` of type `kind` has it; raises InvalidOption."""
+    try:
+        if pa.types.is_integer(kind):
+            return int(text)
+        if pa.types.is_date(kind):
+            return date.fromisoformat(text)
+        return {"true": True, "false": False}[text.lower()] if pa.types.is_boolean(kind) else text
+    except (ValueError, KeyError) as error:
+        raise InvalidOption(
+            f"{text!r} is no value of the entity column {name!r}",
+            why=f"The column holds {kind}",
+            fix=_example(kind),
+            option=name,
+            value=text,
+        ) from error
+
+
 def conjunction(terms: Sequence[Predicate]) -> Predicate:
     """All terms; true where there are none."""
     terms = [term for term in terms if term != Constant(value=True)]
     if not terms:
         return Constant(value=True)
     return terms[0] if len(terms) == 1 else And(terms=tuple(terms))
+
+
+def _example(kind: pa.DataType) -> str:
+    shown = "2013-01-31" if pa.types.is_date(kind) else "true or false" if pa.types.is_boolean(kind) else "a whole number"
+    return f"Write {shown}"
 
 
 def _literal(checked: IdentityValue) -> Value:

@@ -51,32 +51,50 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class Told:
     """One commit's change."""
 
     version: int
     time_ns: int
+    """Its commit time (nanoseconds since 1970 UTC)."""
     change: Change
+
+    def rows(self, store: Store, state: TableState, shown: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows that changed, read under the columns of `state`, as the feed gives them; `shown` is a `feed_schema` of that."""
+        for rows in self.change.rows(store, state):
+            yield from _stamped(rows, self, shown).to_batches()
 
 
 def change_rows(rim: Rim, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
     """The changes of versions `[first, last]`, which the newest version must keep, as `TableView.changes` gives them."""
     _check_range(newest, first, last)
-    state, told = newest.state, list[_Told]()
+    state, told = newest.state, list[Told]()
     if first <= last:
-        entries = rim.drive(read_range(TIME_SERIES, first, last + 1))
-        live, metas = _before(rim, newest, first, entries[0][1])
-        told = _follow(live, entries)
-        metas += [commit.meta for _, commit, _ in entries if commit.meta is not None]
+        told, metas = told_changes(rim, newest, first, last + 1)
         state = replace(newest.state, meta=reading_meta(metas))
-    shown = _shown(state, columns, (_TYPE_FIELD, *_COMMIT_FIELDS))
+    shown = feed_schema(state, columns)
 
     def read() -> Iterator[pa.RecordBatch]:
         for one in told:
-            for rows in one.change.rows(rim.store, state):
-                yield from _stamped(rows, one, shown).to_batches()
+            yield from one.rows(rim.store, state, shown)
 
     return Rows(shown, read)
+
+
+def told_changes(rim: Rim, newest: Snapshot[TableState], start: int, end: int) -> tuple[list[Told], list[TableMeta]]:
+    """What the commits of versions `[start, end)`, at least one, changed, those left out that changed no row; and what the table was
+    before them and as each of them left it, as far as they say it.
+
+    Raises VersionNotFound where that can be told no longer, CorruptTable, StoreError.
+    """
+    entries = rim.drive(read_range(TIME_SERIES, start, end))
+    live, metas = _before(rim, newest, start, entries[0][1])
+    return _follow(live, entries), metas + [commit.meta for _, commit, _ in entries if commit.meta is not None]
+
+
+def feed_schema(state: TableState, columns: Sequence[str] | None) -> pa.Schema:
+    """The declared columns of a change feed: those asked for, all where None, with ours behind. Raises UnknownColumn, InvalidOption."""
+    return _shown(state, columns, (_TYPE_FIELD, *_COMMIT_FIELDS))
 
 
 def diff_rows_of(store: Store, state: TableState, change: Change) -> Rows:
@@ -106,10 +124,10 @@ def _before(rim: Rim, newest: Snapshot[TableState], first: int, commit: Commit) 
     return {path: segment for path, segment in _segments(state.live).items() if path not in added}, [state.meta]
 
 
-def _follow(live: dict[str, Segment], entries: Iterable[tuple[int, Commit, int]]) -> list[_Told]:
+def _follow(live: dict[str, Segment], entries: Iterable[tuple[int, Commit, int]]) -> list[Told]:
     """What each commit removed and added, after what was live before the first of them; those that changed no row are left out."""
     return [
-        _Told(version=version, time_ns=time_ns, change=change)
+        Told(version=version, time_ns=time_ns, change=change)
         for version, commit, time_ns in entries
         if (change := _apply(live, commit)) is not None
     ]
@@ -184,7 +202,7 @@ def _rows_of(store: Store, state: TableState, segments: Iterable[Segment], order
     return ScanRequest(start=None, end=None, where=None, entity={}, columns=None, order=order).rows(store, alone)
 
 
-def _stamped(rows: pa.Table, told: _Told, shown: pa.Schema) -> pa.Table:
+def _stamped(rows: pa.Table, told: Told, shown: pa.Schema) -> pa.Table:
     """Changed rows as the feed shows them."""
     stamp = told.version, told.time_ns // NS_PER["us"]
     stamps = [

@@ -47,9 +47,8 @@ class Upsert:
 
     def decide(self, before: Before, rows: pa.Table) -> Decision:
         """See `Correction.decide`; raises DuplicateKey, SchemaMismatch, UnknownColumn, InvalidOption."""
-        # The index first: it tells most rows apart.
-        columns = before.keys[::-1] if self.key is None else self.key
-        self._check(before, columns)
+        columns = self.columns(before)
+        self.check(before)
         rows, keys = self._distinct(rows, columns)
         run = sort_run(rows, before.index, before.grid)
         cut = KeyCut.of(before, rows, keys, run.coverage if set(before.keys) <= set(columns) else None)
@@ -58,7 +57,14 @@ class Upsert:
             check_absent(run, before, live_meeting(before.state, run.coverage, before.grid), cut)
         return Decision(run, cut)
 
-    def _check(self, before: Before, columns: tuple[str, ...]) -> None:
+    def columns(self, before: Before) -> tuple[str, ...]:
+        """The key's columns."""
+        # The index first: it tells most rows apart.
+        return before.keys[::-1] if self.key is None else self.key
+
+    def check(self, before: Before) -> None:
+        """Raise UnknownColumn or InvalidOption for a wrong key, SchemaMismatch where the input lacks columns."""
+        columns = self.columns(before)
         check_columns(columns, before.schema)
         for name in columns:
             type_ = before.schema.field(name).type

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.errors import InvalidOption, nearest
 from gapless.model.operation import parse_operation_id
 from gapless.model.report import AppendReport, ChangeReport
 from gapless.parquet.batches import Batches
-from gapless.scan.range import check_entity_values
-from gapless.table.correction import ON_DUPLICATE, Delete, OnDuplicate, Replace, ReplaceCovered, Upsert
+from gapless.table.asked import Asked, asked_upsert, parse_span
+from gapless.table.correction import OnDuplicate, ReplaceCovered
 from gapless.table.handle import Handle
 from gapless.table.inputs import as_batches
 from gapless.table.rewrite import Correction, Rewriter
-from gapless.table.scan import ScanRequest
-from gapless.table.values import format_index_value, parse_index_value
+from gapless.table.values import parse_index_value
 
 OperationArgument = tuple[str, int] | str | None
 
@@ -52,14 +49,8 @@ class Corrections(Handle):
         Raises DuplicateKey, SchemaMismatch, NullKey and the other DataErrors, UnknownColumn, InvalidOption, CommitConflict,
         CommitOutcomeUnknown, UpgradeNeeded, CorruptTable, StoreError.
         """
-        columns = _parse_key(key)
         parts = _held(data)
-        upsert = Upsert(
-            key=columns,
-            on_duplicate=_parse_on_duplicate(on_duplicate),
-            given=tuple(frozenset(part.schema.names) for part in parts),
-            parameters=_said(key=None if columns is None else list(columns), on_duplicate=on_duplicate),
-        )
+        upsert = asked_upsert(key, on_duplicate, [part.schema.names for part in parts])
         return self._correct(upsert, parts, operation_id)
 
     def delete(
@@ -77,17 +68,8 @@ class Corrections(Handle):
         says all rows. The report counts `removed_rows`. Raises InvalidOption, InvalidFilter, InvalidTime, UnknownColumn, CommitConflict,
         CommitOutcomeUnknown, UpgradeNeeded, CorruptTable, StoreError.
         """
-        if where is None and start is None and end is None and not entity:
-            raise InvalidOption(
-                "delete without a condition would delete every row",
-                why="That is more often forgotten than meant",
-                fix='Pass where=, start=, end= or entity=; delete(where="true") deletes all rows',
-                option="where",
-                value=None,
-            )
-        request = _request(start, end, where, entity)
-        said = self._span(request) | _said(where=None if where is None else str(where))
-        return self._correct(Delete(request=request, operation="delete", parameters=said), (), operation_id)
+        asked = Asked(start=start, end=end, where=where, entity=entity)
+        return self._correct(asked.delete(self.index, self.schema), (), operation_id)
 
     def replace(
         self,
@@ -107,9 +89,9 @@ class Corrections(Handle):
 
         The report counts `rows` and `removed_rows`. Raises InvalidValue for a row outside, and what `upsert` and `delete` raise.
         """
-        start, end = _parse_span(span)
-        request = _request(start, end, None, entity)
-        return self._correct(Replace(request=request, parameters=self._span(request)), _held(data), operation_id)
+        start, end = parse_span(span)
+        asked = Asked(start=start, end=end, entity=entity)
+        return self._correct(asked.replace(self.index, self.schema), _held(data), operation_id)
 
     def drop_before(self, time: object, *, operation_id: OperationArgument = None) -> ChangeReport:
         """Delete all rows whose index value lies before `time` (an index value, as in `scan`): retention.
@@ -117,8 +99,7 @@ class Corrections(Handle):
         Segments that end before it fall away by metadata alone; one that reaches across is written anew. Raises as `delete`.
         """
         parse_index_value(time, self.index, self.schema, name="time")
-        request = _request(None, time, None, None)
-        return self._correct(Delete(request=request, operation="drop_before", parameters=self._span(request)), (), operation_id)
+        return self._correct(Asked(end=time).delete(self.index, self.schema, "drop_before"), (), operation_id)
 
     def _replace_covered(self, parts: Sequence[Batches], operation_id: object, *, by_table: bool) -> AppendReport:
         """`append(on_overlap="replace")`, or an append where that is the table's policy."""
@@ -134,65 +115,6 @@ class Corrections(Handle):
         rewriter = Rewriter(committer=committer, cache=self._cache, grid=self._grid, operation=operation)
         done = rewriter.apply(newest, correction, parts)
         return ChangeReport.of(done.tally, done.version, already_applied=done.already)
-
-    def _span(self, request: ScanRequest) -> dict[str, object]:
-        """Range and entities as the log says them; raises what wrong ones deserve."""
-        index, schema = self.index, self.schema
-        ends = {
-            name: None if value is None else parse_index_value(value, index, schema, name=name)
-            for name, value in (("start", request.start), ("end", request.end))
-        }
-        said = {name: None if value is None else format_index_value(value, index) for name, value in ends.items()}
-        wanted = check_entity_values(index, schema, request.entity)
-        entity = {name: [v.isoformat() if isinstance(v, date) else v for v in values] for name, values in wanted.items()}
-        return _said(**said, entity=entity or None)
-
-
-def _said(**given: object) -> dict[str, object]:
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _request(start: object, end: object, where: str | pc.Expression | None, entity: Mapping[str, object] | None) -> ScanRequest:
-    return ScanRequest(start=start, end=end, where=where, entity=entity or {}, columns=None, order=None)
-
-
-def _parse_span(span: object) -> tuple[object, object]:
-    if isinstance(span, tuple | list) and len(span) == 2:
-        return span[0], span[1]
-    raise InvalidOption(
-        f"{span!r} is no range",
-        why="A range is (start, end), half-open",
-        fix="Pass two index values",
-        option="span",
-        value=span,
-    )
-
-
-def _parse_key(key: object) -> tuple[str, ...] | None:
-    if key is None:
-        return None
-    columns = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, Iterable) else ()
-    if columns and all(isinstance(name, str) for name in columns) and len(set(columns)) == len(columns):
-        return columns
-    raise InvalidOption(
-        f"key={key!r} names no columns",
-        why="A key is one column or several different ones",
-        fix='Pass key="id" or key=["site", "id"], or leave it out for the entity columns and the index',
-        option="key",
-        value=key,
-    )
-
-
-def _parse_on_duplicate(value: object) -> OnDuplicate:
-    for known in ON_DUPLICATE:
-        if value == known:
-            return known
-    raise InvalidOption(
-        f"on_duplicate={value!r} is not known",
-        fix=nearest(str(value), ON_DUPLICATE),
-        option="on_duplicate",
-        value=value,
-    )
 
 
 def _held(data: object) -> tuple[Batches, ...]:

@@ -41,13 +41,21 @@ class Split:
     """The numbers of the keys for which rows go, where rows go by key."""
 
 
-class Cut(Protocol):
-    """Which rows go."""
+class Splitting(Protocol):
+    """How rows that go are told from those that stay."""
 
     @property
     def seen(self) -> Filter:
         """What `split` must see to find a row that goes: true of every such row, maybe of others."""
         ...
+
+    def split(self, rows: pa.Table) -> Split:
+        """Rows in declared types, with at least the columns of `seen`, less those that go."""
+        ...
+
+
+class Cut(Splitting, Protocol):
+    """Which rows go."""
 
     def near(self, segments: Sequence[Segment]) -> Sequence[Segment]:
         """The segments that may hold a row that goes, by what the log says of them."""
@@ -55,10 +63,6 @@ class Cut(Protocol):
 
     def reach(self, segment: Segment, coverage: Callable[[], CoverageMap]) -> Reach:
         """How far the cut reaches into one of these segments; `coverage` gives what that covers, if it is asked."""
-        ...
-
-    def split(self, rows: pa.Table) -> Split:
-        """Rows in declared types, with at least the columns of `seen`, less those that go."""
         ...
 
 

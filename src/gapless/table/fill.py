@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
-from typing import Any
+from itertools import chain, islice, takewhile
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -26,6 +26,65 @@ Done = Callable[[int, int], None]
 ON_ERROR = ("raise", "continue")
 
 _Part = tuple[Identity, Span]
+_TURNS = 4
+"""Groups that each worker takes at least, one after the other, before groups grow."""
+
+
+class Source(Protocol):
+    """Where the rows of gaps come from, and the way into the table."""
+
+    def ask(self, gaps: Sequence[tuple[Asked, Gap[Any]]]) -> Iterable[object]:
+        """What there is for each of some gaps, in their order, from any thread; `Failed` where asking failed.
+
+        Where it is not to go on after a failure, that may be the last. What it raises is a failure at each gap that has no answer yet.
+        """
+        ...
+
+    def append(self, asked: Asked, answer: object) -> AppendReport | None:
+        """Append an answer, less the rows of covered buckets, in the thread of the fill; None where it holds no rows.
+
+        Raises as `Asked.rows_of`, and as an append does.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The answer for a gap at which asking failed."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A source that is a function of the caller's, called in this process."""
+
+    fetch: Fetch
+    add: Callable[[Batches], AppendReport]
+    """Append rows, leaving out those of covered buckets."""
+
+    def __post_init__(self) -> None:
+        check_fetch(self.fetch)
+
+    def ask(self, gaps: Sequence[tuple[Asked, Gap[Any]]]) -> Iterator[object]:
+        """See `Source.ask`."""
+        return (self.fetch(gap.identity, gap.start, gap.end) for _, gap in gaps)
+
+    def append(self, asked: Asked, answer: object) -> AppendReport | None:
+        """See `Source.append`."""
+        rows = asked.rows_of(answer)
+        return None if rows is None else self.add(rows)
+
+
+def check_fetch(fetch: object) -> None:
+    """Raise InvalidOption for what cannot be called."""
+    if not callable(fetch):
+        raise InvalidOption(
+            f"fetch={fetch!r} cannot be called",
+            fix="Pass a function of (identity, start, end)",
+            option="fetch",
+            value=fetch,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +133,24 @@ class _SoFar:
     stopped: tuple[_Part, Exception] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    error: Exception
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfill:
     """One fill of one table."""
 
-    fetch: Fetch
+    source: Source
     question: Coverage[Any]
     """What is covered and what is missing at the start."""
-    append: Callable[[Batches], AppendReport]
-    """Append rows, leaving out those of covered buckets."""
     covered: Callable[[], tuple[int, CoverageMap]]
     """The table's version, and what it now covers of the question's identities."""
     meta: Callable[[], tuple[IndexSpec, pa.Schema | None]]
     """The table's index and schema as they now are."""
     max_buckets: int | None = None
     max_workers: int = 1
+    most_together: int = 1
+    """How many gaps the source may be asked for in one call, where there are many."""
     on_error: str = "raise"
 
     def __post_init__(self) -> None:
-        if not callable(self.fetch):
-            raise InvalidOption(
-                f"fetch={self.fetch!r} cannot be called",
-                fix="Pass a function of (identity, start, end)",
-                option="fetch",
-                value=self.fetch,
-            )
         workers: object = self.max_workers
         if not isinstance(workers, int) or workers < 1:
             raise InvalidOption(
@@ -125,7 +172,8 @@ class Backfill:
         """
         parts = list(self.question.missing(self.max_buckets))
         so_far = _SoFar()
-        for part, answer in self._answers(takewhile(lambda _: so_far.stopped is None, parts)):
+        asking = takewhile(lambda _: so_far.stopped is None, parts)
+        for part, answer in self._answers(_groups(asking, self._size(len(parts)))):
             so_far.asked += 1
             self._take(part, answer, so_far)
             if progress is not None:
@@ -136,49 +184,54 @@ class Backfill:
             raise self._stopped(part, cause, report, len(parts)) from cause
         return report
 
-    def _answers(self, parts: Iterable[_Part]) -> Iterator[tuple[_Part, object]]:
-        """Each part with what fetch gave for it, in the order in which they come."""
+    def _size(self, parts: int) -> int:
+        """How many parts make a group: so few that each worker has some groups to take in turn."""
+        return max(1, min(self.most_together, parts // (_TURNS * self.max_workers)))
+
+    def _answers(self, groups: Iterable[list[_Part]]) -> Iterator[tuple[_Part, object]]:
+        """Each part with what the source has for it, in the order in which they come."""
         if self.max_workers == 1:
-            yield from ((part, self._ask(part)) for part in parts)
+            yield from chain.from_iterable(map(self._ask, groups))
             return
         pool = ThreadPoolExecutor(self.max_workers, thread_name_prefix="gapless-fill")
-        left, running = iter(parts), dict[Future[object], _Part]()
+        left, running = iter(groups), set[Future[list[tuple[_Part, object]]]]()
         try:
             while True:
-                running |= {pool.submit(self._ask, part): part for part in islice(left, self.max_workers - len(running))}
+                running |= {pool.submit(self._ask, group) for group in islice(left, self.max_workers - len(running))}
                 if not running:
                     return
                 # The pool goes on fetching while answers are appended: at most as many again wait for their turn.
-                come = [(running.pop(future), future) for future in wait(running, return_when=FIRST_COMPLETED).done]
-                running |= {pool.submit(self._ask, part): part for part in islice(left, self.max_workers - len(running))}
-                for part, future in come:
-                    yield part, future.result()
+                come, running = wait(running, return_when=FIRST_COMPLETED)
+                running |= {pool.submit(self._ask, group) for group in islice(left, self.max_workers - len(running))}
+                for future in come:
+                    yield from future.result()
         finally:
             # Not waited for: after Ctrl-C a fetch may take its time, and nobody will append what it brings.
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, part: _Part) -> object:
-        gap = self.question.gap(*part)
+    def _ask(self, group: Sequence[_Part]) -> list[tuple[_Part, object]]:
+        answers: list[object] = []
         try:
-            return self.fetch(gap.identity, gap.start, gap.end)
+            for answer in self.source.ask([(self._asked(part), self.question.gap(*part)) for part in group]):
+                answers.append(answer)  # noqa: PERF402  # what came before an error is kept
         except Exception as error:  # noqa: BLE001  # fetch is the caller's: whatever it raises goes into the report
-            return _Failure(error)
+            answers += [Failed(error)] * (len(group) - len(answers))
+        return list(zip(group, answers, strict=False))
 
     def _take(self, part: _Part, answer: object, so_far: _SoFar) -> None:
         """Append an answer, or note why not."""
         try:
-            if isinstance(answer, _Failure):
+            if isinstance(answer, Failed):
                 raise answer.error  # noqa: TRY301  # an answer that fails while it is read is treated alike
-            rows = self._asked(part).rows_of(answer)
-            if rows is None:
-                so_far.empty.append(part)
-                return
-            report = self.append(rows)
+            report = self.source.append(self._asked(part), answer)
         except Exception as error:  # noqa: BLE001  # kept, and raised as the cause of FillStopped
             so_far.failed.append((part, error))
-            if self.on_error == "raise" or not (isinstance(answer, _Failure) or _is_of_answer(error)):
+            if self.on_error == "raise" or not (isinstance(answer, Failed) or _is_of_answer(error)):
                 so_far.stopped = so_far.stopped or (part, error)
         else:
+            if report is None:
+                so_far.empty.append(part)
+                return
             so_far.rows += report.rows
             so_far.skipped_rows += report.skipped_rows
 
@@ -214,6 +267,12 @@ class Backfill:
             fix="Mend the cause and fill again: it asks for exactly what is still missing",
             identity=gap.identity, start=gap.start, end=gap.end, report=report,
         )  # fmt: skip
+
+
+def _groups(parts: Iterable[_Part], size: int) -> Iterator[list[_Part]]:
+    """The parts, so many at a time, each taken when it is asked for."""
+    left = iter(parts)
+    return iter(lambda: list(islice(left, size)), [])
 
 
 def _is_of_answer(error: Exception) -> bool:

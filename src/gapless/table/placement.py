@@ -28,12 +28,20 @@ def place(rows: Run, holders: Sequence[tuple[Segment, CoverageMap]]) -> Placemen
     `holders` are the live segments, in their order, that may cover a bucket of the rows, with what they cover.
     """
     homes: dict[str, Run] = {}
-    wanted, free = rows.coverage, np.ones(rows.table.num_rows, dtype=bool)
-    for segment, coverage in reversed(holders):
-        common = wanted.intersection(coverage)
-        if common:
-            wanted = wanted.difference(common)
-            at = rows.positions(common)
-            free[at] = False
-            homes[segment.path] = rows.take(at)
+    free = np.ones(rows.table.num_rows, dtype=bool)
+    for path, common in homes_of(rows.coverage, holders).items():
+        at = rows.positions(common)
+        free[at] = False
+        homes[path] = rows.take(at)
     return Placement(homes=homes, rest=rows.take(np.flatnonzero(free)))
+
+
+def homes_of(coverage: CoverageMap, holders: Sequence[tuple[Segment, CoverageMap]]) -> dict[str, CoverageMap]:
+    """By segment, the buckets of `coverage` whose rows its successor takes; see `place`. Pure."""
+    homes: dict[str, CoverageMap] = {}
+    for segment, covered in reversed(holders):
+        common = coverage.intersection(covered)
+        if common:
+            coverage = coverage.difference(common)
+            homes[segment.path] = common
+    return homes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,6 +10,7 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.dialects.timeseries.actions import TableMeta
 from gapless.dialects.timeseries.live import live_meeting
 from gapless.model.report import Tally
+from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
 from gapless.parquet.run import Run
 from gapless.table.before import Before
@@ -40,46 +42,77 @@ class Revision:
     """Whether buckets of the segments that were written are covered by others too, as they were before."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch:
+    """Which segments of a version a change may touch, as far as that shows without reading them."""
+
+    reached: frozenset[str]
+    """Paths of those from which rows may go."""
+    dropped: tuple[Segment, ...]
+    """Those of which every row certainly goes."""
+    holders: tuple[tuple[Segment, CoverageMap], ...]
+    """Those that may cover a bucket of the new rows, in their order, with what they cover."""
+
+    @classmethod
+    def of(cls, before: Before, cut: Cut, coverage: CoverageMap) -> Touch:
+        """What rows that go by `cut`, and rows that come and have this coverage, touch; raises CorruptTable, StoreError."""
+        segments = before.state.segments
+        reach = {s.path: cut.reach(s, partial(before.coverage, s)) for s in cut.near(segments)}
+        return cls(
+            reached=frozenset(path for path, how in reach.items() if how == "some"),
+            dropped=tuple(segment for segment in segments if reach.get(segment.path) == "all"),
+            holders=tuple((s, before.coverage(s)) for s in live_meeting(before.state, coverage, before.grid)),
+        )
+
+    @property
+    def lasting(self) -> list[tuple[Segment, CoverageMap]]:
+        """The holders that are not dropped."""
+        gone = {segment.path for segment in self.dropped}
+        return [(segment, covered) for segment, covered in self.holders if segment.path not in gone]
+
+    def replaced(self, coverage: CoverageMap) -> int:
+        """How many buckets of the new rows' coverage the version covers."""
+        return CoverageMap.union_of(covered for _, covered in self.holders).intersection(coverage).cardinality()
+
+
 def revise(before: Before, meta: TableMeta, decision: Decision, attempt: Attempt) -> Revision:
     """Write what takes the place of the segments that the decision touches, as segments of `attempt`.
 
     `meta` is the table's after the change. A new row goes into the successor of the segment that covers its bucket, if one does. Segments
     of which every row certainly goes are not read. Raises CorruptTable, StoreError.
     """
-    cut, segments, coverage = decision.cut, before.state.segments, decision.rows.coverage
-    reach = {s.path: cut.reach(s, partial(before.coverage, s)) for s in cut.near(segments)}
-    dropped = [segment for segment in segments if reach.get(segment.path) == "all"]
-    holders = [(s, before.coverage(s)) for s in live_meeting(before.state, coverage, before.grid)]
-    placement = place(decision.rows, [(s, covered) for s, covered in holders if reach.get(s.path) != "all"])
+    cut, coverage = decision.cut, decision.rows.coverage
+    touch = Touch.of(before, cut, coverage)
+    placement = place(decision.rows, touch.lasting)
     writer = SuccessorWriter(before=before, meta=meta, cut=cut, attempt=attempt)
     rewritten = []
-    for segment in segments:
-        arrivals, reached = placement.homes.get(segment.path), reach.get(segment.path)
-        if arrivals is not None or (reached == "some" and writer.loses_rows(segment)):
+    for segment in before.state.segments:
+        arrivals = placement.homes.get(segment.path)
+        if arrivals is not None or (segment.path in touch.reached and writer.loses_rows(segment)):
             writer.succeed(segment, arrivals)
             rewritten.append(segment)
     writer.write_new(placement.rest)
-    removed = [*dropped, *rewritten]
-    covered_before = CoverageMap.union_of(covered for _, covered in holders).intersection(coverage)
+    removed = [*touch.dropped, *rewritten]
     tally = Tally(
         rows=decision.rows.table.num_rows,
         segments=len(attempt.segments),
         buckets=coverage.cardinality(),
-        removed_rows=writer.losses.rows + sum(segment.rows for segment in dropped),
+        removed_rows=writer.losses.rows + sum(segment.rows for segment in touch.dropped),
         removed_segments=len(removed),
-        replaced_buckets=covered_before.cardinality(),
+        replaced_buckets=touch.replaced(coverage),
         updated_rows=writer.losses.keys,
     )
     paths = tuple(segment.path for segment in removed)
     return Revision(
-        removed=paths, coverage=coverage, tally=tally, keeps_overlaps=_keeps_overlaps(before, attempt, frozenset(paths))
+        removed=paths, coverage=coverage, tally=tally, keeps_overlaps=keeps_overlaps(before, attempt.coverage, frozenset(paths))
     )
 
 
-def _keeps_overlaps(before: Before, attempt: Attempt, removed: frozenset[str]) -> bool:
+def keeps_overlaps(before: Before, added: Iterable[CoverageMap], removed: frozenset[str]) -> bool:
+    """Whether a segment that is added covers a bucket of one that stays; `removed` are the paths of those that do not."""
     return any(
         not covered.is_disjoint(before.coverage(other))
-        for covered in attempt.coverage
+        for covered in added
         for other in live_meeting(before.state, covered, before.grid)
         if other.path not in removed
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -31,12 +31,13 @@ from gapless.parquet.batches import Batches
 from gapless.runtime.committer import ENGINE, Committer, Proposal
 from gapless.table.before import Before
 from gapless.table.coverage import CoverageCache
+from gapless.table.cut import Cut
 from gapless.table.revision import Decision, Revision, revise
 from gapless.table.stage import Stager
 
 
-class Correction(Protocol):
-    """One intended change of rows."""
+class Said(Protocol):
+    """One intended change of rows, as the log speaks of it."""
 
     @property
     def operation(self) -> str:
@@ -47,6 +48,10 @@ class Correction(Protocol):
     def parameters(self) -> Mapping[str, object]:
         """What the log says of it, as JSON has it."""
         ...
+
+
+class Correction(Said, Protocol):
+    """One intended change of rows."""
 
     def decide(self, before: Before, rows: pa.Table) -> Decision:
         """What it does to this version with the input's rows, which are in declared types and in the order in which they came.
@@ -73,7 +78,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
+class Made:
     """A correction made to one version, and not committed yet."""
 
     actions: tuple[Action, ...]
@@ -99,15 +104,19 @@ class Rewriter:
         It is made anew, to the newest version, where another's commit came first and clashes, until the deadline. Raises CommitConflict then,
         CommitOutcomeUnknown, StoreError, and what `correction` raises.
         """
-        last: _Made | None = None
+        return self.land(snapshot, correction.operation, lambda state: self._make(state, correction, tuple(parts)))
+
+    def land(self, snapshot: Snapshot[TableState], operation: str, make: Callable[[TableState], Made]) -> Done:
+        """Commit what `make` makes of a version, or of a newer one where another's commit came first and clashes; see `apply`."""
+        last: Made | None = None
 
         def propose(newest: Snapshot[TableState]) -> Proposal | None:
             nonlocal snapshot, last
             snapshot, last = newest, None
             if Done.before(newest, self.operation) is not None:
                 return None
-            last = self._make(newest.state, correction, tuple(parts))
-            return self._proposal(correction.operation, last) if last.actions else None
+            last = make(newest.state)
+            return self._proposal(operation, last) if last.actions else None
 
         landed = self.committer.change(snapshot, propose)
         if landed is None or last is None:
@@ -116,7 +125,7 @@ class Rewriter:
             self.cache.remember(segment, coverage)
         return Done(last.tally, landed.version)
 
-    def _proposal(self, operation: str, made: _Made) -> Proposal:
+    def _proposal(self, operation: str, made: Made) -> Proposal:
         commit = Commit(
             id=self.committer.rim.ids.uuid(),
             operation=operation,
@@ -126,7 +135,7 @@ class Rewriter:
         )
         return Proposal(commit=commit, judge=made.terms.judge, discard=made.attempt.discard)
 
-    def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> _Made:
+    def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> Made:
         attempt = Attempt.begin(self.committer.rim)
         try:
             return self._write(state, correction, parts, attempt)
@@ -135,33 +144,42 @@ class Rewriter:
             attempt.discard()
             raise
 
-    def _write(self, state: TableState, correction: Correction, parts: tuple[Batches, ...], attempt: Attempt) -> _Made:
+    def _write(self, state: TableState, correction: Correction, parts: tuple[Batches, ...], attempt: Attempt) -> Made:
         stager = Stager(rim=self.committer.rim, state=state, cache=self.cache, grid=self.grid, on_overlap="replace")
         schema = stager.schema_for(parts)
         if schema is None:
-            return self._write_nothing(state, correction, attempt)
+            return self.made_of_nothing(state, correction, attempt)
         meta = state.meta if schema == state.meta.schema else claim(replace(state.meta, schema=schema))
         before = Before(store=self.committer.rim.store, state=state, schema=schema, grid=self.grid, cache=self.cache)
         rows = [restore(batch, schema, ids=state.meta.ids) for batch in stager.fitted(parts, schema)]
         decision = correction.decide(before, pa.Table.from_batches(rows, schema))
         made = revise(before, meta, decision, attempt)
+        return self.made(before, meta, correction, decision.cut, made, attempt)
+
+    def made(  # all that a log entry is made of
+        self, before: Before, meta: TableMeta, correction: Said, cut: Cut, made: Revision, attempt: Attempt
+    ) -> Made:
+        """What was written for a correction, whose rows go by `cut`, with its log entry and what must hold for that.
+
+        `meta` is the table's after the change, `before.meta` itself where it stays.
+        """
         terms = RewriteTerms(
-            near=decision.cut.near,
-            reaches=lambda segment, coverage: decision.cut.reach(segment, lambda: coverage) != "none",
+            near=cut.near,
+            reaches=lambda segment, coverage: cut.reach(segment, lambda: coverage) != "none",
             coverage=made.coverage,
             entity_types=before.entity_types,
             grid=self.grid,
             operation=self.operation,
         )
-        return _Made(
-            actions=self._actions(state, meta, made, attempt),
+        return Made(
+            actions=self._actions(before.state, meta, made, attempt),
             parameters={**correction.parameters, "keeps_overlaps": True} if made.keeps_overlaps else correction.parameters,
             terms=terms,
             attempt=attempt,
             tally=made.tally,
         )
 
-    def _write_nothing(self, state: TableState, correction: Correction, attempt: Attempt) -> _Made:
+    def made_of_nothing(self, state: TableState, correction: Said, attempt: Attempt) -> Made:
         """What a correction makes of a table without columns to which no rows come."""
         terms = RewriteTerms(
             # Rows that come first bring the columns, and that alone is a clash.
@@ -173,7 +191,7 @@ class Rewriter:
             operation=self.operation,
         )
         actions = self._actions(state, state.meta, None, attempt)
-        return _Made(actions=actions, parameters=correction.parameters, terms=terms, attempt=attempt, tally=Tally())
+        return Made(actions=actions, parameters=correction.parameters, terms=terms, attempt=attempt, tally=Tally())
 
     def _actions(self, state: TableState, meta: TableMeta, made: Revision | None, attempt: Attempt) -> tuple[Action, ...]:
         """The log entry's actions; none where the table would stay as it is."""

@@ -23,7 +23,7 @@ from gapless.parquet.run import Run, sort_run
 from gapless.parquet.segment_encoder import SegmentEncoder
 from gapless.table import stage
 from gapless.table.before import Before
-from gapless.table.cut import Cut
+from gapless.table.cut import Splitting
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class SuccessorWriter:
     before: Before
     meta: TableMeta
     """The table's metadata after the change."""
-    cut: Cut
+    cut: Splitting
     attempt: Attempt
     losses: Losses = field(default_factory=Losses)
 

@@ -27,7 +27,7 @@ from gapless.store.open import table_name
 from gapless.table.append import Appender
 from gapless.table.corrections import Corrections
 from gapless.table.evolution import Evolution
-from gapless.table.fill import Backfill, Done, Fetch, FillReport
+from gapless.table.fill import Backfill, Done, Fetch, Fetched, FillReport
 from gapless.table.group import Member, append_group, gather_small
 from gapless.table.inputs import as_batches
 from gapless.table.lifecycle import Location, create_table, open_rim, open_table, parse_index
@@ -186,9 +186,8 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
         question = self.refresh().coverage(start, end, entity=entity, identities=identities, calendar=calendar)
         whose = frozenset(question.identities)
         return Backfill(
-            fetch=fetch,
+            source=Fetched(fetch, lambda rows: self._append((rows,), "skip", None)),
             question=question,
-            append=lambda rows: self._append((rows,), "skip", None),
             covered=lambda: (self.version, self._covered(self.segments(), whose)),
             meta=lambda: (self.index, self.schema),
             max_buckets=max_buckets,

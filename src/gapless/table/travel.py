@@ -142,6 +142,16 @@ def expiry_told(rim: Rim, snapshot: Snapshot[TableState]) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def absence_told(rim: Rim, version: int) -> Iterator[None]:
+    """The same as `expiry_told`, for who knows only the number of the version whose files it reads."""
+    try:
+        yield
+    except CorruptTable:
+        check_kept(open_table(rim, rim.store.url).state, version)
+        raise
+
+
 def remains(state: TableState) -> str:
     """Which versions are kept, as a sentence's part: "the earliest that remains is 7, and tag 'a' keeps 3"."""
     earlier = [f"{name!r} ({at})" for name, at in sorted(state.tags.items()) if at < state.earliest]

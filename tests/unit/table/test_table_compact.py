@@ -223,6 +223,32 @@ def test_a_compaction_that_always_comes_second_gives_up_and_says_so(place: str, 
     check_whole(place)
 
 
+def test_bins_that_were_not_overtaken_are_committed_without_being_written_again(place: str) -> None:
+    filled(place, 8)
+    table, store = open_faulty(place)
+    store.before_put = once(lambda: rewritten(place, lambda x: x != 1.0), is_commit)
+    seen: list[str] = []
+    before = store.before_put
+
+    def count(path: str) -> None:
+        seen.extend([path] if path.startswith("data/") else [])
+        before(path)
+
+    store.before_put = count
+    report = table.compact(window="4h")
+    assert (report.bins, report.segments_before, report.segments_after) == (2, 7, 2)
+    assert [one.why for one in report.given_up] == ["another change removed 1 of its 4 segments first"]
+    assert len(seen) == 3, "two bins, and what is left of the one that was overtaken"
+    bins = [
+        entry.parameters["bins"]
+        for entry in sorted(table.history(), key=lambda entry: entry.version)
+        if entry.operation == "compact"
+    ]
+    assert bins == [1, 1]
+    assert values(gl.open(place)) == [0.0, *(float(x) for x in range(2, 8))]
+    check_whole(place)
+
+
 def test_a_reader_goes_on_with_the_version_it_began(tmp_path: Path) -> None:
     table = filled(tmp_path / "t", 8)
     reader = gl.open(tmp_path / "t")
