@@ -15,13 +15,20 @@ _SHOWN = {
 def arriving_schema(given: pa.Schema, table: pa.Schema | None) -> pa.Schema:
     """The schema of a DataFrame's rows, with the table's type for each column that has the one under which Spark shows that.
 
-    So what `read` gave can be written again: whether each value fits is seen when it is converted. Other columns stay as they are.
+    So what `read` gave can be written again: whether each value fits is seen when it is converted. Other columns stay as they are, but for
+    times of day, which Spark counts in µs and brings in ns, and that each may be null: what Spark knows is of these rows alone.
     """
+    given = pa.schema([_relaxed(field) for field in given], metadata=given.metadata)
     if table is None or len(set(given.names)) < len(given.names):
         return given
     known = {field.name: field.type for field in table}
     fields = [field.with_type(_arriving(field.type, known.get(field.name, field.type))) for field in given]
     return pa.schema(fields, metadata=given.metadata)
+
+
+def _relaxed(field: pa.Field) -> pa.Field:
+    time = field.type == pa.time64("ns")
+    return pa.field(field.name, pa.time64("us") if time else with_children(field.type, _relaxed), metadata=field.metadata)
 
 
 def _arriving(given: pa.DataType, declared: pa.DataType) -> pa.DataType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -56,15 +56,24 @@ class Encoding:
         # Rows that are wrong stay so when they are tried again: an answer, while whatever else is raised has Spark try again.
         yield pa.record_batch({"outcome": pa.array([pickle.dumps(self.outcome(batches))], pa.binary())})
 
+    def taking(self, part: Batches) -> Encoding:
+        """The same for the columns of other rows; raises SchemaMismatch and UnsupportedType where the table does not take them."""
+        schema = self._stager(Rim(store=self.store)).schema_for((part,))
+        return replace(self, meta=replace(self.meta, schema=schema), given=part.schema)
+
     def outcome(self, batches: Iterable[pa.RecordBatch]) -> Outcome:
-        """Store the rows; raises StoreError and whatever `batches` raise."""
+        """Store the rows of a partition; raises StoreError and whatever `batches` raise."""
+        return self.stored(self._part(batches))
+
+    def stored(self, part: Batches) -> Outcome:
+        """Store rows that have the columns `given`; raises StoreError and whatever reading them raises."""
         schema = self.meta.schema
         assert schema is not None
         types = entity_types(schema, self.meta.index)
         attempt = Attempt(Rim(store=self.store), self.instant)
         stager = self._stager(attempt.rim)
         try:
-            for run in stager.runs((self._part(batches),), schema):
+            for run in stager.runs((part,), schema):
                 stager.write(run, attempt, types)
         except DataError as error:
             attempt.discard()

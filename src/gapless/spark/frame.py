@@ -74,7 +74,7 @@ def read(
     Raises UnsupportedType for a column that Spark cannot hold exactly (ns, float16, …: leave it out with `columns`), InvalidOption where
     names differ by case alone, NotSupported for a table in memory, and as `table.at` and `table.scan` do.
     """
-    known = inside(_view(table, version, time))
+    known = inside(view_of(table, version, time))
     store, state = known.rim.store, known.snapshot.state
     request = ScanRequest(start=start, end=end, where=None, entity=entity or {}, columns=columns, order=None)
     plan = request.plan(state)
@@ -92,7 +92,8 @@ def read(
     return kept if plan.columns == tuple(wanted.names) else kept.select([quoted(name) for name in plan.columns])
 
 
-def _view(table: TableView | Location, version: int | None, time: object) -> TableView:
+def view_of(table: TableView | Location, version: int | None, time: object) -> TableView:
+    """A table at the version that is meant, the one that it sees or the newest where none is; raises as `table.at` and `gl.open`."""
     if isinstance(table, TableView):
         return table if version is None and time is None else table.at(version, time=time)
     return TimeSeriesTable.open(table) if version is None and time is None else TableView.open_at(table, version, time=time)

@@ -1,0 +1,197 @@
+"""The executors' half of a correction: some segments of the table in, what takes their place out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from gapless.coverage.bitmap import CoverageMap, bitmap_of
+from gapless.coverage.codec import decode, encode
+from gapless.dialects.timeseries.actions import TableMeta
+from gapless.model.segment import Segment
+from gapless.parquet.attempt import Attempt
+from gapless.parquet.run import Run
+from gapless.runtime.driver import Rim
+from gapless.spark.encode import Outcome
+from gapless.spark.ground import Ground
+from gapless.table.before import Before, Filter
+from gapless.table.cut import ConditionCut, Split, Splitting
+from gapless.table.duplicates import refuse_duplicates
+from gapless.table.successor import SuccessorWriter
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """A live segment that a correction may touch."""
+
+    segment: Segment
+    reached: bool
+    """Whether rows of it may go."""
+    home: bytes = b""
+    """The coverage, encoded, of the arriving rows that its successor takes; empty where it takes none."""
+    rows_from: tuple[int, ...] = ()
+    """The places, among the arriving segments, of those that may hold such rows."""
+    keys_from: tuple[int, ...] = ()
+    """Of those that may hold a key of its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Rows of an arriving segment that belong to no live one: its place, and their coverage, encoded."""
+
+    number: int
+    coverage: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionTask:
+    """What one task does."""
+
+    touched: tuple[Touched, ...] = ()
+    rests: tuple[Rest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revised:
+    """What one task did."""
+
+    outcome: Outcome
+    removed: tuple[str, ...]
+    """Paths of the segments that were written anew, or of which no row is left."""
+    removed_rows: int
+    hits: BitMap64
+    """The numbers of the arriving rows whose key was there: at most a bit for each of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByKey:
+    """Rows that have the key of an arriving row go."""
+
+    columns: tuple[str, ...]
+    covered: bool
+    """Whether rows with one key lie in one bucket of one identity."""
+    unique: bool
+    """Whether no row that stays may have the identity and index value of an arriving one, and the key does not say that."""
+
+
+@dataclass(slots=True)
+class _Marked:
+    """Rows that are marked go; for one reading of a segment from its first row to its last."""
+
+    gone: Mask
+    at: int = 0
+    seen: Filter = field(default_factory=lambda: Filter(columns=()))
+
+    def split(self, rows: pa.Table) -> Split:
+        gone = self.gone[self.at : self.at + rows.num_rows]
+        self.at += rows.num_rows
+        return Split(rows.filter(pa.array(~gone)) if gone.any() else rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviser:
+    """Revises segments; picklable. What it raises leaves nothing stored; a task that is killed leaves orphans."""
+
+    ground: Ground
+    meta: TableMeta
+    """The table's after the change."""
+    instant: str
+    goes: ByKey | Filter
+    """Which rows go."""
+
+    def revise(self, task: RevisionTask) -> Revised:
+        """Write what takes the place of the task's segments; raises NullKey, DuplicateKey, CorruptTable, StoreError."""
+        before, attempt = self.ground.before(), Attempt(Rim(store=self.ground.store), self.instant)
+        try:
+            return self._revise(task, before, attempt)
+        except BaseException:
+            attempt.discard()
+            raise
+
+    def _revise(self, task: RevisionTask, before: Before, attempt: Attempt) -> Revised:
+        hits, marks = BitMap64(), dict[str, Mask]()
+        if isinstance(self.goes, ByKey):
+            marks, hits = self._marked(task, before, self.goes)
+        removed, removed_rows = [], 0
+        for touched in task.touched:
+            writer = self._writer(before, self._cut(touched, before, marks), attempt)
+            if touched.home or self._loses(touched, writer, marks):
+                writer.succeed(touched.segment, self._arriving(before, touched.rows_from, touched.home))
+                removed.append(touched.segment.path)
+                removed_rows += writer.losses.rows
+        for rest in task.rests:
+            writer = self._writer(before, _Marked(np.zeros(0, dtype=bool)), attempt)
+            rows = self._arriving(before, (rest.number,), rest.coverage)
+            if rows is not None:
+                writer.write_new(rows)
+        coverage = tuple(encode(one, before.entity_types) for one in attempt.coverage)
+        outcome = Outcome(segments=tuple(attempt.segments), coverage=coverage, written=tuple(attempt.written))
+        return Revised(outcome=outcome, removed=tuple(removed), removed_rows=removed_rows, hits=hits)
+
+    def _arriving(self, before: Before, arrivals: tuple[int, ...], coverage: bytes) -> Run | None:
+        return self.ground.rows_in(before, arrivals, decode(coverage, before.entity_types)) if coverage else None
+
+    def _writer(self, before: Before, cut: Splitting, attempt: Attempt) -> SuccessorWriter:
+        return SuccessorWriter(before=before, meta=self.meta, cut=cut, attempt=attempt)
+
+    def _cut(self, touched: Touched, before: Before, marks: dict[str, Mask]) -> Splitting:
+        if isinstance(self.goes, Filter):
+            return ConditionCut(before=before, seen=self.goes)
+        none = np.zeros(touched.segment.rows, dtype=bool)
+        return _Marked(marks.get(touched.segment.path, none))
+
+    def _loses(self, touched: Touched, writer: SuccessorWriter, marks: dict[str, Mask]) -> bool:
+        if isinstance(self.goes, Filter):
+            return touched.reached and writer.loses_rows(touched.segment)
+        path = touched.segment.path
+        return path in marks and bool(marks[path].any())
+
+    def _marked(self, task: RevisionTask, before: Before, key: ByKey) -> tuple[dict[str, Mask], BitMap64]:
+        """The rows of each segment that have the key of an arriving row, and the numbers of those."""
+        near = CoverageMap.union_of(before.coverage(one.segment) for one in task.touched) if key.covered else None
+        marks, hits = dict[str, Mask](), BitMap64()
+        for group in self.ground.key_groups({number for one in task.touched if one.reached for number in one.keys_from}):
+            keys = self.ground.keys_of(before, group, key.columns, near)
+            for touched in task.touched:
+                if touched.reached and not set(group).isdisjoint(touched.keys_from):
+                    found = [keys.hits(rows) for rows in before.rows(touched.segment, Filter(columns=key.columns))]
+                    mask = np.concatenate([np.zeros(0, dtype=bool), *(marked for marked, _ in found)])
+                    known = marks.get(touched.segment.path)
+                    marks[touched.segment.path] = mask if known is None else known | mask
+                    hits |= BitMap64().union(*(bitmap_of(numbers.astype(np.uint64)) for _, numbers in found))
+        if key.unique:
+            for touched in task.touched:
+                self._check_absent(touched, before, marks.get(touched.segment.path))
+        return marks, hits
+
+    def _check_absent(self, touched: Touched, before: Before, gone: Mask | None) -> None:
+        """Raise DuplicateKey where a row that stays has identity and index value of an arriving one."""
+        if not touched.rows_from:
+            return
+        coverage = before.coverage(touched.segment)
+        keys = self.ground.keys_of(before, touched.rows_from, before.keys, coverage)
+        for rows in _lasting(before, touched.segment, gone):
+            again, _ = keys.hits(rows)
+            if again.any():
+                raise refuse_duplicates(
+                    rows.filter(pa.array(again)),
+                    before.keys,
+                    f"in the table already, in segment {touched.segment.path}",
+                    "The table is unique: no two rows may have one identity and index value",
+                )
+
+
+def _lasting(before: Before, segment: Segment, gone: Mask | None) -> Iterator[pa.Table]:
+    """The keys of a segment's rows, less those that go."""
+    rows = before.rows(segment, Filter(columns=before.keys))
+    if gone is None:
+        return rows
+    marked = _Marked(gone)
+    return (marked.split(table).kept for table in rows)
