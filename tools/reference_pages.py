@@ -50,6 +50,7 @@ WHAT_TO_DO = {
     "ConflictError": "Read what the table holds now, then decide. Nothing was written.",
     "CoverageOverlap": 'Nothing, if the data was sent before. Else pass `on_overlap="skip"` or `"allow"`.',
     "CommitConflict": "Refresh the table, look at `version`, and send the change again if it is still wanted.",
+    "StreamRestarted": "Say with `app_id` under which name its batches count: the message tells which one passes over what the table has.",
     "CommitOutcomeUnknown": "When the store answers again, look for `commit_id` in `table.history()`. If it is absent, append again.",
     "FillStopped": "Mend the cause and call `fill` again: it asks for exactly what is still missing.",
     "TableError": "Look at the table: its release, or its bytes.",

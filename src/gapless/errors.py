@@ -24,7 +24,8 @@ GaplessError
 │   └── UnreadableInput        a file or object that cannot be read as data
 ├── ConflictError            read again, then decide
 │   ├── CoverageOverlap        the table already covers these buckets     exit code 4
-│   └── CommitConflict         another commit came first and clashes      exit code 1
+│   ├── CommitConflict         another commit came first and clashes      exit code 1
+│   └── StreamRestarted        a stream that may bring rows a second time  exit code 1
 ├── CommitOutcomeUnknown     check whether it landed, then decide         exit code 5
 ├── FillStopped              mend the cause, then fill again              exit code 1
 ├── TableError               the table, not the call, is the matter       exit code 1
@@ -259,6 +260,18 @@ class CommitConflict(ConflictError):
     code = "commit-conflict"
     version: int
     reason: str
+
+
+class StreamRestarted(ConflictError):
+    """A streaming query that the table does not know goes on where another one was, or in the middle: its rows may be there already.
+
+    `query` is its id, `batch` the number of the refused batch; `location` is that of its checkpoint, None where it is not known.
+    """
+
+    code = "stream-restarted"
+    query: str
+    batch: int
+    location: str | None
 
 
 class CommitOutcomeUnknown(GaplessError):

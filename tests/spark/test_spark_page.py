@@ -1,4 +1,4 @@
-"""The page about Spark does what it shows."""
+"""The pages about Spark do what they show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def test_the_blocks_of_the_page_run_and_give_what_it_shows(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "count"), [("spark", 8), ("spark-streams", 4)])
+def test_the_blocks_of_a_page_run_and_give_what_it_shows(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str, count: int
+) -> None:
     spec = importlib.util.spec_from_file_location("code_blocks", ROOT / "tests/docs/test_code_blocks.py")
     assert spec is not None
     assert spec.loader is not None
@@ -26,7 +29,7 @@ def test_the_blocks_of_the_page_run_and_give_what_it_shows(spark: Any, tmp_path:
     spec.loader.exec_module(runner)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
-    blocks = [block for block in runner.blocks_of(ROOT / "docs/howto/spark.md") if block.language == "python"]
-    assert len(blocks) == 5
+    blocks = [block for block in runner.blocks_of(ROOT / f"docs/howto/{page}.md") if block.language == "python"]
+    assert len(blocks) == count
     for block in blocks:
         runner.run_python(block, names)

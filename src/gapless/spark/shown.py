@@ -1,0 +1,76 @@
+"""Declared columns as Spark takes them in Arrow batches: pure."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from gapless.errors import InvalidValue
+from gapless.model.types import bare_type, children, is_any_list, with_children
+from gapless.spark.types import spark_type
+
+_SHOWN = {
+    pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0),
+    pa.date64(): pa.date32(),
+}  # fmt: skip
+
+
+def shown_schema(schema: pa.Schema) -> pa.Schema:
+    """The Arrow schema of declared columns as Spark has them: what its own conversion makes of the types that `spark_type` names.
+
+    Unsigned integers become the next wider signed type, uint64 `decimal128(20, 0)`, instants µs in UTC, times of day ns, durations µs,
+    lists of every kind plain ones; all may be null, and metadata stays behind. Raises UnsupportedType as `spark_type` does.
+    """
+    return pa.schema([_shown_field(field) for field in schema])
+
+
+def shown_batch(batch: pa.RecordBatch, shown: pa.Schema) -> pa.RecordBatch:
+    """The columns of `shown`, a `shown_schema`, out of a batch that has them as declared, in the order of `shown`; values are the same.
+
+    Raises InvalidValue for a value that Spark's type does not hold.
+    """
+    if not shown.names:
+        # Without columns only the input still knows how many rows there are.
+        return batch.select([])
+    # By place where names come twice, as they may beside those of a change feed: `shown` was made of the batch's schema then.
+    alike = batch.schema.names == shown.names
+    columns = batch.columns if alike else [batch.column(name) for name in shown.names]
+    cast = [_cast(column, field) for column, field in zip(columns, shown, strict=True)]
+    return pa.RecordBatch.from_arrays(cast, schema=shown)
+
+
+def _shown_field(field: pa.Field) -> pa.Field:
+    spark_type(field.type, field.name)
+    return pa.field(field.name, _shown_type(field.type))
+
+
+def _shown_type(declared: pa.DataType) -> pa.DataType:
+    type_ = bare_type(declared)
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("us", "UTC" if type_.tz else None)
+    if pa.types.is_time(type_):
+        return pa.time64("ns")
+    if pa.types.is_duration(type_):
+        return pa.duration("us")
+    if pa.types.is_decimal(type_):
+        return pa.decimal128(type_.precision, type_.scale)
+    if pa.types.is_fixed_size_binary(type_):
+        return pa.binary()
+    if is_any_list(type_):
+        return pa.list_(pa.field("element", _shown_type(type_.value_type)))
+    if not any(children(type_)):
+        return _SHOWN.get(type_, type_)
+    return with_children(type_, lambda child: pa.field(child.name, _shown_type(child.type)))
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return column if column.type == field.type else column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise InvalidValue(
+            f"column {field.name!r} has a value that Spark cannot hold",
+            why=f"As {field.type}: {error}",
+            fix="Leave the column out with columns=[…], or read it with table.scan()",
+            column=field.name,
+            row=0,
+            value=None,
+        ) from error

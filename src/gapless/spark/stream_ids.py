@@ -1,0 +1,171 @@
+"""What a table's log says about a batch of a stream before it is written: pure.
+
+A batch is known by its app, which is the user's `app_id` or else the query's id, and its number. Before an app's first batch of a query
+the table takes a trace of it, an operation id too: where the query's checkpoint lies, the query, and the app.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gapless.dialects.timeseries.actions import Applied
+from gapless.errors import StreamRestarted
+from gapless.model.operation import SequenceId, operation_key, settles
+
+_TRACE = "spark stream "
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
+_TEMPORARY = re.compile(r"temporary-[0-9a-f-]{36}")
+_Trace = tuple[str | None, str, str]
+"""The location of a checkpoint, where it is known, the query and the app."""
+_S3 = {"s3a": "s3", "s3n": "s3"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """Whose batches come."""
+
+    query: str | None
+    """Spark's id of the query, which it keeps in the checkpoint; None where it cannot be had, and then there is an `app_id`."""
+    location: str | None = None
+    """Where the checkpoint lies, as `normal_location` has it; None where it is not known, or Spark deletes it with the query."""
+    app_id: str | None = None
+    """The user's name for it."""
+
+    @property
+    def app(self) -> str:
+        """What its batches are known by."""
+        found = self.app_id or self.query
+        assert found is not None
+        return found
+
+    @property
+    def trace(self) -> SequenceId | None:
+        """The operation id that says where the app's batches come from; None where nothing is to be said that a batch does not."""
+        if self.query is None or (self.location is None and self.app == self.query):
+            return None
+        return SequenceId(_TRACE + json.dumps([self.location, self.query, self.app]), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """What is to be done about one batch."""
+
+    operation: SequenceId
+    """What the batch is called."""
+    trace: SequenceId | None = None
+    """To be recorded first."""
+    known: Applied | None = None
+    """The operation by which the table has the batch; it is passed over then."""
+    passed_over: int = 0
+    """How many batches are, from this one on, of a query that is new under an `app_id` which is not; 0 once its trace is recorded."""
+
+
+def course_of(applied: Mapping[str, Applied], stream: Stream, batch: int) -> Course:
+    """What is to be done about batch number `batch`, by what the table has applied.
+
+    Raises StreamRestarted where, without an `app_id`, rows of a query that the table does not know could be in it already.
+    """
+    operation = SequenceId(stream.app, batch)
+    trace = stream.trace
+    if trace is not None and operation_key(trace) in applied:
+        trace = None
+    for name in dict.fromkeys((stream.app, stream.query or stream.app)):
+        asked = SequenceId(name, batch)
+        known = applied.get(operation_key(asked))
+        if known is not None and settles(known.operation, asked):
+            return Course(
+                operation=operation, trace=trace, known=known, passed_over=_passed_over(applied, known, stream, batch)
+            )
+    if stream.app_id is None and operation_key(operation) not in applied:
+        _check_new(applied, stream, batch)
+    return Course(operation=operation, trace=trace)
+
+
+def normal_location(text: str) -> str | None:
+    """A place as Spark or its user writes it, in the one form in which two can be held against each other; absolute if it is local.
+
+    None for a place that Spark makes for one run of a query.
+
+    >>> normal_location("file:///data/checkpoint/"), normal_location("s3a://bucket//a/../b")
+    ('/data/checkpoint', 's3://bucket/b')
+    """
+    match = _URL.fullmatch(text)
+    scheme, rest = (match[1].lower(), match[2]) if match else ("file", text)
+    path = re.sub("/+", "/", posixpath.normpath(rest))
+    if _TEMPORARY.fullmatch(posixpath.basename(path)):
+        return None
+    return path if scheme == "file" else f"{_S3.get(scheme, scheme)}:/{path}"
+
+
+def _passed_over(applied: Mapping[str, Applied], known: Applied, stream: Stream, batch: int) -> int:
+    """How many batches to speak of: none for the query's own, of which Spark sends the last again after a restart."""
+    assert isinstance(known.operation, SequenceId)
+    highest = known.operation.sequence
+    own = known.operation.app == stream.query or any(
+        (query, app) == (stream.query, stream.app) for _, query, app in _traces(applied)
+    )
+    if own or (stream.query is None and batch == highest):
+        return 0
+    return highest - batch + 1
+
+
+def _check_new(applied: Mapping[str, Applied], stream: Stream, batch: int) -> None:
+    """Raise StreamRestarted for a query without an `app_id` that the table does not know and that may bring rows it has."""
+    # A trace without a batch is that of a query which failed in its first.
+    met = [one for one in _traces(applied) if operation_key(SequenceId(one[2], 0)) in applied and _meets(one, stream)]
+    if met:
+        # Its own word counts most, then the last.
+        own = [one for one in met if one[1] == stream.query]
+        raise _restarted(stream, batch, *(own or met)[-1])
+    if batch > 0:
+        raise StreamRestarted(
+            f"batch {batch} is the first that the table sees of query {stream.query}",
+            why="The query's batches before it went elsewhere, or into a table that was here before: rows would be missing",
+            fix="Start the query with a new checkpoint location, which sends all rows; or pass an app_id of its own to go on from here",
+            query=stream.query,
+            batch=batch,
+            location=stream.location,
+        )
+
+
+def _restarted(stream: Stream, batch: int, location: str | None, query: str, app: str) -> StreamRestarted:
+    same = query == stream.query
+    what = f"query {query} wrote to the table under app_id={app!r}, and comes without it" if same else (
+        f"query {stream.query} is new to the table, and its checkpoint lies at {location}, where query {query} had its own"
+    )  # fmt: skip
+    return StreamRestarted(
+        what,
+        why="Under a new name the batches that the table has would be added a second time",
+        fix=f"Pass app_id={app!r} if its batches are the same again: those that the table has are passed over. If all its rows are "
+        "new, pass an app_id of its own",
+        query=stream.query,
+        batch=batch,
+        location=stream.location,
+    )
+
+
+def _meets(trace: _Trace, stream: Stream) -> bool:
+    location, query, _ = trace
+    return query == stream.query or (location is not None and location == stream.location)
+
+
+def _traces(applied: Mapping[str, Applied]) -> Iterator[_Trace]:
+    """What is recorded of streams, the oldest first."""
+    prefix = operation_key(SequenceId(_TRACE, 0))
+    for key in sorted((key for key in applied if key.startswith(prefix)), key=lambda key: applied[key].version):
+        match _json(key[len(prefix) :]):
+            case [str() | None as location, str() as query, str() as app]:
+                yield location, query, app
+
+
+def _json(text: str) -> object:
+    """None for a text that is no JSON: an `app_id` may begin as a trace does."""
+    try:
+        found: object = json.loads(text)
+    except ValueError:
+        return None
+    return found
