@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from gapless.spark.codes import coded
 from gapless.spark.encode import Encoding, Outcome
+from gapless.spark.handed import handed_schema
 from gapless.spark.missing import open_or_create
 from gapless.spark.options import SourceOptions
 from gapless.spark.staging import Delivery, append_outcomes, begin, overwrite_outcomes, recognised
@@ -55,7 +55,7 @@ def begin_write(options: SourceOptions, schema: StructType, *, overwrite: bool) 
 
     Raises as `open_or_create`, SchemaMismatch, UnsupportedType, NotSupported for a table in memory.
     """
-    given = to_arrow_schema(schema)
+    given = handed_schema(schema)
     new = options.new_table
     handle = open_or_create(
         options.path,

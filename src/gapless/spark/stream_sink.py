@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from gapless.errors import InvalidOption
@@ -19,6 +18,7 @@ from gapless.model.report import AppendReport
 from gapless.parquet.attempt import Attempt
 from gapless.spark.codes import coded
 from gapless.spark.encode import Encoding, Outcome
+from gapless.spark.handed import handed_schema
 from gapless.spark.inside import inside
 from gapless.spark.missing import open_or_create
 from gapless.spark.options import SourceOptions
@@ -64,7 +64,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if options.app_id is not None:
             parse_operation_id((options.app_id, 0))
         self._options, self._overwrite = options, overwrite
-        given = to_arrow_schema(schema)
+        given = handed_schema(schema)
         new = options.new_table
         self._handle: TimeSeriesTable = open_or_create(
             options.path,
