@@ -19,8 +19,8 @@ def main(folder: Path) -> None:
     saw: dict[str, Any] = {"spark": spark.version, "python": sys.version.split()[0]}
     saw["written"] = gl.spark.write(hours, table, operation_id="tour").rows
     saw["again"] = gl.spark.write(hours, table, operation_id="tour").already_applied
-    saw["read"] = gl.spark.read(spark, table, entity={"site": "s1"}).agg({"v": "sum"}).first()[0]
-    saw["format"] = spark.read.format("gapless").option("entity", "site=s1").load(table.url).agg({"v": "sum"}).first()[0]
+    saw["read"] = gl.spark.read(spark, table, entity={"site": "s1"}).agg({"v": "sum"}).collect()[0][0]
+    saw["format"] = spark.read.format("gapless").option("entity", "site=s1").load(table.url).agg({"v": "sum"}).collect()[0][0]
     saw["upserted"] = gl.spark.upsert(hours.where("id < 10").selectExpr("ts", "site", "v + 1000 as v"), table).updated_rows
     saw["deleted"] = gl.spark.delete(spark, table, entity={"site": "s0"}).removed_rows
     hours.write.format("gapless").mode("overwrite").save(table.url)
@@ -46,7 +46,7 @@ def stream(spark: Any, source: str, folder: Path, format: str = "") -> int:  # n
     else:
         rows = rows.foreachBatch(gl.spark.batch_writer(sink, index="ts", entity="site", bucket="1h"))
     rows.start().awaitTermination()
-    return gl.open(sink).scan().to_arrow().num_rows
+    return int(gl.open(sink).scan().to_arrow().num_rows)
 
 
 if __name__ == "__main__":
