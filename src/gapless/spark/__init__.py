@@ -10,9 +10,10 @@ from gapless.spark.checkpoint import check_checkpoint
 from gapless.spark.compact import compact
 from gapless.spark.corrections import delete, replace, upsert
 from gapless.spark.frame import read
+from gapless.spark.ship import archive, ship
 from gapless.spark.start import configure, session
 
 __all__ = [
-    "backfill", "batch_writer", "check_checkpoint", "compact", "configure", "delete", "overwrite", "read", "replace", "session",
-    "upsert", "write",
+    "archive", "backfill", "batch_writer", "check_checkpoint", "compact", "configure", "delete", "overwrite", "read", "replace",
+    "session", "ship", "upsert", "write",
 ]  # fmt: skip

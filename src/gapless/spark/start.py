@@ -31,6 +31,7 @@ _OPTIONS = {
     "spark.sql.timeType.enabled": "true",
 }
 _QUIET = {"spark.log.level": "ERROR", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_REMOTE = "sc://"
 _LOCAL = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
 
 _SDK = "2.57.8"
@@ -61,16 +62,20 @@ def session(
 
     Args:
         app: Its name.
-        master: Where it runs; "local[4]" is this machine with four threads.
+        master: Where it runs: "local[4]" is this machine with four threads, "spark://host:7077" a cluster, "sc://host:15002" a server
+            of Spark Connect.
         config: Spark's own options, which override ours.
         s3: Bring the jars that tables on S3 need, from Maven Central, the first time.
         quick: Start some seconds sooner, with a Java that compiles less: for tests and small jobs; long ones run slower.
 
     Takes the Java of JAVA_HOME or the PATH where Spark runs on it (17 to 22), else the one that `gapless[spark]` brings. Sets JAVA_HOME
     for this process, and PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to this Python where they are not set. Times are shown in UTC, only
-    errors are logged, there is no web page of Spark's; the driver has a quarter of the machine's memory, of 1 to 8 GiB.
-    Raises NotSupported without pyspark or any Java.
+    errors are logged, there is no web page of Spark's; the driver has a quarter of the machine's memory, of 1 to 8 GiB. Spark Connect
+    needs no Java here; the server's own settings stay, but for the time zone and times of day.
+    Raises NotSupported without pyspark or any Java, and for `s3` with Spark Connect, whose jars are the server's.
     """
+    if master.startswith(_REMOTE):
+        return _started(configure(_builder().remote(master), s3=s3).appName(app), config or {})
     builder = configure(_builder(), s3=s3).appName(app).master(master)
     java = f"-Dlog4j2.configurationFile={cached_file(('log4j2.properties',), _LOG).as_uri()}"
     options: dict[str, object] = {
@@ -80,6 +85,10 @@ def session(
         "spark.driver.extraJavaOptions": f"{java} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if quick else java,
         **(config or {}),
     }
+    return _started(builder, options)
+
+
+def _started(builder: Any, options: Mapping[str, object]) -> SparkSession:
     for name, value in options.items():
         builder = builder.config(name, value)
     found: SparkSession = builder.getOrCreate()
@@ -90,15 +99,33 @@ def configure(builder: Any, *, s3: bool = False) -> Any:
     """A `SparkSession.builder` with what gapless needs, for a session of your own; give it your own options afterwards.
 
     Sets the session's time zone to UTC and lets it hold times of day, and does for Java and Python what `session` does; neither name,
-    master, memory nor logging. `s3` brings the jars for tables on S3. Returns the builder; raises NotSupported without any Java.
+    master, memory nor logging. `s3` brings the jars for tables on S3. With a `remote`, of Spark Connect, no Java is needed. Returns the
+    builder; raises NotSupported without any Java, and for `s3` with a `remote`.
     """
-    os.environ["JAVA_HOME"] = str(find_java(os.environ))
+    if _is_remote(builder):
+        _check_no_jars(s3=s3)
+    else:
+        os.environ["JAVA_HOME"] = str(find_java(os.environ))
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         # Without it workers take the python3 of the PATH, which may have no pyarrow.
         os.environ.setdefault(name, sys.executable)
     for name, value in {**_OPTIONS, **(S3_OPTIONS if s3 else {})}.items():
         builder = builder.config(name, value)
     return builder
+
+
+def _is_remote(builder: Any) -> bool:
+    return "spark.remote" in getattr(builder, "_options", {}) or "SPARK_REMOTE" in os.environ
+
+
+def _check_no_jars(*, s3: bool) -> None:
+    if s3:
+        raise NotSupported(
+            "a session of Spark Connect cannot bring the jars for tables on S3",
+            why="They belong to the server, which runs already",
+            fix=f"Start the server with --packages {S3_OPTIONS['spark.jars.packages']}, and leave s3 out",
+            feature="spark",
+        )
 
 
 def _builder() -> Any:
