@@ -130,6 +130,31 @@ def test_an_app_id_that_comes_later_does_not_add_the_last_batch_again(table: gl.
     assert rows(table) == [0, 1, 2]
 
 
+def test_another_app_id_does_not_add_a_batch_again(table: gl.TimeSeriesTable) -> None:
+    one, other = (Stream(query="q-one", location="/chk/one", app_id=app) for app in ("one", "other"))
+    assert send(table, one, 0, 1) == [True, True]
+    for _ in range(2):
+        with pytest.raises(
+            StreamRestarted, match=r"query q-one comes as app_id='other', and it had app_id='one', .* batch 1\."
+        ):
+            send(table, other, 1)
+    assert send(table, other, 2) == [True], "Spark had it that batch 1 is done"
+    with pytest.raises(StreamRestarted, match="Pass app_id='other' again"):
+        send(table, one, 2)
+    assert rows(table) == [0, 1, 2]
+
+
+def test_other_parts_of_a_batch_are_not_what_the_query_was_called(table: gl.TimeSeriesTable) -> None:
+    names: list[str | None] = ["one", None, "two"]
+    for _ in range(2):  # and again, after a crash
+        parts: frozenset[str] = frozenset()
+        for name in names:
+            stream = Stream(query="q-one", location="/chk/one", app_id=name, parts=parts)
+            send(table, stream, 0)
+            parts |= {stream.app}
+    assert rows(table) == [0, 0, 0]
+
+
 def test_an_app_id_that_is_left_out_later_is_asked_for(table: gl.TimeSeriesTable) -> None:
     for location in (None, "/chk/one"):
         send(table, Stream(query=f"q {location}", location=location, app_id=f"app {location}"), 0)

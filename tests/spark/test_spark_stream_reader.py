@@ -318,6 +318,35 @@ def test_limits_are_kept_from_batch_to_batch_and_over_a_restart(path: Path, tabl
     assert query.restart().drain() == [[value(4), value(5)], [value(6), value(7)], [value(8)]]
 
 
+def test_a_batch_that_is_read_again_later_does_not_take_the_stream_back(path: Path, table: gl.TimeSeriesTable) -> None:
+    query = Query(path, maxFilesPerTrigger=1)
+    for x in (2, 3):
+        assert query.batch() == [value(x)]
+    assert short(query.rows(0)) == [value(2)], "a function kept the DataFrame of an earlier batch"
+    assert query.batch() == [value(4)]
+    assert query.batch() == []
+
+
+@pytest.mark.parametrize("backlog", [2, 70])
+def test_what_a_trigger_reads_of_the_log_does_not_grow_with_the_table(path: Path, backlog: int) -> None:
+    table = gl.create(path, index="ts", entity="sym", bucket="1h")
+    for at in range(backlog):
+        table.append(hours(at, x=float(at)))
+    handle, store = open_faulty(str(path))
+    known, asked = inside_of(handle), list[str]()
+    store.before_get = asked.append
+    log = StreamLog(rim=known.rim, newest=known.newest, follow=APPENDS)
+    log.refresh()
+    start = log.latest(Cursor(version=2), Budget(files=1))
+    log.told(log.items(Cursor(version=2), start))
+    assert start == Cursor(version=3)
+    assert len(asked) <= 7
+    asked.clear()
+    log.refresh()
+    log.latest(Cursor(version=log.newest.version + 1), Budget())
+    assert len(asked) <= 3
+
+
 def test_a_limit_of_bytes_admits_one_file_at_least(path: Path, table: gl.TimeSeriesTable) -> None:
     assert Query(path, maxBytesPerTrigger=1).drain() == [[value(2)], [value(3)], [value(4)]]
     size = sum(segment.size or 0 for segment in table.segments()[:2])

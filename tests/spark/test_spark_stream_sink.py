@@ -284,6 +284,49 @@ def test_update_mode_of_a_python_sink_is_refused_by_spark(
     assert table.refresh().version == 1
 
 
+@pytest.mark.parametrize(("mode", "output"), [("append", "complete"), ("complete", "append")])
+def test_a_mode_that_is_not_that_of_the_query_is_refused(
+    spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable, mode: Any, output: str
+) -> None:
+    feed.drop([1], [2])
+    frame = feed.read(spark) if output == "append" else feed.read(spark).groupBy("n").count().toDF("n", "v")
+    writer = frame.writeStream.outputMode(output).foreachBatch(batch_writer(table, mode)).trigger(availableNow=True)
+    message = refusal(lambda: writer.option("checkpointLocation", str(tmp_path / "chk")).start().awaitTermination())
+    assert f"mode='{mode}' cannot be taken here. The query is in {output} mode" in message
+    assert "[invalid-option]" in message
+    assert table.refresh().version == 1
+
+
+def test_eo_05_a_second_part_of_a_batch_needs_a_name_of_its_own(
+    spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable
+) -> None:
+    low, high = batch_writer(table), batch_writer(table.url, "update", key="n")
+
+    def both(frame: Any, batch: int) -> None:
+        low(frame.where("n < 10"), batch)
+        high(frame.where("n >= 10"), batch)
+
+    def go(write: Any) -> list[str]:
+        writer = feed.read(spark).writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "chk"))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            writer.trigger(availableNow=True).start().awaitTermination()
+        return [str(one.message) for one in said if one.category is LogWarning]
+
+    feed.drop([1, 10])
+    (told,) = go(both)
+    assert f"batch 0 came to {table.url} before, in the same run of the query" in told
+    assert rows_of(table) == rows(1)
+    forget_newest(tmp_path / "chk")
+    high = batch_writer(table, "update", key="n", app_id="high")
+    assert go(both) == [], "another run may send a batch again"
+    assert rows_of(table) == rows(1, 10), "the part that landed first is no former name of the other"
+    forget_newest(tmp_path / "chk")
+    feed.drop([2, 20])
+    assert go(both) == []
+    assert rows_of(table) == rows(1, 2, 10, 20)
+
+
 def test_modes_take_only_what_is_theirs(tmp_path: Path, table: gl.TimeSeriesTable) -> None:
     with pytest.raises(InvalidOption, match="Did you mean 'append'"):
         batch_writer(table, "appendd")  # type: ignore[arg-type]
@@ -385,6 +428,15 @@ def test_what_describes_a_missing_table_must_fit(tmp_path: Path, table: gl.TimeS
     with pytest.raises(UnknownColumn, match="no column 'ts' to be the index"):
         open_or_create(tmp_path / "none", index="ts", entity=(), bucket="1h", schema=schema)
     assert not (tmp_path / "none").exists()
+
+
+def test_a_writer_outlives_its_table(spark: Any, tmp_path: Path) -> None:
+    write = batch_writer(tmp_path / "t", app_id="job", index="n", bucket=1)
+    one, two = (spark.createDataFrame([(n, n * 10)], "n bigint, v bigint") for n in (1, 2))
+    write(one, 0)
+    shutil.rmtree(tmp_path / "t")
+    assert not write(two, 0).already_applied
+    assert rows_of(gl.open(tmp_path / "t")) == rows(2)
 
 
 # -- writers travel ----------------------------------------------------------------------------------------------------

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from gapless.errors import InvalidOption, nearest
+from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.errors import InvalidOption, LogWarning, nearest
+from gapless.log.snapshot import is_there
 from gapless.model.operation import parse_operation_id
 from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.model.protocols import Store
@@ -19,9 +22,9 @@ from gapless.spark.corrections import upsert_frame
 from gapless.spark.inside import inside_to_write
 from gapless.spark.missing import check_described, open_or_create
 from gapless.spark.options import NewTable
-from gapless.spark.staging import open_to_write
+from gapless.spark.staging import Delivery, open_to_write
 from gapless.spark.stream_batch import admit
-from gapless.spark.stream_query import stream_of
+from gapless.spark.stream_query import note_name, output_mode_of, stream_of
 from gapless.store.open import open_store
 from gapless.table.lifecycle import Location, open_table
 from gapless.table.table import TimeSeriesTable
@@ -47,8 +50,8 @@ def batch_writer(
 
     Args:
         table: A table, or the path or URL of one.
-        mode: "append" adds the rows; "complete" has them take the place of all rows; "update" upserts them. The query's output mode is to
-            be the same.
+        mode: "append" adds the rows; "complete" has them take the place of all rows; "update" upserts them. The query's output mode must
+            be the same, but for "update", which takes what any query brings.
         key: With "update": the columns that tell rows apart, as in `gapless.spark.upsert`.
         app_id: What the batches are known by in the table's log, with their numbers; the query's id where not given. Whoever gives it
             promises that a number always names the same rows: batches whose number the table has under this name, or a higher one, are
@@ -59,8 +62,10 @@ def batch_writer(
         entity: Its entity columns.
         bucket: Its bucket.
 
-    Batches that hold no rows are recorded too. Partitions are written as they come, each to files of its own: repartition before, where
-    batches are large. In Spark Connect a query beside others of its session needs an `app_id`.
+    Batches that hold no rows are recorded too. A batch is one write: where it goes to one table in parts, each part needs an `app_id`
+    of its own; what comes second under one name is passed over, with a LogWarning. Partitions are written as they come, each to files of
+    its own: repartition before, where batches are large. In Spark Connect a query beside others of its session needs an `app_id`, and
+    neither its output mode nor a second write is known.
 
     The batches raise StreamRestarted where rows could be in the table already (a query id that it does not know, at a checkpoint location
     that another query used, or with a first batch above 0) and no `app_id` is given; and as `write`, `overwrite` and `upsert` do.
@@ -103,23 +108,33 @@ class BatchWriter:
     @coded()
     def __call__(self, frame: DataFrame, batch_id: int) -> AppendReport | ChangeReport:
         """Write one batch of the query that calls; its report says `already_applied` where the table has it."""
-        if self.handle is None:
+        _check_output(self.mode, output_mode_of(frame))
+        if self.handle is None or not _lies_there(self.handle):
             self.handle = self._open(frame)
-        admitted = admit(self.handle, stream_of(frame, self.app_id), batch_id, on_overlap=self.on_overlap)
+        stream = stream_of(frame, self.app_id, self.path, batch_id)
+        admitted = admit(self.handle, stream, batch_id, on_overlap=self.on_overlap)
         if isinstance(admitted, AppendReport):
+            if stream.app in stream.parts:
+                warnings.warn(_comes_twice(self.path, batch_id), LogWarning, stacklevel=2)
+            note_name(frame, self.path, stream, batch_id)
             # A query with state fails where a batch of it was not computed.
             frame.write.format("noop").mode("overwrite").save()
             return admitted
-        match self.mode:
-            case "append":
-                return append_frame(frame, self.handle, admitted, spread=False)
-            case "complete":
-                return overwrite_frame(frame, self.handle, admitted, spread=False)
-        return upsert_frame(frame, self.handle, key=self.key, delivery=admitted)
+        report = self._write(frame, self.handle, admitted)
+        note_name(frame, self.path, stream, batch_id)
+        return report
 
     def __reduce__(self) -> tuple[object, ...]:
         """All but the open table, which is of this process."""
         return _writer, ({one.name: getattr(self, one.name) for one in fields(self) if one.name != "handle"},)
+
+    def _write(self, frame: DataFrame, handle: TimeSeriesTable, delivery: Delivery) -> AppendReport | ChangeReport:
+        match self.mode:
+            case "append":
+                return append_frame(frame, handle, delivery, spread=False)
+            case "complete":
+                return overwrite_frame(frame, handle, delivery, spread=False)
+        return upsert_frame(frame, handle, key=self.key, delivery=delivery)
 
     def _open(self, frame: DataFrame) -> TimeSeriesTable:
         if self.store is not None:
@@ -139,6 +154,32 @@ def _check(mode: object, key: object, app_id: str | None, on_overlap: object) ->
         raise _invalid("on_overlap", on_overlap, f"Only an append looks at it, and mode={mode!r}", "Leave it out")
     if app_id is not None:
         parse_operation_id((app_id, 0))
+
+
+def _check_output(mode: Mode, output: str | None) -> None:
+    """Raise InvalidOption where batches of a query in this output mode, as far as it is known, would double rows or lose some."""
+    if output is None or mode in ("update", output):
+        return
+    harm = {
+        "append": "brings rows again that changed, which would be added",
+        "complete": "brings only a part of the rows with each batch, and all others would go",
+    }
+    raise _invalid(
+        "mode", mode, f"The query is in {output} mode: it {harm[mode]}", f'Pass mode="{output}", or outputMode("{mode}")'
+    )
+
+
+def _comes_twice(url: str, batch: int) -> str:
+    return (
+        f"batch {batch} came to {url} before, in the same run of the query: what comes now is passed over. If these are other rows of "
+        "the batch, write them by a batch_writer with an app_id of its own"
+    )
+
+
+def _lies_there(handle: TimeSeriesTable) -> bool:
+    """Whether the version that a handle sees is still in the log there: the table may have been made anew since."""
+    known = inside_to_write(handle)
+    return known.rim.drive(is_there(TIME_SERIES, known.snapshot.version, known.snapshot.time_ns))
 
 
 def _new_table(index: str | None, entity: Sequence[str] | str, bucket: str | int | None) -> NewTable | None:

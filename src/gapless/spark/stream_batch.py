@@ -40,5 +40,5 @@ def _passed_over(handle: TimeSeriesTable, stream: Stream, batch: int, course: Co
     return (
         f"{handle.url} has the batches up to {last} of app_id={stream.app_id!r} already: {course.passed_over:,} "
         f"batch{'es' * (course.passed_over != 1)} of {whose} ({batch} to {last}) are passed over, and their rows not "
-        "compared. If they are other rows, stop the query and give it an app_id of its own"
+        "compared. If they are other rows, start the query with a new checkpoint location and an app_id of its own"
     )

@@ -34,6 +34,8 @@ class Stream:
     """Where the checkpoint lies, as `normal_location` has it; None where it is not known, or Spark deletes it with the query."""
     app_id: str | None = None
     """The user's name for it."""
+    parts: frozenset[str] = frozenset()
+    """Under which names this run of the query has come with the same batch to the table: they are not what it was called before."""
 
     @property
     def app(self) -> str:
@@ -67,20 +69,25 @@ class Course:
 def course_of(applied: Mapping[str, Applied], stream: Stream, batch: int) -> Course:
     """What is to be done about batch number `batch`, by what the table has applied.
 
-    Raises StreamRestarted where, without an `app_id`, rows of a query that the table does not know could be in it already.
+    Raises StreamRestarted where, without an `app_id`, rows of a query that the table does not know could be in it already, and where the
+    query had another `app_id`, whose batches reach as far.
     """
     operation = SequenceId(stream.app, batch)
     trace = stream.trace
     if trace is not None and operation_key(trace) in applied:
         trace = None
     for name in dict.fromkeys((stream.app, stream.query or stream.app)):
+        if name != stream.app and name in stream.parts:
+            continue
         asked = SequenceId(name, batch)
         known = applied.get(operation_key(asked))
         if known is not None and settles(known.operation, asked):
             return Course(
                 operation=operation, trace=trace, known=known, passed_over=_passed_over(applied, known, stream, batch)
             )
-    if stream.app_id is None and operation_key(operation) not in applied:
+    if stream.app_id is not None:
+        _check_renamed(applied, stream, batch)
+    elif operation_key(operation) not in applied:
         _check_new(applied, stream, batch)
     return Course(operation=operation, trace=trace)
 
@@ -116,7 +123,8 @@ def _passed_over(applied: Mapping[str, Applied], known: Applied, stream: Stream,
 def _check_new(applied: Mapping[str, Applied], stream: Stream, batch: int) -> None:
     """Raise StreamRestarted for a query without an `app_id` that the table does not know and that may bring rows it has."""
     # A trace without a batch is that of a query which failed in its first.
-    met = [one for one in _traces(applied) if operation_key(SequenceId(one[2], 0)) in applied and _meets(one, stream)]
+    landed = (one for one in _traces(applied) if operation_key(SequenceId(one[2], 0)) in applied)
+    met = [one for one in landed if _meets(one, stream) and one[2] not in stream.parts]
     if met:
         # Its own word counts most, then the last.
         own = [one for one in met if one[1] == stream.query]
@@ -130,6 +138,26 @@ def _check_new(applied: Mapping[str, Applied], stream: Stream, batch: int) -> No
             batch=batch,
             location=stream.location,
         )
+
+
+def _check_renamed(applied: Mapping[str, Applied], stream: Stream, batch: int) -> None:
+    """Raise StreamRestarted for a batch that the query may have sent already, under another `app_id`."""
+    if stream.location is None:
+        # It cannot be started again, or what else it is called in this run is not known.
+        return
+    for _, query, app in _traces(applied):
+        known = applied.get(operation_key(SequenceId(app, batch)))
+        mine = query == stream.query and app not in stream.parts
+        if mine and known is not None and settles(known.operation, SequenceId(app, batch)):
+            raise StreamRestarted(
+                f"query {query} comes as app_id={stream.app_id!r}, and it had app_id={app!r}, of which the table has batch {batch}",
+                why="Under a new name rows that the table has would be added a second time",
+                fix=f"Pass app_id={app!r} again. If its batches are other rows than those of this query, start the query with a new "
+                "checkpoint location and an app_id of its own, which sends all rows",
+                query=query,
+                batch=batch,
+                location=stream.location,
+            )
 
 
 def _restarted(stream: Stream, batch: int, location: str | None, query: str, app: str) -> StreamRestarted:

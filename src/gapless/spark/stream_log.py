@@ -22,9 +22,6 @@ from gapless.table.changes import Change, Told, told_changes
 from gapless.table.lifecycle import open_table
 from gapless.table.travel import open_version, remains
 
-_AT_A_TIME = 64
-"""Commits that are read before it is asked whether the batch is full."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follow:
@@ -132,9 +129,9 @@ class StreamLog:
                 yield start.place, row_items(self._begin)
                 start = start.past()
         while start.version < end:
-            chunk = min(end, start.version + _AT_A_TIME)
             try:
-                entries = self.rim.drive(read_range(TIME_SERIES, start.version, chunk))
+                # One at a time: a batch may be full after any.
+                ((version, commit, time_ns),) = self.rim.drive(read_range(TIME_SERIES, start.version, start.version + 1))
             except VersionNotFound:
                 # Expired and cleaned since it was looked at.
                 self.refresh()
@@ -142,14 +139,12 @@ class StreamLog:
                     raise
                 start = self.past_missing(start)
                 continue
-            for version, commit, time_ns in entries:
-                items = commit_items(version, commit, time_ns, self.follow.on_change)
-                if items and not self.tells(version, items):
-                    start = self.past_missing(Cursor(version=version))
-                    break
-                yield Cursor(version=version), items
-            else:
-                start = Cursor(version=chunk)
+            items = commit_items(version, commit, time_ns, self.follow.on_change)
+            if items and not self.tells(version, items):
+                start = self.past_missing(Cursor(version=version))
+                continue
+            yield Cursor(version=version), items
+            start = start.past()
 
     def tells(self, version: int, items: tuple[Item, ...]) -> bool:
         """Whether a version is kept, and with it its files; and the one before it, where rows of that are needed."""

@@ -75,7 +75,7 @@ class StreamReader(DataSourceStreamReader):
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
         """What lies between two offsets; nothing where they are the same. Raises as `latestOffset`."""
         first, last = Offset.from_json(start), Offset.from_json(end)
-        self._position = last
+        self._advance(last)
         if first == last:
             return []
         log, running = self._opened()
@@ -97,9 +97,7 @@ class StreamReader(DataSourceStreamReader):
     @coded()
     def commit(self, end: Mapping[str, Any]) -> None:
         """A batch is done: the next begins at its end, or at that of a later one which is planned already."""
-        done = Offset.from_json(end)
-        if self._position is None or self._position.cursor.order < done.cursor.order:
-            self._position = done
+        self._advance(Offset.from_json(end))
 
     # -- since pyspark 4.2 ---------------------------------------------------------------------------------------------
 
@@ -120,6 +118,11 @@ class StreamReader(DataSourceStreamReader):
     @property
     def _budget(self) -> Budget:
         return Budget(files=self._options.max_files_per_trigger, size=self._options.max_bytes_per_trigger)
+
+    def _advance(self, end: Offset) -> None:
+        """The next batch begins at `end`, unless one that ends later is planned already: earlier ones may be read again."""
+        if self._position is None or self._position.cursor.order < end.cursor.order:
+            self._position = end
 
     def _first(self) -> Offset:
         if self._begin is None:
