@@ -431,11 +431,11 @@ def test_what_describes_a_missing_table_must_fit(tmp_path: Path, table: gl.TimeS
 
 
 def test_a_writer_outlives_its_table(spark: Any, tmp_path: Path) -> None:
-    write = batch_writer(tmp_path / "t", app_id="job", index="n", bucket=1)
+    writer = batch_writer(tmp_path / "t", app_id="job", index="n", bucket=1)
     one, two = (spark.createDataFrame([(n, n * 10)], "n bigint, v bigint") for n in (1, 2))
-    write(one, 0)
+    writer(one, 0)
     shutil.rmtree(tmp_path / "t")
-    assert not write(two, 0).already_applied
+    assert not writer.write(two, 0).already_applied
     assert rows_of(gl.open(tmp_path / "t")) == rows(2)
 
 
@@ -451,7 +451,7 @@ def test_a_writer_can_be_pickled_and_used_outside_of_a_stream_with_an_app_id(
     monkeypatch.chdir(tmp_path)
     writers = [pickle.loads(pickle.dumps(batch_writer(one, app_id="job"))) for one in (table, "t")]
     monkeypatch.chdir("/")
-    reports = [write(frame, 7) for write in writers]
+    reports = [writer.write(frame, 7) for writer in writers]
     assert [(report.rows, report.already_applied) for report in reports] == [(2, False), (2, True)]
     assert rows_of(table) == rows(1, 2)
     with pytest.raises(TableNotFound):

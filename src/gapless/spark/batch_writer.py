@@ -105,8 +105,12 @@ class BatchWriter:
     handle: TimeSeriesTable | None = None
     """The table, once it is open in this process."""
 
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Write one batch; see `write`. Gives nothing back, as `foreachBatch` wants it."""
+        self.write(frame, batch_id)
+
     @coded()
-    def __call__(self, frame: DataFrame, batch_id: int) -> AppendReport | ChangeReport:
+    def write(self, frame: DataFrame, batch_id: int) -> AppendReport | ChangeReport:
         """Write one batch of the query that calls; its report says `already_applied` where the table has it."""
         _check_output(self.mode, output_mode_of(frame))
         if self.handle is None or not _lies_there(self.handle):
