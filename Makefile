@@ -19,7 +19,7 @@ setup: .venv/.stamp-dev ## make .venv with all that developers need (locked; cos
 .venv/.stamp-demo: requirements/demo.txt $(INSTALLED)
 	@bash tools/env.sh demo
 
-demo: .venv/.stamp-demo ## run the main job on real data: a year of hourly weather at three airports, into build/demo
+demo: .venv/.stamp-demo ## run the main job on real data: a year of weather at three airports, and of flights through Spark
 	@mkdir -p build
 	$(BIN)/gapless demo --out build/demo
 

@@ -16,8 +16,8 @@ compile() {
 
 compile --group build --output-file requirements/build.txt
 compile pyproject.toml --all-extras --group dev --constraints requirements/build.txt --output-file requirements/dev.txt
-# The demo runs on the developers' versions. Its data package names pandas, which only its import needs and we never import it.
-compile pyproject.toml --extra plot --group demo --no-emit-package pandas \
+# The demo runs on the developers' versions.
+compile pyproject.toml --extra plot --extra spark --group demo \
     --constraints requirements/dev.txt --output-file requirements/demo.txt
 
 if grep -nE '://|--(extra-)?index-url|--find-links' requirements/*.txt; then

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gapless.cli.app import run
-from gapless.cli.demo import PACKAGE, weather_csv
+from gapless.cli.demo_data import PACKAGE, weather_csv
 from gapless.errors import NotSupported
 from gapless.table.table import TimeSeriesTable
 
@@ -30,7 +30,7 @@ def data(require: Require) -> Path:
 def told(gapless: Gapless, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """What the demo said, and where it worked."""
     where = tmp_path_factory.mktemp("demo")
-    return gapless("demo", "--out", "out", cwd=where), where / "out"
+    return gapless("demo", "--no-spark", "--out", "out", cwd=where), where / "out"
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_the_demo_saves_a_picture(told: tuple[Any, Path], require: Require) -> N
 def test_the_demo_runs_again_and_touches_only_its_own(told: tuple[Any, Path], gapless: Gapless) -> None:
     _, out = told
     (out / "mine.txt").write_text("mine")
-    again = gapless("demo", "--out", "out", cwd=out.parent)
+    again = gapless("demo", "--no-spark", "--out", "out", cwd=out.parent)
     assert again.code == 0
     assert (out / "mine.txt").read_text() == "mine"
     assert TimeSeriesTable.open(out / "weather").version == 13

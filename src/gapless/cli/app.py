@@ -66,7 +66,7 @@ COMMANDS = {
         "gapless.cli.upkeep",
         "Let go of old versions: they can be read no longer, and `gapless vacuum` frees what only they had.",
     ),
-    "demo": ("gapless.cli.demo", "Run the main job on real data: a year of hourly weather."),
+    "demo": ("gapless.cli.demo", "Run the main job on real data: a year of hourly weather, and one of flights through Spark."),
 }
 """Where each command is, and the first sentence of its help. A module is imported when its command is called: Arrow alone takes
 longer to import than a list of commands should take to appear."""
