@@ -9,6 +9,7 @@ from itertools import pairwise
 from gapless.dialects.timeseries.actions import AddSegment, RemoveSegment, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.draft import sidecars_of
+from gapless.dialects.timeseries.rewrite_terms import KEEPS_OVERLAPS
 from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.log.dialect import Snapshot
 from gapless.maintain.finding import Finding, numbers_of
@@ -188,6 +189,6 @@ def strict_versions(view: LogView) -> Mapping[int, bool]:
         meta = commit.meta or meta
         said = commit.parameters.get("on_overlap", meta.properties.on_overlap if meta else "reject")
         if any(isinstance(action, AddSegment) for action in commit.actions):
-            inherits = said == "allow" or commit.parameters.get("keeps_overlaps", False)
+            inherits = said == "allow" or commit.parameters.get(KEEPS_OVERLAPS, False)
             strict[version] = not inherits and all(segment.data_change for segment in commit.added)
     return strict

@@ -21,7 +21,7 @@ from gapless.dialects.timeseries.actions import (
     UpdateTableMeta,
 )
 from gapless.dialects.timeseries.features import claim
-from gapless.dialects.timeseries.rewrite_terms import RewriteTerms
+from gapless.dialects.timeseries.rewrite_terms import KEEPS_OVERLAPS, RewriteTerms
 from gapless.log.dialect import Snapshot
 from gapless.model.fit import restore
 from gapless.model.operation import OperationId
@@ -170,10 +170,11 @@ class Rewriter:
             entity_types=before.entity_types,
             grid=self.grid,
             operation=self.operation,
+            written=attempt.covered,
         )
         return Made(
             actions=self._actions(before.state, meta, made, attempt),
-            parameters={**correction.parameters, "keeps_overlaps": True} if made.keeps_overlaps else correction.parameters,
+            parameters={**correction.parameters, KEEPS_OVERLAPS: True} if made.keeps_overlaps else correction.parameters,
             terms=terms,
             attempt=attempt,
             tally=made.tally,

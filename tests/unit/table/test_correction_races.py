@@ -103,6 +103,9 @@ RACES: list[tuple[Act, Act, list[tuple[float, float]]]] = [
         [(1, 0), (2, 0), (3, 5), (5, 5), (6, 0), (9, 0)],
     ),
     (lambda t: t.append(hours(3, x=5.0), on_overlap="replace"), UPSERT_2, [(1, 0), (2, 5), (3, 5), (9, 0)]),
+    # Beside rows that ours only carries over: it stands, and the log says that both lie there.
+    (UPSERT_2, lambda t: t.append(hours(3.5), on_overlap="allow"), [(1, 0), (2, 5), (3, 0), (3.5, 0), (9, 0)]),
+    (lambda t: t.delete(end=at(2)), lambda t: t.append(hours(3.5), on_overlap="allow"), [(2, 0), (3, 0), (3.5, 0), (9, 0)]),
     (UPSERT_2, lambda t: t.compact(), [(1, 0), (2, 5), (3, 0), (9, 0)]),
     (lambda t: t.delete("x = 0 AND ts < TIMESTAMPTZ '2024-01-01T02:00Z'"), lambda t: t.compact(), [(2, 0), (3, 0), (9, 0)]),
 ]

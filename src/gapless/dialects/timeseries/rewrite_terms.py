@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
@@ -15,6 +15,9 @@ from gapless.log.requests import Talk
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
 from gapless.model.segment import Segment
+
+KEEPS_OVERLAPS = "keeps_overlaps"
+"""The parameter of a rewrite that says whether segments which it wrote cover buckets that others cover too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,8 @@ class RewriteTerms:
     entity_types: tuple[EntityType, ...]
     grid: Grid
     operation: OperationId | None = None
+    written: CoverageMap = field(default_factory=CoverageMap)
+    """What all segments cover that it writes: its new rows, and those which it keeps of the segments that give way."""
 
     def judge(self, mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:
         """Ask what `clashes.rules` says a rewrite must ask; see `gapless.log.commit.Judge`. After a clash it is decided anew."""
@@ -46,6 +51,11 @@ class RewriteTerms:
                 coverage = yield from coverage_of(segment, self.entity_types)
                 if self.reaches(segment, coverage) or not coverage.is_disjoint(self.coverage):
                     return Clash(OVERLAP)
+            for segment in meeting_coverage(theirs.added, self.written, self.grid):
+                coverage = yield from coverage_of(segment, self.entity_types)
+                if not coverage.is_disjoint(self.written):
+                    # Rows that it only keeps share a bucket with theirs, which the log must say of it.
+                    return Stands(replace(mine, parameters={**mine.parameters, KEEPS_OVERLAPS: True}))
         return Stands(mine)
 
     def _unseen(self, added: Sequence[Segment]) -> list[Segment]:
