@@ -399,6 +399,8 @@ def test_options_of_a_write(spark: Any, tmp_path: Path) -> None:
     assert scanned(table.refresh()) == sorted(hours(0, 6).to_pylist(), key=repr)
     with pytest.raises(Exception, match=r"already covers [\s\S]*\[coverage-overlap\]"):
         save(spark.createDataFrame(hours(5, 4)), table.url)
+    with pytest.raises(Exception, match=r"nothing to overlap with[\s\S]*\[invalid-option\]"):
+        save(spark.createDataFrame(hours(5, 4)), table.url, "overwrite", onOverlap="skip")
     assert table.refresh().version == 3
 
 

@@ -65,14 +65,17 @@ def test_another_handle_commits_what_executors_wrote(table: TimeSeriesTable) -> 
     assert table.verify(deep=True).ok
 
 
-def test_a_column_renamed_meanwhile_is_refused_and_nothing_is_left(table: TimeSeriesTable) -> None:
+@pytest.mark.parametrize("finish", [append_outcomes, overwrite_outcomes])
+def test_a_column_renamed_meanwhile_is_refused_and_nothing_is_left(
+    table: TimeSeriesTable, finish: Callable[..., object]
+) -> None:
     encoding = begin(table, GIVEN)
     outcomes = played(encoding, batch((20, "a", 3)))
     gl.open(table.url).rename_column("v", "w")
     gl.open(table.url).add_column("v", "string")
     before = files_of(table)
     with pytest.raises(SchemaMismatch):
-        append_outcomes(table, Delivery(), encoding, outcomes)
+        finish(table, Delivery(), encoding, outcomes)
     assert rows_of(table) == [(0, "a", 1, None), (15, "a", 2, None)]
     assert len(files_of(table)) == len(before) - 1
 
@@ -83,6 +86,23 @@ def test_a_column_added_meanwhile_is_null_in_the_rows(table: TimeSeriesTable) ->
     gl.open(table.url).add_column("more", "string")
     assert append_outcomes(table, Delivery(), encoding, outcomes).rows == 1
     assert rows_of(table)[-1] == (20, "a", 3, None)
+
+
+@pytest.mark.parametrize("finish", [append_outcomes, overwrite_outcomes])
+@pytest.mark.parametrize("change", ["drop", "rename"])
+def test_a_column_that_the_rows_lack_may_go_meanwhile(
+    table: TimeSeriesTable, change: str, finish: Callable[..., object]
+) -> None:
+    table.add_column("more", "string", default="x")
+    encoding = begin(table, GIVEN)
+    outcomes = played(encoding, batch((20, "a", 3)))
+    other = gl.open(table.url)
+    _ = other.drop_column("more") if change == "drop" else other.rename_column("more", "other")
+    finish(table, Delivery(), encoding, outcomes)
+    assert rows_of(table)[-1] == ((20, "a", 3) if change == "drop" else (20, "a", 3, "x"))
+    assert table.schema is not None
+    assert table.schema.names[3:] == ([] if change == "drop" else ["other"])
+    assert table.verify(deep=True).ok
 
 
 def test_what_a_partition_refuses_leaves_nothing_of_the_others(table: TimeSeriesTable) -> None:
@@ -123,11 +143,17 @@ def test_an_operation_is_applied_once(table: TimeSeriesTable, operation: Sequenc
     assert len(files_of(table)) == 2
 
 
-def test_rows_that_meet_others_are_judged_as_an_append_judges_them(table: TimeSeriesTable) -> None:
+def test_rows_that_meet_others_are_judged_as_an_append_judges_them(
+    table: TimeSeriesTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     encoding = begin(table, GIVEN)
     met = batch((5, "a", 3), (25, "a", 4))
-    with pytest.raises(CoverageOverlap):
-        append_outcomes(table, Delivery(), encoding, played(encoding, met))
+    outcomes = played(encoding, met)
+    with monkeypatch.context() as patched:
+        # That rows are refused shows in what executors said of them.
+        patched.setattr("gapless.spark.staging.read_staged", None)
+        with pytest.raises(CoverageOverlap, match=r"already covers \[0, 10\) for s='a'"):
+            append_outcomes(table, Delivery(), encoding, outcomes)
     assert len(files_of(table)) == 1
     report = append_outcomes(table, Delivery(on_overlap="skip"), encoding, played(encoding, met))
     assert (report.rows, report.skipped_rows) == (1, 1)

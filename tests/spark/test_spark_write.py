@@ -16,7 +16,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CoverageOverlap, DuplicateKey, InvalidOption, InvalidValue, NotSupported, NullKey, SchemaMismatch
-from gapless.spark import overwrite, read, write
+from gapless.spark import overwrite, read, upsert, write
 from gapless.spark.encode import Encoding, Outcome
 
 # pyspark leaves sockets of collected answers to the garbage collector.
@@ -357,6 +357,45 @@ def test_every_kind_of_bucket_is_covered_as_by_an_append(spark: Any, tmp_path: P
     data = pa.table({"ts": pa.array(count, pa.timestamp("us", "UTC")), "v": list(range(800))})
     made = [gl.create(tmp_path / name, index="ts", bucket=bucket, timezone=timezone) for name in "ab"]
     made[0].append(data)
-    write(spark.createDataFrame(data), made[1])
+    write(spark.createDataFrame(data), made[1], spread=True)
     assert made[1].coverage().buckets() == made[0].coverage().buckets()
     assert rows_of(made[1]) == rows_of(made[0])
+
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "7",
+    "spark.sql.execution.arrow.useLargeVarTypes": "true",
+}
+
+
+def test_what_a_session_is_set_to_changes_nothing(spark: Any, tmp_path: Path) -> None:
+    # The night in which New York has no 02:00.
+    night = pa.array(
+        [datetime(2026, 3, 8, tzinfo=UTC) + timedelta(minutes=40 * n) for n in range(20)], pa.timestamp("us", "UTC")
+    )
+    data = pa.table({"ts": night, "site": ["a", "b"] * 10, "v": list(range(20))})
+    table, naive = air(tmp_path / "t"), air(tmp_path / "naive")
+    before = {name: spark.conf.get(name) for name in SETTINGS}
+    frame = spark.createDataFrame(data)
+    try:
+        for name, value in SETTINGS.items():
+            spark.conf.set(name, value)
+        write(frame, table, spread=True)
+        write(frame.selectExpr("timestamp_ntz'2026-03-08' + (v * interval '40' minute) as ts", "site", "v"), naive, spread=True)
+        start, end = "2026-03-08T02:00:00Z", "2026-03-08T03:00:00Z"
+        native = read(spark, table, start=start, end=end).toArrow()
+        python = spark.read.format("gapless").options(start=start, end=end).load(table.url).toArrow()
+        assert upsert(read(spark, table), table).updated_rows == 20
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    assert rows_of(table) == sorted(data.to_pylist(), key=repr)
+    assert table.schema == data.schema.set(0, data.field(0).with_nullable(False)).set(1, data.field(1).with_nullable(False))
+    assert rows_of(naive) == sorted(data.set_column(0, "ts", night.cast(pa.timestamp("us"))).to_pylist(), key=repr)
+    for found in (native, python):
+        assert sorted(found["v"].to_pylist()) == [3, 4]
+        assert found["ts"].type.tz is not None

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from gapless.errors import InvalidOption
 from gapless.spark.codes import coded
 from gapless.spark.encode import Encoding, Outcome
 from gapless.spark.handed import handed_schema
@@ -53,8 +54,17 @@ class Writer(DataSourceArrowWriter):
 def begin_write(options: SourceOptions, schema: StructType, *, overwrite: bool) -> Writer:
     """Open the table, or make it where options say how, and ask whether it has this operation already.
 
-    Raises as `open_or_create`, SchemaMismatch, UnsupportedType, NotSupported for a table in memory.
+    Raises InvalidOption for an overlap policy beside `overwrite`, and as `open_or_create`; SchemaMismatch, UnsupportedType, NotSupported
+    for a table in memory.
     """
+    if overwrite and options.on_overlap is not None:
+        raise InvalidOption(
+            f"onOverlap={options.on_overlap!r} in mode overwrite",
+            why="The rows take the place of all others, so there is nothing to overlap with",
+            fix='Leave it out; mode("append") with onOverlap=replace takes the place of the rows in the buckets that come',
+            option="onOverlap",
+            value=options.on_overlap,
+        )
     given = handed_schema(schema)
     new = options.new_table
     handle = open_or_create(

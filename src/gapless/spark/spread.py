@@ -33,12 +33,12 @@ def _bucket(column: Column, bucket: Bucket) -> Column:
         case IntWidth(width=width):
             return _begin(column, width)
         case FixedWidth(ns=ns):
-            return _begin(functions.unix_micros(column.cast("timestamp")), max(1, ns // NS_PER["us"]))
+            return _begin(functions.unix_micros(column.cast("timestamp_ltz")), max(1, ns // NS_PER["us"]))
         case LocalDays(days=days, timezone=zone):
-            local = functions.from_utc_timestamp(column.cast("timestamp"), zone)
+            local = functions.from_utc_timestamp(column.cast("timestamp_ltz"), zone)
             return _begin(functions.unix_date(local.cast("date")), days)
         case Months(months=months, timezone=zone):
-            local = functions.from_utc_timestamp(column.cast("timestamp"), zone or "UTC")
+            local = functions.from_utc_timestamp(column.cast("timestamp_ltz"), zone or "UTC")
             return _begin(functions.year(local) * 12 + functions.month(local) - (1970 * 12 + 1), months)
 
 

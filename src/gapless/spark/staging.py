@@ -6,8 +6,9 @@ batch: `handle.append([], operation_id=(name, 0))`.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -31,6 +32,7 @@ from gapless.spark.inside import Inside, inside_to_write
 from gapless.table.append import Appender, read_staged
 from gapless.table.lifecycle import Location
 from gapless.table.overwrite import Overwriter
+from gapless.table.refusals import overlap_error
 from gapless.table.stage import Stager
 from gapless.table.table import TimeSeriesTable
 
@@ -96,14 +98,11 @@ def append_outcomes(
     snapshot = known.committer.refresh(known.snapshot)
     attempt = gather(known, encoding, outcomes)
     appender = _appender(known, snapshot.state, delivery)
-    try:
+    with _discarded_on_error(attempt):
         if (report := appender.known(snapshot)) is not None:
             attempt.discard()
             return report
         direct = _fits(known, snapshot.state, encoding) and _stands(appender, snapshot.state, attempt)
-    except BaseException:
-        attempt.discard()
-        raise
     if direct:
         applied = () if delivery.operation is None else (SetTransaction(delivery.operation, attempt.tally),)
         outcome = appender.commit(snapshot, appender.stager(snapshot).staged(attempt, _schema_of(encoding), applied))
@@ -128,7 +127,9 @@ def overwrite_outcomes(
     known = inside_to_write(handle)
     snapshot = known.committer.refresh(known.snapshot)
     attempt = gather(known, encoding, outcomes)
-    if not _fits(known, snapshot.state, encoding) or snapshot.state.meta.properties.unique:
+    with _discarded_on_error(attempt):
+        direct = _fits(known, snapshot.state, encoding) and not snapshot.state.meta.properties.unique
+    if not direct:
         try:
             rows = _staged_rows(known, snapshot.version, encoding, attempt)
             return handle.replace((None, None), rows, operation_id=_public(delivery.operation))
@@ -159,6 +160,16 @@ def gather(known: Inside, encoding: Encoding, outcomes: Iterable[Outcome]) -> At
         attempt.segments += outcome.segments
         attempt.coverage += [decode(data, types) for data in outcome.coverage]
     return attempt
+
+
+@contextlib.contextmanager
+def _discarded_on_error(attempt: Attempt) -> Iterator[None]:
+    """Before any commit was tried: nothing can need the files of the attempt then."""
+    try:
+        yield
+    except BaseException:
+        attempt.discard()
+        raise
 
 
 def _appender(known: Inside, state: TableState, delivery: Delivery) -> Appender:
@@ -195,7 +206,7 @@ def _fits(known: Inside, state: TableState, encoding: Encoding) -> bool:
 
 
 def _stands(appender: Appender, state: TableState, attempt: Attempt) -> bool:
-    """Whether the rows may be committed as they were written, as far as this version goes."""
+    """Whether the rows may be committed as they were written, as far as this version goes; raises CoverageOverlap under "reject"."""
     if appender.on_overlap == "replace" or state.meta.properties.unique:
         return False
     if appender.on_overlap == "allow" or not attempt.segments or state.meta.schema is None:
@@ -203,12 +214,16 @@ def _stands(appender: Appender, state: TableState, attempt: Attempt) -> bool:
     covered, types = attempt.covered, entity_types(state.meta.schema, state.meta.index)
     near = live_meeting(state, covered, appender.grid)
     present = appender.cache.union(near, types, frozenset(covered.identities()))
-    return overlap(covered, present, signed=appender.grid.signed) is None
+    found = overlap(covered, present, signed=appender.grid.signed)
+    if found is not None and appender.on_overlap == "reject":
+        raise overlap_error(state, appender.cache, found, types, appender.grid)
+    return found is None
 
 
 def _staged_rows(known: Inside, version: int, encoding: Encoding, attempt: Attempt) -> pa.RecordBatchReader:
-    """The rows that executors wrote, in the columns for which they did."""
-    schema = _schema_of(encoding)
+    """The rows that executors wrote, in the columns that came: what files hold of others is nothing that anyone said."""
+    came = set(encoding.given.names)
+    schema = pa.schema([field for field in _schema_of(encoding) if field.name in came])
     read = (read_staged(known.rim, segment, schema, encoding.meta.ids, version) for segment in attempt.segments)
     return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(read))
 

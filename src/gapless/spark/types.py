@@ -31,7 +31,7 @@ def spark_type(type_: pa.DataType, where: str) -> str:
     ns, float16, decimals of more than 38 digits.
 
     >>> spark_type(pa.timestamp("ms", "Europe/Paris"), "ts")
-    'timestamp'
+    'timestamp_ltz'
     """
     found = _COUNTED.get(bare_type(type_))
     return found or _name(type_, where, spark_type)
@@ -69,7 +69,8 @@ def _name(type_: pa.DataType, where: str, name: Name) -> str:
     if t.is_fixed_size_binary(type_):
         return "binary"
     if t.is_timestamp(type_) and type_.unit != "ns":
-        return "timestamp" if type_.tz else "timestamp_ntz"
+        # What plain "timestamp" is, a session says.
+        return "timestamp_ltz" if type_.tz else "timestamp_ntz"
     if t.is_decimal(type_) and type_.precision <= 38:
         return f"decimal({type_.precision},{type_.scale})"
     if is_any_list(type_):
