@@ -26,7 +26,7 @@ from gapless.runtime.committer import Committer, Proposal
 from gapless.table import restore, travel
 from gapless.table.append import Appender
 from gapless.table.restore import Restoring
-from gapless.table.rewrite import Rewriter
+from gapless.table.rewrite import Done
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -65,7 +65,7 @@ def rewrite_without_the_rows_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rewrite_an_operation_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """An upsert, delete or replacement does not look whether it was made before."""
-    monkeypatch.setattr(Rewriter, "_known", lambda _self, _snapshot: None)
+    monkeypatch.setattr(Done, "before", lambda _snapshot, _operation: None)
 
 
 def decide_by_a_stale_handle(monkeypatch: pytest.MonkeyPatch) -> None:
