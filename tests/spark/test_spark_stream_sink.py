@@ -9,6 +9,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import gapless as gl
 from gapless.errors import InvalidOption, LogWarning, NotSupported, TableNotFound, UnknownColumn
 from gapless.spark.batch_writer import batch_writer
 from gapless.spark.missing import open_or_create
+from gapless.spark.options import NewTable
 
 # pyspark leaves sockets of collected answers to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -415,18 +417,17 @@ def test_a_missing_table_that_no_one_describes_is_a_typed_error(spark: Any, tmp_
 
 def test_what_describes_a_missing_table_must_fit(tmp_path: Path, table: gl.TimeSeriesTable) -> None:
     schema = pa.schema([("n", pa.int64()), ("v", pa.int64())])
-    same = open_or_create(table.url, index="n", entity=(), bucket="1", schema=schema)
-    assert same.version == 1
+    right = NewTable(index="n", bucket="1")
+    assert open_or_create(table.url, right, schema).version == 1
     for told, match in (
         ({"index": "v"}, "index='v', and the table"),
         ({"entity": ("v",)}, r"entity=\('v',\), and the table"),
-        ({"bucket": 2}, "bucket=2, and the table"),
+        ({"bucket": "2"}, "bucket='2', and the table"),
     ):
-        given: dict[str, Any] = {"index": "n", "entity": (), "bucket": 1, **told}
         with pytest.raises(InvalidOption, match=match):
-            open_or_create(table.url, **given, schema=schema)
+            open_or_create(table.url, replace(right, **told), schema)
     with pytest.raises(UnknownColumn, match="no column 'ts' to be the index"):
-        open_or_create(tmp_path / "none", index="ts", entity=(), bucket="1h", schema=schema)
+        open_or_create(tmp_path / "none", NewTable(index="ts", bucket="1h"), schema)
     assert not (tmp_path / "none").exists()
 
 

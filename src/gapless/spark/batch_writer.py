@@ -75,7 +75,7 @@ def batch_writer(
     new = _new_table(index, entity, bucket)
     handle = None if isinstance(table, str | os.PathLike) else open_to_write(table)
     if handle is not None and new is not None:
-        check_described(handle, index=new.index, entity=new.entity, bucket=new.bucket)
+        check_described(handle, new)
     return BatchWriter(
         path=open_store(table).url if isinstance(table, str | os.PathLike) else table.url,
         store=None if handle is None else inside_to_write(handle).rim.store,
@@ -144,8 +144,7 @@ class BatchWriter:
         if self.store is not None:
             rim = Rim(store=self.store)
             return TimeSeriesTable(rim, self.path, open_table(rim, self.path))
-        index, entity, bucket = (None, (), None) if self.new is None else (self.new.index, self.new.entity, self.new.bucket)
-        return open_or_create(self.path, index=index, entity=entity, bucket=bucket, schema=frame.limit(0).toArrow().schema)
+        return open_or_create(self.path, self.new, frame.limit(0).toArrow().schema)
 
 
 def _check(mode: object, key: object, app_id: str | None, on_overlap: object) -> None:

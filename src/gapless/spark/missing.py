@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 
 from gapless.errors import InvalidOption, TableExists, TableNotFound, UnknownColumn
 from gapless.model.index import format_bucket, parse_bucket
 from gapless.spark.arrival import arriving_schema
+from gapless.spark.options import NewTable
 from gapless.table.lifecycle import Location
 from gapless.table.table import TimeSeriesTable
 
 
-def open_or_create(
-    path: Location, *, index: str | None, entity: Sequence[str], bucket: str | int | None, schema: pa.Schema
-) -> TimeSeriesTable:
-    """The table at a path or URL; where there is none, one with this index, these entity columns, this bucket and the columns `schema`.
+def open_or_create(path: Location, new: NewTable | None, schema: pa.Schema) -> TimeSeriesTable:
+    """The table at a path or URL; where there is none, one as `new` describes it, with the columns `schema`.
 
     `schema` is that of the rows, as Spark has it; an index of integers is told by its column. A table that is there must be as
-    described, as far as something is: InvalidOption where it is not. Raises TableNotFound where a missing table is not described,
-    UnknownColumn where the rows lack the index, and as `gl.open` and `gl.create`.
+    described: InvalidOption where it is not. Raises TableNotFound where a missing table is not described, UnknownColumn where the rows
+    lack the index, and as `gl.open` and `gl.create`.
     """
     try:
         handle = TimeSeriesTable.open(path)
     except TableNotFound as error:
-        if index is None or bucket is None:
+        if new is None:
             raise _not_described(error) from error
         try:
             return TimeSeriesTable.create(
                 path,
-                index=index,
-                bucket=bucket,
-                entity=entity,
-                index_type=_index_type(index, schema),
+                index=new.index,
+                bucket=new.bucket,
+                entity=new.entity,
+                index_type=_index_type(new.index, schema),
                 schema=arriving_schema(schema, None),
             )
         except TableExists:
             # Another writer made it a moment ago.
             handle = TimeSeriesTable.open(path)
-    check_described(handle, index=index, entity=entity, bucket=bucket)
+    if new is not None:
+        check_described(handle, new)
     return handle
 
 
@@ -64,15 +62,15 @@ def _index_type(index: str, schema: pa.Schema) -> str:
     return "int64" if pa.types.is_integer(schema.field(index).type) else "timestamp"
 
 
-def check_described(handle: TimeSeriesTable, *, index: str | None, entity: Sequence[str], bucket: str | int | None) -> None:
-    """Raise InvalidOption for a table that is otherwise than it would be made, as far as that is said."""
+def check_described(handle: TimeSeriesTable, new: NewTable) -> None:
+    """Raise InvalidOption for a table that is otherwise than it would be made."""
     present = handle.index
-    if index is not None and index != present.column:
-        raise _other(handle, "index", index, present.column)
-    if index is not None and tuple(entity) != present.entity:
-        raise _other(handle, "entity", tuple(entity), present.entity)
-    if bucket is not None and parse_bucket(bucket, present.type, present.timezone) != present.bucket:
-        raise _other(handle, "bucket", bucket, format_bucket(present.bucket))
+    if new.index != present.column:
+        raise _other(handle, "index", new.index, present.column)
+    if new.entity != present.entity:
+        raise _other(handle, "entity", new.entity, present.entity)
+    if parse_bucket(new.bucket, present.type, present.timezone) != present.bucket:
+        raise _other(handle, "bucket", new.bucket, format_bucket(present.bucket))
 
 
 def _other(handle: TimeSeriesTable, option: str, value: object, present: object) -> InvalidOption:

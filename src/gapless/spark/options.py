@@ -89,6 +89,18 @@ def parse_options(given: Mapping[str, str], *uses: Use) -> SourceOptions:
     return SourceOptions(**values)
 
 
+def check_overwrite(options: SourceOptions) -> None:
+    """Raise InvalidOption for an overlap policy of a write whose rows take the place of all others."""
+    if options.on_overlap is not None:
+        raise InvalidOption(
+            f"onOverlap={options.on_overlap!r} in a write that takes the place of all rows",
+            why="Nothing is left to overlap with",
+            fix='Leave it out; onOverlap=replace in mode "append" takes the place of the rows in the buckets that come',
+            option="onOverlap",
+            value=options.on_overlap,
+        )
+
+
 def _find(name: str, uses: Iterable[Use]) -> _Option:
     fitting = {one.name.lower(): one for one in KNOWN_OPTIONS if not one.uses.isdisjoint(uses)}
     if (option := fitting.get(name.lower())) is not None:

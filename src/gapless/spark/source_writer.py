@@ -10,12 +10,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from gapless.errors import InvalidOption
 from gapless.spark.codes import coded
 from gapless.spark.encode import Encoding, Outcome
 from gapless.spark.handed import handed_schema
 from gapless.spark.missing import open_or_create
-from gapless.spark.options import SourceOptions
+from gapless.spark.options import SourceOptions, check_overwrite
 from gapless.spark.staging import Delivery, append_outcomes, begin, overwrite_outcomes, recognised
 from gapless.table.table import TimeSeriesTable
 
@@ -57,23 +56,10 @@ def begin_write(options: SourceOptions, schema: StructType, *, overwrite: bool) 
     Raises InvalidOption for an overlap policy beside `overwrite`, and as `open_or_create`; SchemaMismatch, UnsupportedType, NotSupported
     for a table in memory.
     """
-    if overwrite and options.on_overlap is not None:
-        raise InvalidOption(
-            f"onOverlap={options.on_overlap!r} in mode overwrite",
-            why="The rows take the place of all others, so there is nothing to overlap with",
-            fix='Leave it out; mode("append") with onOverlap=replace takes the place of the rows in the buckets that come',
-            option="onOverlap",
-            value=options.on_overlap,
-        )
+    if overwrite:
+        check_overwrite(options)
     given = handed_schema(schema)
-    new = options.new_table
-    handle = open_or_create(
-        options.path,
-        index=new.index if new else None,
-        entity=new.entity if new else (),
-        bucket=new.bucket if new else None,
-        schema=given,
-    )
+    handle = open_or_create(options.path, options.new_table, given)
     delivery = Delivery(on_overlap=options.on_overlap, operation=options.operation)
     known = recognised(handle, delivery)
     encoding = begin(handle, given) if known is None else None

@@ -21,7 +21,7 @@ from gapless.spark.encode import Encoding, Outcome
 from gapless.spark.handed import handed_schema
 from gapless.spark.inside import inside
 from gapless.spark.missing import open_or_create
-from gapless.spark.options import SourceOptions
+from gapless.spark.options import SourceOptions, check_overwrite
 from gapless.spark.staging import append_outcomes, begin, overwrite_outcomes
 from gapless.spark.stream_batch import admit
 from gapless.spark.stream_ids import Stream, normal_location
@@ -53,26 +53,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
         Makes a missing table where the options say how. Raises InvalidOption, TableNotFound, SchemaMismatch, and as `gl.open`.
         """
-        if overwrite and options.on_overlap is not None:
-            raise InvalidOption(
-                f"onOverlap={options.on_overlap!r} in complete mode",
-                why="Each batch takes the place of all rows, so there is nothing to overlap with",
-                fix="Leave it out",
-                option="onOverlap",
-                value=options.on_overlap,
-            )
+        if overwrite:
+            check_overwrite(options)
         if options.app_id is not None:
             parse_operation_id((options.app_id, 0))
         self._options, self._overwrite = options, overwrite
         given = handed_schema(schema)
-        new = options.new_table
-        self._handle: TimeSeriesTable = open_or_create(
-            options.path,
-            index=None if new is None else new.index,
-            entity=() if new is None else new.entity,
-            bucket=None if new is None else new.bucket,
-            schema=given,
-        )
+        self._handle: TimeSeriesTable = open_or_create(options.path, options.new_table, given)
         self._encoding = begin(self._handle, given)
 
     def __getstate__(self) -> Encoding:
