@@ -423,13 +423,25 @@ def test_ss_09_a_log_that_is_cleaned_while_the_stream_reads_it(path: Path, table
 
 
 @pytest.mark.parametrize("policy", ["error", "earliest"])
-def test_ss_09_a_gap_in_the_middle_of_the_log_always_fails(path: Path, table: gl.TimeSeriesTable, policy: str) -> None:
+def test_log_10_a_stream_never_jumps_a_gap_in_the_log(path: Path, table: gl.TimeSeriesTable, policy: str) -> None:
     query = Query(path, startingVersion=2, maxFilesPerTrigger=1, onMissingVersions=policy)
     query.batch()
     (path / "_timeseries_log" / "0000000003.json").unlink()
     for _ in range(2):
         with pytest.raises(CorruptTable, match="version 3 is lost"):
             query.batch()
+
+
+def test_path_15_a_stream_writes_nothing_to_the_table_that_it_reads(path: Path, table: gl.TimeSeriesTable) -> None:
+    def objects() -> dict[str, tuple[int, int]]:
+        return {str(one): (one.stat().st_mtime_ns, one.stat().st_size) for one in path.rglob("*")}
+
+    before = objects()
+    query = Query(path, maxFilesPerTrigger=1)
+    query.batch()
+    query.restart().drain()
+    Query(path, startingVersion="earliest", changeFeed="true").drain()
+    assert objects() == before
 
 
 def test_all_rows_of_a_version_that_expired_before_they_were_given(path: Path, table: gl.TimeSeriesTable) -> None:

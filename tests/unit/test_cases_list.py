@@ -11,9 +11,11 @@ TESTS = Path(__file__).resolve().parent.parent
 AREAS = {
     "cdc",
     "coverage-and-append",
+    "exactly-once",
     "log-and-concurrency",
     "maintenance",
     "paths-and-partitions",
+    "spark-streaming",
     "statistics-and-pruning",
     "time-travel",
     "types-and-schema",

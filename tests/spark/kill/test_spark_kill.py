@@ -67,7 +67,7 @@ def drain(running: Pipeline, dice: random.Random) -> None:
 
 
 @pytest.mark.slow
-def test_eo_03_ss_08_two_queries_into_one_table_are_killed_at_each_place(tmp_path: Path) -> None:
+def test_eo_03_two_queries_into_one_table_are_killed_at_each_place(tmp_path: Path) -> None:
     dice = random.Random(6)
     running = pipeline(tmp_path, source="files", one_table=True, app_id="the app")
     first = Kill(place="before the commit", sink="foreachBatch")
