@@ -48,7 +48,7 @@ class Progress:
     """How far the two logs say that the query is. Batches count from 0, and -1 stands for none."""
 
     def __init__(self, facts: CheckpointFacts) -> None:
-        """Read what Spark would read; raises FromNewerSpark."""
+        """Read what Spark would read; raises `FromNewerSpark`."""
         self.facts = facts
         self.offsets, self.torn_offsets = read_log(facts.offsets, source_offsets)
         self._tear_short_offsets()
@@ -78,7 +78,7 @@ class Progress:
 
 
 def read_log(log: LogFolder, read: Callable[[bytes], Found]) -> tuple[dict[int, Found], dict[int, str]]:
-    """What the files hold that can be read, and what is wrong with the others; raises FromNewerSpark."""
+    """What the files hold that can be read, and what is wrong with the others; raises `FromNewerSpark`."""
     sound: dict[int, Found] = {}
     torn: dict[int, str] = {}
     for number, data in sorted(log.contents.items()):

@@ -25,7 +25,7 @@ from gapless.spark.checkpoint_logs import examine_commits, examine_metadata, exa
 
 
 def examine_checkpoint(facts: CheckpointFacts) -> list[CheckpointFinding]:
-    """Problems and notes, in the order of `CheckpointReport.findings`; raises FromNewerSpark for logs in a form that is not known."""
+    """Problems and notes, in the order of `CheckpointReport.findings`; raises `FromNewerSpark` for logs in a form that is not known."""
     progress = Progress(facts)
     findings = []
     if max(progress.planned, progress.finished) < 0:

@@ -67,19 +67,26 @@ def drain(running: Pipeline, dice: random.Random) -> None:
 
 
 @pytest.mark.slow
-def test_eo_03_two_queries_into_one_table_are_killed_at_each_place(tmp_path: Path) -> None:
+def test_eo_03_two_queries_into_one_table_are_killed_before_and_after_a_commit(tmp_path: Path) -> None:
+    """CI's slice: a life lasts up to a minute on two cores."""
     dice = random.Random(6)
     running = pipeline(tmp_path, source="files", one_table=True, app_id="the app")
-    first = Kill(place="before the commit", sink="foreachBatch")
-    suffer(running, [first], dice)
+    suffer(running, [Kill(place="before the commit", sink="foreachBatch")], dice)
     table = running.queries[0].table
     assert rows_in_folder(table) > len(rows_of(table)), "data files were there before the commit, and no reader sees them"
-    others = [
-        Kill(place="after the commit", sink="format"),
+    suffer(running, [Kill(place="after the commit", sink="format")], dice)
+    drain(running, dice)
+
+
+@pytest.mark.soak
+def test_two_queries_into_one_table_are_killed_at_each_place(tmp_path: Path) -> None:
+    dice = random.Random(6)
+    running = pipeline(tmp_path, source="files", one_table=True, app_id="the app")
+    kills = [
         Kill(place="before the commit", sink="format", whom="driver"),
         Kill(place="after the commit", sink="foreachBatch", whom="jvm"),
     ]
-    suffer(running, others, dice)
+    suffer(running, kills, dice)
     by_batch, by_format = running.queries
     # The same input once more under the same app: what the table has is passed over.
     running.queries = by_batch, replace(by_format, checkpoint=str(tmp_path / "another checkpoint"))
@@ -87,7 +94,7 @@ def test_eo_03_two_queries_into_one_table_are_killed_at_each_place(tmp_path: Pat
     drain(running, dice)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_table_streamed_into_another_is_killed_in_both_sinks(tmp_path: Path) -> None:
     dice = random.Random(7)
     running = pipeline(tmp_path, source="table", one_table=False)
