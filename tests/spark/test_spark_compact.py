@@ -25,6 +25,8 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.*unclosed.*:ResourceWarning", "ignore:.*socket:pytest.PytestUnraisableExceptionWarning"
 )
 
+JOB = import_module("gapless.spark.compact")
+"""The module, which the function of its name hides."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SITES = ("a", "b", "c")
 
@@ -150,7 +152,7 @@ def test_a_task_that_is_killed_and_tried_again_leaves_each_row_once(
 ) -> None:
     table = air(tmp_path / "t", days=2)
     before = files_of(table)
-    monkeypatch.setattr("gapless.spark.compact.BinTask", KilledOnce)
+    monkeypatch.setattr(JOB, "BinTask", KilledOnce)
     report = compact(spark, table, window="1d")
     assert (report.bins, report.segments_after, report.given_up) == (2, 2, ())
     assert counted(table) == whole(144)
@@ -174,7 +176,7 @@ def test_what_was_committed_before_a_job_failed_stands(spark: Any, tmp_path: Pat
     table = air(tmp_path / "t")
     options: dict[str, Any] = {"window": "1d", "target_size": day_bytes(table)}
     with monkeypatch.context() as patched:
-        patched.setattr("gapless.spark.compact.BinTask", LostLater)
+        patched.setattr(JOB, "BinTask", LostLater)
         with pytest.raises(Exception, match="lost"):
             compact(spark, table, **options)
     assert [segment.rows for segment in table.refresh().segments()].count(72) == 2
@@ -218,7 +220,7 @@ def test_appends_meanwhile_are_kept_and_left_to_the_next_run(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = air(tmp_path / "t", days=2)
-    monkeypatch.setattr("gapless.spark.compact.BinTask", Joined)
+    monkeypatch.setattr(JOB, "BinTask", Joined)
     report = compact(spark, table, window="1d")
     assert (report.bins, report.segments_before, report.segments_after, report.given_up) == (2, 8, 2, ())
     rows = table.scan().to_arrow().to_pylist()
@@ -240,7 +242,7 @@ class Overtaken(BinTask):
 
 def test_a_bin_that_another_change_overtook_is_given_up(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = air(tmp_path / "t", days=2)
-    monkeypatch.setattr("gapless.spark.compact.BinTask", Overtaken)
+    monkeypatch.setattr(JOB, "BinTask", Overtaken)
     report = compact(spark, table, window="1d")
     assert [one.overtaken for one in report.given_up] == [True]
     assert "another change removed 1 of its 4 segments first" in report.given_up[0].why

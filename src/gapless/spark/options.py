@@ -94,7 +94,7 @@ def check_overwrite(options: SourceOptions) -> None:
     if options.on_overlap is not None:
         raise InvalidOption(
             f"onOverlap={options.on_overlap!r} in a write that takes the place of all rows",
-            why="Nothing is left to overlap with",
+            why="There is nothing to overlap with then",
             fix='Leave it out; onOverlap=replace in mode "append" takes the place of the rows in the buckets that come',
             option="onOverlap",
             value=options.on_overlap,
