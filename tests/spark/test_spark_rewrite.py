@@ -509,6 +509,24 @@ def test_a_clash_past_the_deadline_is_an_error_and_leaves_nothing(
     check_whole(table)
 
 
+def test_what_landed_stays_whatever_comes_after_the_commit(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log checkpoint is written then; rows that met no segment are live as they were staged."""
+    table = air(tmp_path / "t")
+    table.set_properties({"checkpoint_interval": 1})
+    before, arriving = table.scan().to_arrow().to_pylist(), hours(1_000, 20, v=900)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("after the commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gapless.runtime.committer.write_checkpoint", fail)
+        with pytest.raises(RuntimeError, match="after the commit"):
+            upsert(spark.createDataFrame(arriving), table, operation_id="x")
+    assert table.refresh().verify(deep=True).ok
+    assert rows_of(table) == sorted(map(repr, [*before, *arriving.to_pylist()]))
+    assert upsert(spark.createDataFrame(arriving), table, operation_id="x").already_applied
+
+
 class LostOnce(Reviser):
     """Writes, and is lost before it can say so: in its first attempt."""
 

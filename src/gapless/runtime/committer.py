@@ -21,6 +21,10 @@ ENGINE = f"gapless/{__version__}"
 """Who commits, as the log says it."""
 
 
+NOT_COMMITTED = (CommitConflict, StorageFull, AccessDenied)
+"""Errors of a commit after which it certainly is not there: local puts and conditional puts fail whole. After others it may be."""
+
+
 def _nothing() -> None:
     """What a proposal without files has to remove."""
 
@@ -72,8 +76,7 @@ class Committer:
             # On a disk a look back costs next to nothing.
             looks_back = self.rim.store.local_path(TIME_SERIES.hint) is not None
             outcome = self.rim.drive(commit(TIME_SERIES, *base, entry, judge, looks_back=looks_back))
-        except (StorageFull, AccessDenied):
-            # Local puts and conditional puts fail whole: what was refused so is not there.
+        except NOT_COMMITTED:
             proposal.discard()
             raise
         match outcome:

@@ -12,11 +12,12 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.codec import decode
 from gapless.dialects.timeseries.actions import TableMeta, TableState
 from gapless.dialects.timeseries.features import claim
-from gapless.errors import AccessDenied, CommitOutcomeUnknown, GaplessError, StorageFull, StoreError
+from gapless.errors import GaplessError
 from gapless.model.operation import OperationId
 from gapless.model.report import ChangeReport, Tally
 from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
+from gapless.runtime.committer import NOT_COMMITTED
 from gapless.spark.answers import spread_work
 from gapless.spark.arrivals import Arrivals
 from gapless.spark.ground import Ground
@@ -46,9 +47,7 @@ def rewrite(
     An operation that was applied already changes nothing, and computes nothing. What is written for an attempt that was not committed is
     removed, but where that is not known. Raises as `Rewriter.apply`.
     """
-    known = inside_to_write(handle)
-    known.committer.refresh(known.snapshot)
-    known = inside_to_write(handle)
+    known = inside_to_write(handle.refresh())
     rim = replace(known.rim, deadline_s=known.rim.deadline_s * _PATIENCE)
     committer = replace(known.committer, rim=rim)
     rewriter = Rewriter(committer=committer, cache=known.cache, grid=known.grid, operation=operation)
@@ -68,13 +67,15 @@ class _Rewrite:
     arrivals: Arrivals | None
     adopted: tuple[Segment, ...] = ()
     """The arriving segments that the last proposal makes live as they are."""
+    making: bool = False
+    """Whether a proposal is being made: none of those before it can be committed then."""
 
     def land(self) -> Done:
         """Commit it."""
         try:
             done = self.rewriter.land(self.known.snapshot, self.wish.operation, self._make)
         except Exception as error:
-            if not _may_have_landed(error):
+            if self.making or isinstance(error, NOT_COMMITTED):
                 self._clear()
             raise
         self._clear(() if done.already else self.adopted)
@@ -85,7 +86,12 @@ class _Rewrite:
             self.arrivals.discard(adopted)
 
     def _make(self, state: TableState) -> Made:
-        self.adopted = ()
+        self.making, self.adopted = True, ()
+        made = self._made(state)
+        self.making = False
+        return made
+
+    def _made(self, state: TableState) -> Made:
         attempt = Attempt.begin(self.known.rim)
         schema = state.meta.schema if self.arrivals is None else self.arrivals.schema_for(state)
         if schema is None:
@@ -144,10 +150,3 @@ def _gathered(answers: Sequence[Revised | GaplessError], before: Before, attempt
             attempt.discard()
             raise answer
     return revised
-
-
-def _may_have_landed(error: Exception) -> bool:
-    """Whether a commit may stand although this was raised."""
-    if isinstance(error, CommitOutcomeUnknown):
-        return True
-    return isinstance(error, StoreError) and not isinstance(error, StorageFull | AccessDenied)

@@ -20,7 +20,6 @@ from gapless.dialects.timeseries.actions import (
 from gapless.dialects.timeseries.conflict import SCHEMA
 from gapless.dialects.timeseries.features import claim
 from gapless.dialects.timeseries.rewrite_terms import RewriteTerms
-from gapless.errors import AccessDenied, CommitConflict, StorageFull
 from gapless.log.commit import Clash, Conflict
 from gapless.log.dialect import Snapshot
 from gapless.model.index import IndexSpec
@@ -28,7 +27,7 @@ from gapless.model.operation import OperationId
 from gapless.model.report import Tally
 from gapless.model.schema import entity_types
 from gapless.parquet.attempt import Attempt
-from gapless.runtime.committer import ENGINE, Committer, Proposal, refuse_conflict
+from gapless.runtime.committer import ENGINE, NOT_COMMITTED, Committer, Proposal, refuse_conflict
 from gapless.table.coverage import CoverageCache
 from gapless.table.rewrite import Done
 
@@ -64,7 +63,7 @@ class Overwriter:
 
         try:
             landed = self.committer.change(snapshot, propose)
-        except (CommitConflict, StorageFull, AccessDenied):
+        except NOT_COMMITTED:
             attempt.discard()
             raise
         if landed is None:
