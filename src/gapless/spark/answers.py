@@ -34,6 +34,16 @@ def spread_work(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T])
     return [pickle.loads(row.answer) for row in sorted(answers, key=lambda row: row.number)]  # noqa: S301
 
 
+def required(answers: Iterable[R | GaplessError]) -> list[R]:
+    """The answers, where all tasks have one; raises the first error that is among them."""
+    found: list[R] = []
+    for answer in answers:
+        if isinstance(answer, GaplessError):
+            raise answer
+        found.append(answer)
+    return found
+
+
 def _answers(work: Callable[[T], R], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for number, task in zip(batch.column("number"), batch.column("task"), strict=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from gapless.model.operation import parse_operation_id
 from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.model.report import AppendReport, ChangeReport
@@ -74,14 +76,19 @@ def overwrite(
 
 def append_frame(frame: DataFrame, handle: TimeSeriesTable, delivery: Delivery, *, spread: bool) -> AppendReport:
     """Append the rows of a write that is not known yet; see `write`."""
-    encoding = begin(handle, frame.limit(0).toArrow().schema)
+    encoding = begin(handle, arrow_schema(frame))
     return append_outcomes(handle, delivery, encoding, written(frame, encoding, spread=spread))
 
 
 def overwrite_frame(frame: DataFrame, handle: TimeSeriesTable, delivery: Delivery, *, spread: bool) -> ChangeReport:
     """Overwrite by the rows of a write that is not known yet; see `overwrite`."""
-    encoding = begin(handle, frame.limit(0).toArrow().schema)
+    encoding = begin(handle, arrow_schema(frame))
     return overwrite_outcomes(handle, delivery, encoding, written(frame, encoding, spread=spread))
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The columns of a DataFrame as Spark hands its rows over; asks Spark, and computes no row."""
+    return frame.limit(0).toArrow().schema
 
 
 def written(frame: DataFrame, encoding: Encoding, *, spread: bool) -> list[Outcome]:

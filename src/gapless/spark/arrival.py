@@ -6,10 +6,7 @@ import pyarrow as pa
 
 from gapless.model.types import children, is_any_list, with_children
 from gapless.model.widening import why_not
-
-_SHOWN = {
-    pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0),
-}  # fmt: skip
+from gapless.spark.shown import AS_SIGNED
 
 
 def arriving_schema(given: pa.Schema, table: pa.Schema | None) -> pa.Schema:
@@ -44,5 +41,5 @@ def _shown(declared: pa.DataType) -> pa.DataType:
     if is_any_list(declared):
         return pa.list_(_shown(declared.value_type))
     if not any(children(declared)):
-        return _SHOWN.get(declared, declared)
+        return AS_SIGNED.get(declared, declared)
     return with_children(declared, lambda child: child.with_type(_shown(child.type)))

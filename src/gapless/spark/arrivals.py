@@ -12,14 +12,13 @@ import pyarrow as pa
 from gapless.coverage.bitmap import CoverageMap
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.conflict import SCHEMA
-from gapless.errors import GaplessError
 from gapless.log.commit import Clash, Conflict
 from gapless.model.segment import InlineCoverage, Segment
 from gapless.parquet.attempt import Attempt
 from gapless.runtime.committer import refuse_conflict
 from gapless.scan.predicate import Predicate
-from gapless.spark.answers import spread_work
-from gapless.spark.append import written
+from gapless.spark.answers import required, spread_work
+from gapless.spark.append import arrow_schema, written
 from gapless.spark.encode import Encoding
 from gapless.spark.examine import Examination, Suspects
 from gapless.spark.ground import Ground
@@ -51,7 +50,7 @@ class Arrivals:
         columns = _columns_of(state)
         if self._encoding is None or self._columns != columns:
             self.discard()
-            self._encoding, self._columns = begin(self.handle, self.frame.limit(0).toArrow().schema), columns
+            self._encoding, self._columns = begin(self.handle, arrow_schema(self.frame)), columns
             seen = inside_to_write(self.handle).snapshot
             if _columns_of(seen.state) != columns:
                 self._encoding = None
@@ -92,11 +91,8 @@ class Arrivals:
             Suspects(number, tuple(others.get(number, ())) if by_bucket else tuple(range(number + 1, last)))
             for number in range(last)
         ]
-        answers = spread_work(self.frame.sparkSession, Examination(ground=ground, distinct=distinct).bounds, suspects)
-        for answer in answers:
-            if isinstance(answer, GaplessError):
-                raise answer
-        return tuple(answer for answer in answers if not isinstance(answer, GaplessError))
+        examination = Examination(ground=ground, distinct=distinct)
+        return tuple(required(spread_work(self.frame.sparkSession, examination.bounds, suspects)))
 
 
 def _columns_of(state: TableState) -> object:

@@ -15,7 +15,7 @@ from gapless.coverage.sessions import Calendar
 from gapless.errors import GaplessError, InvalidOption
 from gapless.model.report import AppendReport
 from gapless.model.schema import entity_types
-from gapless.spark.answers import spread_work
+from gapless.spark.answers import required, spread_work
 from gapless.spark.encode import Encoding, Outcome
 from gapless.spark.inside import inside_to_write
 from gapless.spark.room import room_for_tasks
@@ -207,9 +207,7 @@ class _Executors:
             # A matter of the table and not of the gaps: raised where answers are appended.
             return [error] * len(gaps)
         errand = Errand(fetch=self.fetch, gaps=tuple(gaps), encoding=encoding, goes_on=self.goes_on)
-        (answers,) = spread_work(self.spark, Errand.run, [errand])
-        if isinstance(answers, GaplessError):
-            raise answers
+        (answers,) = required(spread_work(self.spark, Errand.run, [errand]))
         return [Failed(one.error) if isinstance(one, Failure) and one.by_fetch else one for one in answers]
 
     def append(self, _asked: Asked, answer: object) -> AppendReport | None:

@@ -16,7 +16,7 @@ from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.model.protocols import Store
 from gapless.model.report import AppendReport, ChangeReport
 from gapless.runtime.driver import Rim
-from gapless.spark.append import append_frame, overwrite_frame
+from gapless.spark.append import append_frame, arrow_schema, overwrite_frame
 from gapless.spark.codes import coded
 from gapless.spark.corrections import upsert_frame
 from gapless.spark.inside import inside_to_write
@@ -144,7 +144,7 @@ class BatchWriter:
         if self.store is not None:
             rim = Rim(store=self.store)
             return TimeSeriesTable(rim, self.path, open_table(rim, self.path))
-        return open_or_create(self.path, self.new, frame.limit(0).toArrow().schema)
+        return open_or_create(self.path, self.new, arrow_schema(frame))
 
 
 def _check(mode: object, key: object, app_id: str | None, on_overlap: object) -> None:

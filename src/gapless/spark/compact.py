@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gapless.coverage.bucket import Grid
-from gapless.coverage.codec import decode, encode
 from gapless.dialects.timeseries.actions import TableMeta, TableState
 from gapless.errors import GaplessError
 from gapless.maintain.compact import CompactionReport, Compactor
@@ -102,8 +101,7 @@ class BinTask:
         made = write_bin(one, attempt, TableState(meta=self.meta, live={}), self.options, self.grid)
         if isinstance(made, GivenUp):
             return made
-        coverage = tuple(encode(covered, self.types) for _, covered in made.coverage)
-        return Outcome(segments=made.segments, coverage=coverage, written=tuple(attempt.written))
+        return replace(Outcome.of(attempt, self.types), segments=made.segments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,13 +125,8 @@ class _OnExecutors:
             yield self._written(one, answer, task) if isinstance(answer, Outcome) else answer
 
     def _written(self, one: Bin, outcome: Outcome, task: BinTask) -> WrittenBin:
-        attempt = Attempt(
-            self.rim,
-            task.instant,
-            segments=list(outcome.segments),
-            coverage=[decode(data, task.types) for data in outcome.coverage],
-            written=list(outcome.written),
-        )
+        attempt = Attempt(self.rim, task.instant)
+        outcome.add_to(attempt, task.types)
         return WrittenBin(bin=one, attempt=attempt, segments=outcome.segments)
 
 

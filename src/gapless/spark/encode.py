@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.coverage.bucket import grid_of
-from gapless.coverage.codec import encode
+from gapless.coverage.codec import decode, encode
 from gapless.dialects.timeseries.actions import TableMeta, TableState
 from gapless.errors import DataError, InvalidValue
+from gapless.model.index import EntityType
 from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
@@ -37,6 +38,18 @@ class Outcome:
     """All objects, relative to the table root."""
     refusal: DataError | None = None
     """Why its rows cannot be kept; nothing of it is stored then."""
+
+    @classmethod
+    def of(cls, attempt: Attempt, types: tuple[EntityType, ...]) -> Outcome:
+        """What an executor's attempt has written; `types` are those of the entity columns."""
+        coverage = tuple(encode(one, types) for one in attempt.coverage)
+        return cls(segments=tuple(attempt.segments), coverage=coverage, written=tuple(attempt.written))
+
+    def add_to(self, attempt: Attempt, types: tuple[EntityType, ...]) -> None:
+        """Put what was written into the driver's attempt."""
+        attempt.written += self.written
+        attempt.segments += self.segments
+        attempt.coverage += [decode(data, types) for data in self.coverage]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +94,7 @@ class Encoding:
         except BaseException:
             attempt.discard()
             raise
-        coverage = tuple(encode(one, types) for one in attempt.coverage)
-        return Outcome(segments=tuple(attempt.segments), coverage=coverage, written=tuple(attempt.written))
+        return Outcome.of(attempt, types)
 
     def _stager(self, rim: Rim) -> Stager:
         index = self.meta.index

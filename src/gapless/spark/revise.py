@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import CoverageMap, bitmap_of
-from gapless.coverage.codec import decode, encode
+from gapless.coverage.codec import decode
 from gapless.dialects.timeseries.actions import TableMeta
 from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
@@ -131,8 +131,7 @@ class Reviser:
             rows = self._arriving(before, (rest.number,), rest.coverage)
             if rows is not None:
                 writer.write_new(rows)
-        coverage = tuple(encode(one, before.entity_types) for one in attempt.coverage)
-        outcome = Outcome(segments=tuple(attempt.segments), coverage=coverage, written=tuple(attempt.written))
+        outcome = Outcome.of(attempt, before.entity_types)
         return Revised(outcome=outcome, removed=tuple(removed), removed_rows=removed_rows, hits=hits)
 
     def _arriving(self, before: Before, arrivals: tuple[int, ...], coverage: bytes) -> Run | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import CoverageMap
-from gapless.coverage.codec import decode
 from gapless.dialects.timeseries.actions import TableMeta, TableState
 from gapless.dialects.timeseries.features import claim
 from gapless.errors import GaplessError
@@ -142,9 +141,7 @@ def _gathered(answers: Sequence[Revised | GaplessError], before: Before, attempt
     """What tasks wrote, put into the attempt; raises what one of them raised, with nothing of it stored any more."""
     revised = [answer for answer in answers if isinstance(answer, Revised)]
     for one in revised:
-        attempt.written += one.outcome.written
-        attempt.segments += one.outcome.segments
-        attempt.coverage += [decode(data, before.entity_types) for data in one.outcome.coverage]
+        one.outcome.add_to(attempt, before.entity_types)
     for answer in answers:
         if isinstance(answer, GaplessError):
             attempt.discard()

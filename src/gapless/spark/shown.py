@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pyarrow as pa
 
 from gapless.errors import InvalidValue
 from gapless.model.types import bare_type, children, is_any_list, with_children
 from gapless.spark.types import spark_type
 
-_SHOWN = {
+BATCH_ROWS = 1 << 16
+"""Rows that Spark gets at once: its JVM holds a whole batch."""
+AS_SIGNED = {
     pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0),
-    pa.date64(): pa.date32(),
 }  # fmt: skip
+"""Spark has no unsigned integers."""
+_SHOWN = {**AS_SIGNED, pa.date64(): pa.date32()}
 
 
 def shown_schema(schema: pa.Schema) -> pa.Schema:
@@ -21,6 +26,13 @@ def shown_schema(schema: pa.Schema) -> pa.Schema:
     lists of every kind plain ones; all may be null, and metadata stays behind. Raises UnsupportedType as `spark_type` does.
     """
     return pa.schema([_shown_field(field) for field in schema])
+
+
+def shown_batches(batches: Iterable[pa.RecordBatch], shown: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Each batch as `shown_batch` gives it, in pieces of at most `BATCH_ROWS` rows."""
+    for batch in batches:
+        for first in range(0, batch.num_rows, BATCH_ROWS):
+            yield shown_batch(batch.slice(first, BATCH_ROWS), shown)
 
 
 def shown_batch(batch: pa.RecordBatch, shown: pa.Schema) -> pa.RecordBatch:

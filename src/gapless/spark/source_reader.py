@@ -23,11 +23,8 @@ from gapless.spark.frame import view_of
 from gapless.spark.inside import inside
 from gapless.spark.options import SourceOptions
 from gapless.spark.packing import packs_of
-from gapless.spark.shown import shown_batch, shown_schema
+from gapless.spark.shown import shown_batches, shown_schema
 from gapless.table.scan import ScanRequest
-
-BATCH_ROWS = 1 << 16
-"""Rows that Spark gets at once: its JVM holds a whole batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +88,7 @@ class Reader(DataSourceReader):
         segments: tuple[Segment, ...] = partition.value
         plan = self.plan.over(tuple(ReadGroup(segments=(one,), sort=False) for one in segments))
         with coded():
-            for batch in read(self.store, plan):
-                for first in range(0, batch.num_rows, BATCH_ROWS):
-                    yield shown_batch(batch.slice(first, BATCH_ROWS), self.shown)
+            yield from shown_batches(read(self.store, plan), self.shown)
 
 
 def reader_for(options: SourceOptions, schema: StructType) -> Reader:

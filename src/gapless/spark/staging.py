@@ -14,7 +14,6 @@ from itertools import chain
 
 import pyarrow as pa
 
-from gapless.coverage.codec import decode
 from gapless.coverage.overlap import overlap
 from gapless.dialects.timeseries.actions import SetTransaction, TableState
 from gapless.dialects.timeseries.features import claim
@@ -148,17 +147,14 @@ def overwrite_outcomes(
 
 def gather(known: Inside, encoding: Encoding, outcomes: Iterable[Outcome]) -> Attempt:
     """What executors wrote as one attempt; raises what one of them refused, with nothing left behind."""
-    outcomes = tuple(outcomes)
     types = entity_types(_schema_of(encoding), encoding.meta.index)
-    attempt = Attempt(known.rim, encoding.instant)
-    attempt.written += [path for outcome in outcomes for path in outcome.written]
-    refusal = next((outcome.refusal for outcome in outcomes if outcome.refusal is not None), None)
-    if refusal is not None:
-        attempt.discard()
-        raise refusal
+    attempt, refusals = Attempt(known.rim, encoding.instant), []
     for outcome in outcomes:
-        attempt.segments += outcome.segments
-        attempt.coverage += [decode(data, types) for data in outcome.coverage]
+        outcome.add_to(attempt, types)
+        refusals += [] if outcome.refusal is None else [outcome.refusal]
+    if refusals:
+        attempt.discard()
+        raise refusals[0]
     return attempt
 
 

@@ -15,8 +15,7 @@ from gapless.parquet.scan import ReadPlan, read
 from gapless.runtime.driver import Rim
 from gapless.scan.plan import ReadGroup
 from gapless.spark.packing import packs_of
-from gapless.spark.shown import shown_batch, shown_schema
-from gapless.spark.source_reader import BATCH_ROWS
+from gapless.spark.shown import shown_batches, shown_schema
 from gapless.table.changes import Told
 from gapless.table.travel import absence_told
 
@@ -42,9 +41,7 @@ class StreamPart(InputPartition):
         rim, shown = Rim(store=self.store), shown_schema(self.declared)
         for one in self.told:
             with absence_told(rim, one.version - bool(one.change.removed)):
-                for batch in self._rows(one):
-                    for first in range(0, batch.num_rows, BATCH_ROWS):
-                        yield shown_batch(batch.slice(first, BATCH_ROWS), shown)
+                yield from shown_batches(self._rows(one), shown)
 
     def _rows(self, told: Told) -> Iterator[pa.RecordBatch]:
         if self.feed:
