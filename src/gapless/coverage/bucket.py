@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from gapless.coverage.calendar import MAX_DAY, MIN_DAY, day_of, days_of, midnight_s, parse_zone, skipped_days
 from gapless.errors import InvalidOption, InvalidTime
-from gapless.model.index import Bucket, FixedWidth, IntWidth, LocalDays, Months, format_bucket
+from gapless.model.index import Bucket, FixedWidth, IndexSpec, IntWidth, LocalDays, Months, format_bucket
 from gapless.model.instant import NS_PER_DAY, civil_from_days, days_from_civil
 
-__all__ = ["EvenGrid", "Grid", "LocalDayGrid", "LocalMonthGrid", "MonthGrid", "grid_of", "parse_zone"]
+__all__ = ["EvenGrid", "Grid", "LocalDayGrid", "LocalMonthGrid", "MonthGrid", "grid_of", "index_grid", "parse_zone"]
 
 Ids = npt.NDArray[Any]
 """int64, or uint64 where the index is uint64."""
@@ -67,6 +67,11 @@ class Grid(Protocol):
     def times(self, count: int) -> Bucket:
         """The width of `count` buckets together."""
         ...
+
+
+def index_grid(index: IndexSpec) -> Grid:
+    """The grid of a table's buckets; raises as `grid_of`."""
+    return grid_of(index.bucket, signed=index.type != "uint64")
 
 
 def grid_of(bucket: Bucket, *, signed: bool = True) -> Grid:

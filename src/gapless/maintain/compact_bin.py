@@ -103,11 +103,8 @@ def write_bin(one: Bin, attempt: Attempt, state: TableState, options: CompactOpt
     planned anew. A whole bin is, if it makes no fewer segments than it has and that is all it was for. Raises StoreError, with nothing
     left behind.
     """
-    try:
+    with attempt.discarded_on_error():
         refused = _damage(attempt.rim.store, one.segments) or _written(one, _Writer(state, options, grid, attempt))
-    except BaseException:
-        attempt.discard()
-        raise
     if refused is not None:
         attempt.discard()
         return refused

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from gapless.coverage.bucket import grid_of
+from gapless.coverage.bucket import index_grid
 from gapless.coverage.codec import encode
 from gapless.coverage.sidecar_index import index_sidecar
 from gapless.dialects.timeseries.actions import TableState
@@ -237,7 +237,7 @@ def _coverage_bytes(store: Store, segment: Segment, state: TableState) -> bytes 
         return None
     keys = pa.schema([schema.field(name) for name in index.keys])
     try:
-        observed = observe(store, segment, keys, index, grid_of(index.bucket, signed=index.type != "uint64"))
+        observed = observe(store, segment, keys, index, index_grid(index))
     except CorruptTable:
         return None
     return encode(observed.coverage, entity_types(schema, index))

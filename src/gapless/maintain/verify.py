@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from gapless.coverage.bitmap import CoverageMap
-from gapless.coverage.bucket import Grid, grid_of
+from gapless.coverage.bucket import Grid, index_grid
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import GaplessError, ObjectNotFound, StoreError
@@ -146,7 +146,7 @@ def _get(store: Store, path: str) -> bytes | None:
 def _examine_state(store: Store, state: TableState, examined: Examination, *, deep: bool, progress: Progress) -> None:
     live = list(state.live.values())
     schema, index = state.meta.schema, state.meta.index
-    grid = grid_of(index.bucket, signed=index.type != "uint64")
+    grid = index_grid(index)
     coverage: dict[str, CoverageMap] = {}
     for done, entry in enumerate(live):
         progress(done, len(live))

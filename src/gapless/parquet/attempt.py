@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gapless.coverage.bitmap import CoverageMap
@@ -102,6 +103,15 @@ class Attempt:
         self.written.append(path)
         # The name is unique, and a bucket may answer "exists" to our own write that its client sent twice.
         self.rim.store.put(path, data, mode="overwrite")
+
+    @contextlib.contextmanager
+    def discarded_on_error(self) -> Iterator[None]:
+        """For work on an attempt of which no commit was tried, or one that certainly lost: nothing can need its files if it fails."""
+        try:
+            yield
+        except BaseException:
+            self.discard()
+            raise
 
     def discard(self) -> None:
         """Remove what was written; only for a change that certainly was not and will not be committed."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.coverage.bucket import grid_of
+from gapless.coverage.bucket import index_grid
 from gapless.coverage.codec import decode, encode
 from gapless.dialects.timeseries.actions import TableMeta, TableState
 from gapless.errors import DataError, InvalidValue
@@ -86,19 +86,15 @@ class Encoding:
         attempt = Attempt(Rim(store=self.store), self.instant)
         stager = self._stager(attempt.rim)
         try:
-            for run in stager.runs((part,), schema):
-                stager.write(run, attempt, types)
+            with attempt.discarded_on_error():
+                for run in stager.runs((part,), schema):
+                    stager.write(run, attempt, types)
         except DataError as error:
-            attempt.discard()
             return Outcome(refusal=error)
-        except BaseException:
-            attempt.discard()
-            raise
         return Outcome.of(attempt, types)
 
     def _stager(self, rim: Rim) -> Stager:
-        index = self.meta.index
-        grid = grid_of(index.bucket, signed=index.type != "uint64")
+        grid = index_grid(self.meta.index)
         state = TableState(meta=self.meta, live={})
         return Stager(rim=rim, state=state, cache=CoverageCache(rim.store, grid), grid=grid, on_overlap="allow")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
-from gapless.coverage.bucket import grid_of
+from gapless.coverage.bucket import index_grid
 from gapless.coverage.span import reach
 from gapless.dialects.timeseries.actions import TableMeta, TableState
 from gapless.model.protocols import Store
@@ -51,7 +51,7 @@ class Ground:
 
     def before(self) -> Before:
         """The version, without the list of its segments."""
-        grid = grid_of(self.meta.index.bucket, signed=self.meta.index.type != "uint64")
+        grid = index_grid(self.meta.index)
         state = TableState(meta=self.meta, live={})
         return Before(store=self.store, state=state, schema=self.schema, grid=grid, cache=CoverageCache(self.store, grid))
 

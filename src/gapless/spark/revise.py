@@ -109,11 +109,8 @@ class Reviser:
     def revise(self, task: RevisionTask) -> Revised:
         """Write what takes the place of the task's segments; raises NullKey, DuplicateKey, CorruptTable, StoreError."""
         before, attempt = self.ground.before(), Attempt(Rim(store=self.ground.store), self.instant)
-        try:
+        with attempt.discarded_on_error():
             return self._revise(task, before, attempt)
-        except BaseException:
-            attempt.discard()
-            raise
 
     def _revise(self, task: RevisionTask, before: Before, attempt: Attempt) -> Revised:
         hits, marks = BitMap64(), dict[str, Mask]()

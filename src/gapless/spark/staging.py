@@ -6,9 +6,8 @@ batch: `handle.append([], operation_id=(name, 0))`.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -97,7 +96,7 @@ def append_outcomes(
     snapshot = known.committer.refresh(known.snapshot)
     attempt = gather(known, encoding, outcomes)
     appender = _appender(known, snapshot.state, delivery)
-    with _discarded_on_error(attempt):
+    with attempt.discarded_on_error():
         if (report := appender.known(snapshot)) is not None:
             attempt.discard()
             return report
@@ -126,7 +125,7 @@ def overwrite_outcomes(
     known = inside_to_write(handle)
     snapshot = known.committer.refresh(known.snapshot)
     attempt = gather(known, encoding, outcomes)
-    with _discarded_on_error(attempt):
+    with attempt.discarded_on_error():
         direct = _fits(known, snapshot.state, encoding) and not snapshot.state.meta.properties.unique
     if not direct:
         try:
@@ -156,16 +155,6 @@ def gather(known: Inside, encoding: Encoding, outcomes: Iterable[Outcome]) -> At
         attempt.discard()
         raise refusals[0]
     return attempt
-
-
-@contextlib.contextmanager
-def _discarded_on_error(attempt: Attempt) -> Iterator[None]:
-    """Before any commit was tried: nothing can need the files of the attempt then."""
-    try:
-        yield
-    except BaseException:
-        attempt.discard()
-        raise
 
 
 def _appender(known: Inside, state: TableState, delivery: Delivery) -> Appender:

@@ -67,7 +67,7 @@ class Appender:
             outcome = self.commit(snapshot, staged)
             if isinstance(outcome, AppendReport):
                 return outcome
-            try:
+            with attempt.discarded_on_error():
                 snapshot = self.committer.refresh(snapshot)
                 # Whatever clashed first: the operation may be in any of the commits since, and none of them is judged again.
                 if (known := self.known(snapshot)) is not None:
@@ -75,10 +75,6 @@ class Appender:
                     return known
                 appender = appender.after(outcome, snapshot, attempt)
                 lost, parts, attempt = attempt, self._read_back(attempt, staged, snapshot), self._successor(attempt)
-            except BaseException:
-                # The conflict is certain, so nothing can need these files.
-                attempt.discard()
-                raise
 
     def heeds(self, snapshot: Snapshot[TableState]) -> bool:
         """Whether its overlap policy is that of this version of the table, where the table's decides."""
@@ -104,12 +100,8 @@ class Appender:
 
     def stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: Attempt) -> Staged:
         """Write the parts as segments of the attempt for this version; raises what a wrong input deserves, with nothing left."""
-        try:
+        with attempt.discarded_on_error():
             return self.stager(snapshot).stage(parts, attempt, self.operation)
-        except BaseException:
-            # No commit was tried yet, so nothing can need these files.
-            attempt.discard()
-            raise
 
     def commit(self, snapshot: Snapshot[TableState], staged: Staged) -> AppendReport | Conflict:
         """Commit what was staged for this version; raises CommitOutcomeUnknown."""

@@ -170,12 +170,9 @@ def _commit_together(lead: Appender, snapshot: Snapshot[TableState], accepted: l
     schema = snapshot.state.meta.schema
     attempt = Attempt.begin(lead.committer.rim)
     index = snapshot.state.meta.index
-    try:
+    with attempt.discarded_on_error():
         rows = pa.concat_tables([one.filtered.run.table for one in accepted])
         stager.write(sort_run(rows, index, lead.grid), attempt, entity_types(schema, index))
-    except BaseException:
-        attempt.discard()
-        raise
     operations = ((one.member.appender.operation, one.tally) for one in accepted)
     applied = tuple(SetTransaction(operation, tally) for operation, tally in operations if operation is not None)
     outcome = lead.commit(snapshot, stager.staged(attempt, schema, applied))

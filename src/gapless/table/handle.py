@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
-from gapless.coverage.bucket import Grid, grid_of
+from gapless.coverage.bucket import Grid, index_grid
 from gapless.dialects.timeseries.actions import TableState
 from gapless.log.dialect import Snapshot
 from gapless.model.index import EntityType, Identity, IndexSpec, format_bucket
@@ -103,7 +103,7 @@ class Handle:
 
     @property
     def _grid(self) -> Grid:
-        return grid_of(self.index.bucket, signed=self.index.type != "uint64")
+        return index_grid(self.index)
 
     def __repr__(self) -> str:
         """Place, version, index and size."""

@@ -137,12 +137,8 @@ class Rewriter:
 
     def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> Made:
         attempt = Attempt.begin(self.committer.rim)
-        try:
+        with attempt.discarded_on_error():
             return self._write(state, correction, parts, attempt)
-        except BaseException:
-            # No commit was tried yet, so nothing can need these files.
-            attempt.discard()
-            raise
 
     def _write(self, state: TableState, correction: Correction, parts: tuple[Batches, ...], attempt: Attempt) -> Made:
         stager = Stager(rim=self.committer.rim, state=state, cache=self.cache, grid=self.grid, on_overlap="replace")
