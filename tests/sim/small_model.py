@@ -14,7 +14,7 @@ from typing import Any
 from gapless.errors import StorageFull, StoreError, StoreUnavailable
 from gapless.log.commit import Clash, Committed, Conflict, Stands, Unknown, commit
 from gapless.log.dialect import Snapshot
-from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Wait
+from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Together, Wait
 from gapless.log.snapshot import advance, load, refresh
 from sim.toy_log import TOY, Entry, State, decode
 
@@ -124,14 +124,32 @@ def _mark(talk: Generator[Any, Any, Any]) -> Any:
 
 
 def _stand(program: Program, life: int, answers: tuple[Any, ...]) -> Standing:
+    """Requests that are made together are answered one after the other: in their order, or the other way round in every second life."""
     talk = program(life)
+    waiting: tuple[Any, ...] = ()
     try:
         request = next(talk)
-        for answer in answers:
-            request = talk.throw(answer) if isinstance(answer, StoreError) else talk.send(answer)
+        for given in answers:
+            answer, waiting = given, (*waiting, given)
+            if isinstance(request, Together) and not isinstance(given, StoreError):
+                if len(waiting) < len(request.requests):
+                    continue
+                answer = waiting[::-1] if life % 2 else waiting
+            waiting = ()
+            request = _answered(talk, answer)
     except StopIteration as end:
         return Standing(life, answers, ("done",), None, end.value)
-    return Standing(life, answers, _mark(talk), request)
+    if isinstance(request, Together):
+        request = request.requests[:: -1 if life % 2 else 1][len(waiting)]
+    return Standing(life, answers, (_mark(talk), waiting), request)
+
+
+def _answered(talk: Generator[Any, Any, Any], answer: Any) -> Request[Any]:
+    """What a conversation asks next; a set of no requests is answered at once."""
+    request: Request[Any] = talk.throw(answer) if isinstance(answer, StoreError) else talk.send(answer)
+    while request == Together(()):
+        request = talk.send(())
+    return request
 
 
 class Explorer:
@@ -202,6 +220,8 @@ class Explorer:
                 yield self._told(stored, place, Put.DONE if absent else Put.REFUSED)
                 if faulty:
                     yield from self._bad_puts(worse, place, path, data)
+            case _:
+                raise AssertionError(request)
         if faulty:
             yield self._killed(worse, place)
 

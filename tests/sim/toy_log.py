@@ -6,8 +6,10 @@ import functools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from gapless.log.dialect import Snapshot
+from gapless.log.dialect import Packed, PartName, Snapshot
+from gapless.log.requests import Drive
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,33 @@ State = tuple[tuple[int, Entry], ...]
 """(version, entry) of every commit."""
 
 
-class Toy:
+class NoParts:
+    """A dialect whose log checkpoints have no parts."""
+
+    parts_folder = "parts"
+
+    def owes_parts(self, snapshot: Snapshot[Any]) -> bool:
+        raise NotImplementedError
+
+    def pack(self, snapshot: Snapshot[Any], token: str, drive: Drive, lost: frozenset[str] = frozenset()) -> Packed[Any]:
+        raise NotImplementedError
+
+    def settle(self, snapshot: Snapshot[Any], packed: Snapshot[Any]) -> None:
+        raise NotImplementedError
+
+    def rests_on(self, snapshot: Snapshot[Any]) -> int:
+        del snapshot
+        return 0
+
+    def parts_of(self, snapshot: Snapshot[Any]) -> tuple[PartName, ...]:
+        del snapshot
+        return ()
+
+    def part_of(self, path: str) -> int | None:
+        raise NotImplementedError
+
+
+class Toy(NoParts):
     """A dialect as small as can be; its state is the list of commits."""
 
     folder = "log"
@@ -45,6 +73,9 @@ class Toy:
         assert at == version
         return entry, time_ns
 
+    def says_time(self, data: bytes, time_ns: int) -> bool:
+        return False
+
     def id_of(self, entry: Entry) -> str:
         return entry.id
 
@@ -61,7 +92,7 @@ class Toy:
     def encode_checkpoint(self, snapshot: Snapshot[State]) -> bytes:
         raise NotImplementedError
 
-    def decode_checkpoint(self, data: bytes, version: int) -> Snapshot[State]:
+    def decode_checkpoint(self, data: bytes, version: int, drive: Drive | None = None) -> Snapshot[State]:
         raise NotImplementedError
 
     def __repr__(self) -> str:

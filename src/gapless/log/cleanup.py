@@ -1,18 +1,23 @@
 """The conversations that clean a log of commits which no version that is kept needs.
 
 A cleaned log starts at a log checkpoint. Of the first version whose commit stays and of the one before it a checkpoint was read back,
-so that either serves where the other is damaged. Commits go in order: where one is there, all after it are.
+so that either serves where the other is damaged. Commits go in order: where one is there, all after it are. Last go the parts that only
+removed checkpoints named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from gapless.errors import CorruptTable, StoreUnavailable
-from gapless.log.checkpoint import point_to_checkpoint, read_checkpoint, read_hint
+from gapless.errors import CorruptTable, StoreUnavailable, UnsupportedTable
+from gapless.log.checkpoint import decode_read, point_to_checkpoint, read_hint, read_whole
+from gapless.log.checkpoint_writing import store_snapshot
 from gapless.log.dialect import Dialect, Entry, State
-from gapless.log.requests import Delete, Get, ListNames, Put, PutNew, Talk, ask
+from gapless.log.requests import Delete, Get, ListNames, Put, Talk, Together, ask
 from gapless.log.snapshot import load, lost
+
+_TOGETHER = 32
+"""Log checkpoints that are read at a time."""
 
 
 def find_floor(dialect: Dialect[Entry, State], earliest: int, cutoff_ns: int) -> Talk[int]:
@@ -30,7 +35,7 @@ def find_floor(dialect: Dialect[Entry, State], earliest: int, cutoff_ns: int) ->
 
 
 def clean(dialect: Dialect[Entry, State], floor: int, tagged: Collection[int]) -> Talk[tuple[str, ...]]:
-    """Remove the commits below `floor`, and the log checkpoints that are then of no use; returns their paths, in order.
+    """Remove the commits below `floor`, and the log checkpoints that are then of no use, with their parts; returns their paths, in order.
 
     Nothing goes before the checkpoints are there that stand for it: two at the floor, and one at each tagged version below. Raises
     CorruptTable where one cannot be made or read back, StoreError.
@@ -45,25 +50,52 @@ def clean(dialect: Dialect[Entry, State], floor: int, tagged: Collection[int]) -
         yield from _ensure_checkpoint(dialect, version)
     if (yield from read_hint(dialect)) in checkpoints:
         yield from point_to_checkpoint(dialect, floor)
+    freed = yield from _parts_named(dialect, checkpoints)
     gone = [*map(dialect.checkpoint_path, checkpoints), *map(dialect.path_of, commits)]
     for path in gone:
         yield from ask(Delete(path))
-    return tuple(gone)
+    for path in (parts := sorted(freed - (yield from parts_in_use(dialect, freed)))):
+        yield from ask(Delete(path))
+    return (*gone, *parts)
+
+
+def parts_in_use(dialect: Dialect[Entry, State], parts: Collection[str]) -> Talk[frozenset[str]]:
+    """Those of some parts, by path, that a stored log checkpoint names; all, where one cannot be told to name none. Raises StoreError."""
+    if not parts:
+        return frozenset()
+    names = yield from ask(ListNames(dialect.folder))
+    checkpoints = [version for name in names if (version := dialect.checkpoint_of(name)) is not None]
+    try:
+        return (yield from _parts_named(dialect, checkpoints)) & frozenset(parts)
+    except UnsupportedTable:
+        return frozenset(parts)
+
+
+def _parts_named(dialect: Dialect[Entry, State], checkpoints: Sequence[int]) -> Talk[frozenset[str]]:
+    """The parts, by path, that the log checkpoints of these versions name; a damaged one serves no one, and so names none."""
+    named: set[str] = set()
+    for first in range(0, len(checkpoints), _TOGETHER):
+        some = checkpoints[first : first + _TOGETHER]
+        found = yield from ask(Together(tuple(Get(dialect.checkpoint_path(version)) for version in some)))
+        for version, data in zip(some, found, strict=True):
+            snapshot = None if data is None else (yield from decode_read(dialect, version, data))
+            named.update(() if snapshot is None else (part.path for part in dialect.parts_of(snapshot)))
+    return frozenset(named)
 
 
 def _ensure_checkpoint(dialect: Dialect[Entry, State], version: int) -> Talk[None]:
     """See to it that a version's checkpoint is there and reads back."""
     path = dialect.checkpoint_path(version)
     if (yield from ask(Get(path))) is not None:
-        if (yield from read_checkpoint(dialect, version)) is not None:
+        if (yield from read_whole(dialect, version)) is not None:
             return
         # Damaged, it serves no one, and a create would not replace it.
         yield from ask(Delete(path))
     snapshot = yield from load(dialect, version)
     if snapshot is None:
         raise lost(dialect, version, "The log is there no more")
-    put = yield from ask(PutNew(path, dialect.encode_checkpoint(snapshot)))
-    if (yield from read_checkpoint(dialect, version)) is None:
+    put = yield from store_snapshot(dialect, snapshot)
+    if (yield from read_whole(dialect, version)) is None:
         if put not in (Put.DONE, Put.LATE):
             raise StoreUnavailable(
                 f"the write of the log checkpoint {path} was not confirmed",

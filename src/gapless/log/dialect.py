@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from gapless.log.requests import Drive
+
 Entry = TypeVar("Entry")
 State = TypeVar("State")
 
@@ -19,6 +21,23 @@ class Snapshot(Generic[State]):
     state: State
 
 
+@dataclass(frozen=True, slots=True)
+class PartName:
+    """An object that holds a part of log checkpoints, and its checksum."""
+
+    path: str
+    """Relative to the table root."""
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Packed(Generic[State]):
+    """A snapshot that names new parts, and what is to be stored before its checkpoint is: path and bytes of each."""
+
+    snapshot: Snapshot[State]
+    parts: tuple[tuple[str, bytes], ...]
+
+
 class Dialect(Protocol[Entry, State]):
     """Names, codec and replay of one log format. `Entry` is one commit's content, `State` what replay makes of them."""
 
@@ -28,6 +47,8 @@ class Dialect(Protocol[Entry, State]):
     """Path of the object that holds the newest version when it was written."""
     last_checkpoint: str
     """Path of the object that names the newest log checkpoint when it was written."""
+    parts_folder: str
+    """The folder of the parts of log checkpoints, relative to the table root."""
 
     def path_of(self, version: int) -> str:
         """Where the commit of a version lies."""
@@ -45,6 +66,10 @@ class Dialect(Protocol[Entry, State]):
         """A commit's entry and its commit time in nanoseconds. Raises CorruptTable or UnsupportedTable."""
         ...
 
+    def says_time(self, data: bytes, time_ns: int) -> bool:
+        """Whether a commit's bytes have this commit time, as far as a glance at them shows; False where only `decode` could tell."""
+        ...
+
     def checkpoint_path(self, version: int) -> str:
         """Where the log checkpoint of a version lies."""
         ...
@@ -57,8 +82,36 @@ class Dialect(Protocol[Entry, State]):
         """A checkpoint's bytes."""
         ...
 
-    def decode_checkpoint(self, data: bytes, version: int) -> Snapshot[State]:
-        """The snapshot that a checkpoint holds. Raises CorruptTable for any bytes but those that were written."""
+    def decode_checkpoint(self, data: bytes, version: int, drive: Drive | None = None) -> Snapshot[State]:
+        """The snapshot that a checkpoint holds, whose parts are read by `drive` when they are needed. Raises CorruptTable for any
+        bytes but those that were written.
+        """
+        ...
+
+    def owes_parts(self, snapshot: Snapshot[State]) -> bool:
+        """Whether a checkpoint of this snapshot is to have new parts."""
+        ...
+
+    def pack(self, snapshot: Snapshot[State], token: str, drive: Drive, lost: frozenset[str] = frozenset()) -> Packed[State]:
+        """The same snapshot, with what it holds put into new parts where it should be; `token` makes their names unique. The parts of
+        these paths are `lost`, and made anew. Raises CorruptTable where what they held is not known any more, StoreError.
+        """
+        ...
+
+    def settle(self, snapshot: Snapshot[State], packed: Snapshot[State]) -> None:
+        """Let a snapshot, which stays what it is, rest on the parts of one that is the same and was stored."""
+        ...
+
+    def rests_on(self, snapshot: Snapshot[State]) -> int:
+        """The version of the checkpoint whose parts a snapshot rests on; 0 where it knows of none."""
+        ...
+
+    def parts_of(self, snapshot: Snapshot[State]) -> tuple[PartName, ...]:
+        """The parts that a snapshot rests on."""
+        ...
+
+    def part_of(self, path: str) -> int | None:
+        """The version for whose checkpoint a part was written, by its path; None for anything else in the folder of parts."""
         ...
 
     def id_of(self, entry: Entry) -> str:

@@ -7,7 +7,7 @@ run the same code. `runtime.driver` answers them from a store and a clock.
 from __future__ import annotations
 
 import enum
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +22,10 @@ class Request(Generic[T]):
 
 Talk = Generator[Request[Any], Any, T]
 """A conversation that yields requests, is sent their answers and returns a `T`."""
+
+
+Drive = Callable[["Talk[Any]"], Any]
+"""Runs a conversation to its end and gives back what it returns. Raises StoreError, and what the conversation raises."""
 
 
 def ask(request: Request[T]) -> Talk[T]:
@@ -97,3 +101,20 @@ class Wait(Request[bool]):
 @dataclass(frozen=True, slots=True)
 class Now(Request[int]):
     """Nanoseconds since 1970 UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together(Request["tuple[Any, ...]"]):
+    """Several requests, none of which waits for another where the store is far; their answers, in order."""
+
+    requests: tuple[Get | ListNames, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Later(Request[Drive]):
+    """The means to read what lies in the store once this conversation is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewId(Request[str]):
+    """A name that no one else takes."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from types import MappingProxyType
+from typing import Generic
 
 from gapless.errors import CorruptTable, TableError, VersionNotFound
-from gapless.log.checkpoint import read_checkpoint, read_hint
+from gapless.log.checkpoint import decode_read, parse_pointer, read_checkpoint, read_hint
 from gapless.log.dialect import Dialect, Entry, Snapshot, State
-from gapless.log.requests import Get, ListNames, Now, Talk, ask
+from gapless.log.requests import Get, ListNames, Now, Talk, Together, ask
 from gapless.model.horizon import is_old
 
+BATCH = 256
+"""Commits that are asked for together."""
 FAR = 64
-"""Commits that `refresh` reads one by one before it asks whether a log checkpoint is the shorter way."""
+"""Commits that `refresh` reads before it asks whether a log checkpoint is the shorter way."""
 
 
 def load(dialect: Dialect[Entry, State], at: int | None = None) -> Talk[Snapshot[State] | None]:
@@ -29,10 +35,11 @@ def load(dialect: Dialect[Entry, State], at: int | None = None) -> Talk[Snapshot
 
 
 def _load(dialect: Dialect[Entry, State], at: int | None) -> Talk[Snapshot[State] | None]:
-    # The hint first: read after the listing it could name a commit that the listing was too early for.
-    hinted = _parse_hint((yield from ask(Get(dialect.hint))))
-    base = yield from _hinted_base(dialect, at)
-    names = yield from ask(ListNames(dialect.folder, after="" if base is None else dialect.path_of(base.version)))
+    # The hints first: read after the listing, CURRENT could name a commit that the listing was too early for.
+    current, pointer = yield from ask(Together((Get(dialect.hint), Get(dialect.last_checkpoint))))
+    hinted, named = _parse_hint(current), parse_pointer(pointer)
+    ahead = yield from _look_ahead(dialect, named if at is None or named <= at else 0, hinted if at is None else at)
+    base, names = ahead.base, ahead.names
     if base is None:
         base = yield from _listed_base(dialect, names, at)
     start = base.version if base else 0
@@ -51,7 +58,7 @@ def _load(dialect: Dialect[Entry, State], at: int | None) -> Talk[Snapshot[State
         start = base.version if base else 0
         _check_kept(dialect, names, target, first=start + 1)
     try:
-        entries = yield from read_entries(dialect, start + 1, target + 1)
+        entries = yield from read_entries(dialect, start + 1, target + 1, ahead.commits)
     except CorruptTable:
         names = yield from ask(ListNames(dialect.folder))
         if cleaned_until(dialect, names, start + 1) is None:
@@ -61,18 +68,51 @@ def _load(dialect: Dialect[Entry, State], at: int | None) -> Talk[Snapshot[State
     return _fold(dialect, base, entries) if entries else base
 
 
+@dataclass(frozen=True, slots=True)
+class _Ahead(Generic[State]):
+    """What was read at once, as the hints made one expect it."""
+
+    base: Snapshot[State] | None
+    """The checkpoint that the hint named, if it serves."""
+    names: tuple[str, ...]
+    """A listing of the log: from the base on, where there is one."""
+    commits: Mapping[str, bytes]
+    """Commits that were found, by path."""
+
+
+def _look_ahead(dialect: Dialect[Entry, State], named: int, newest: int) -> Talk[_Ahead[State]]:
+    """Read the checkpoint of version `named`, a listing, and the commits after it up to `newest`, as far as they are few; where no
+    checkpoint is named (0), the listing says first where to begin.
+    """
+    if not named:
+        return _Ahead(None, (yield from ask(ListNames(dialect.folder))), {})
+    commits = [Get(dialect.path_of(version)) for version in range(named + 1, min(newest, named + BATCH) + 1)]
+    checkpoint, listing = Get(dialect.checkpoint_path(named)), ListNames(dialect.folder, dialect.path_of(named))
+    data, names, *found = yield from ask(Together((checkpoint, listing, *commits)))
+    base = yield from decode_read(dialect, named, data)
+    if base is None:
+        names = yield from ask(ListNames(dialect.folder))
+    return _Ahead(base, names, {get.path: data for get, data in zip(commits, found, strict=True) if data is not None})
+
+
 def refresh(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Snapshot[State]]:
     """The newest snapshot, reading only the commits after `snapshot`; by a log checkpoint where those are many, or gone.
 
     Raises CorruptTable where a commit cannot be read, or the log is there no more.
     """
     entries: list[tuple[int, Entry, int]] = []
-    version = snapshot.version + 1
-    while (data := (yield from ask(Get(dialect.path_of(version))))) is not None:
-        entries.append((version, *dialect.decode(data, version)))
-        if len(entries) == FAR and (yield from read_hint(dialect)) > version:
+    width, more = 1, True
+    while more:
+        version = snapshot.version + len(entries) + 1
+        found = yield from ask(Together(tuple(Get(dialect.path_of(version + step)) for step in range(width))))
+        more = None not in found
+        for data in takewhile(lambda data: data is not None, found):
+            entries.append((version, *dialect.decode(data, version)))
+            version += 1
+        if more and len(entries) == FAR and (yield from read_hint(dialect)) >= version:
             return (yield from _reload(dialect, snapshot))
-        version += 1
+        # Mostly there are none or one; where there are two, there may be many.
+        width = max(1, min(len(entries), FAR - len(entries))) if len(entries) < FAR else FAR
     # The log may have been cleaned up to here and beyond: that the next commit is missing then says nothing, and one that is there
     # may be a late put on a number that was free again, which is no commit.
     doubtful = not entries or is_old((yield from ask(Now())), snapshot.time_ns)
@@ -85,7 +125,7 @@ def is_there(dialect: Dialect[Entry, State], version: int, time_ns: int) -> Talk
     """Whether the commit of a version that was read before, with this commit time, is still in the log."""
     data = yield from ask(Get(dialect.path_of(version)))
     try:
-        return data is not None and dialect.decode(data, version)[1] == time_ns
+        return data is not None and (dialect.says_time(data, time_ns) or dialect.decode(data, version)[1] == time_ns)
     except TableError:
         return True  # damaged, and so there
 
@@ -98,14 +138,23 @@ def advance(
     return _fold(dialect, snapshot, entries) if entries else snapshot
 
 
-def read_entries(dialect: Dialect[Entry, State], start: int, end: int) -> Talk[list[tuple[int, Entry, int]]]:
-    """The commits of versions `[start, end)` as (version, entry, commit time). Raises CorruptTable where one is missing."""
+def read_entries(
+    dialect: Dialect[Entry, State], start: int, end: int, known: Mapping[str, bytes] = MappingProxyType({})
+) -> Talk[list[tuple[int, Entry, int]]]:
+    """The commits of versions `[start, end)` as (version, entry, commit time); `known` has some of them by path.
+
+    Raises CorruptTable where one is missing.
+    """
     entries = []
-    for version in range(start, end):
-        data = yield from ask(Get(dialect.path_of(version)))
-        if data is None:
-            raise lost(dialect, version, "The commit is missing although later ones exist")
-        entries.append((version, *dialect.decode(data, version)))
+    for first in range(start, end, BATCH):
+        paths = {version: dialect.path_of(version) for version in range(first, min(first + BATCH, end))}
+        unread = tuple(Get(path) for path in paths.values() if path not in known)
+        answers = yield from ask(Together(unread))
+        read = {**known, **{get.path: data for get, data in zip(unread, answers, strict=True) if data is not None}}
+        for version, path in paths.items():
+            if path not in read:
+                raise lost(dialect, version, "The commit is missing although later ones exist")
+            entries.append((version, *dialect.decode(read[path], version)))
     return entries
 
 
@@ -156,14 +205,6 @@ def _reload(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[S
     if found is None or found.version < snapshot.version:
         raise lost(dialect, snapshot.version, "It was there when the table was opened")
     return found if found.version > snapshot.version else snapshot
-
-
-def _hinted_base(dialect: Dialect[Entry, State], at: int | None) -> Talk[Snapshot[State] | None]:
-    """The checkpoint that the hint names, if it serves."""
-    version = yield from read_hint(dialect)
-    if version == 0 or (at is not None and version > at):
-        return None
-    return (yield from read_checkpoint(dialect, version))
 
 
 def _listed_base(dialect: Dialect[Entry, State], names: Iterable[str], at: int | None) -> Talk[Snapshot[State] | None]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from gapless.errors import CorruptTable, VersionNotFound
 from gapless.log.checkpoint import read_checkpoint
 from gapless.log.dialect import Dialect, Entry, Snapshot, State
-from gapless.log.requests import Get, ListNames, Talk, ask
-from gapless.log.snapshot import cleaned_until, lost, read_entries
+from gapless.log.requests import Get, ListNames, Talk, Together, ask
+from gapless.log.snapshot import BATCH, cleaned_until, lost, read_entries
 from gapless.model.instant import NS_PER
 
 
@@ -49,15 +49,17 @@ def read_back(dialect: Dialect[Entry, State], version: int, limit: int | None = 
     A log that was cleaned gives those that it still has. Raises CorruptTable where a commit is lost.
     """
     end = 0 if limit is None else max(0, version - limit)
-    entries = []
-    for at in range(version, end, -1):
-        data = yield from ask(Get(dialect.path_of(at)))
-        if data is None:
-            names = yield from ask(ListNames(dialect.folder))
-            if cleaned_until(dialect, names, at) is None:
-                raise lost(dialect, at, "The commit is missing although others exist")
-            break
-        entries.append((at, *dialect.decode(data, at)))
+    entries: list[tuple[int, Entry, int]] = []
+    for newest in range(version, end, -BATCH):
+        versions = range(newest, max(newest - BATCH, end), -1)
+        found = yield from ask(Together(tuple(Get(dialect.path_of(at)) for at in versions)))
+        for at, data in zip(versions, found, strict=True):
+            if data is None:
+                names = yield from ask(ListNames(dialect.folder))
+                if cleaned_until(dialect, names, at) is None:
+                    raise lost(dialect, at, "The commit is missing although others exist")
+                return entries[::-1]
+            entries.append((at, *dialect.decode(data, at)))
     return entries[::-1]
 
 

@@ -33,7 +33,7 @@ class ExpireReport:
     tags: tuple[str, ...]
     """Tags that keep an expired version readable."""
     removed: tuple[str, ...] = ()
-    """Commits and log checkpoints that the log was cleaned of, by path."""
+    """Commits, log checkpoints and parts of these that the log was cleaned of, by path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

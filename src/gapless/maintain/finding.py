@@ -109,7 +109,9 @@ class VerifyReport:
 class Step:
     """One thing that `repair` does, or would do."""
 
-    act: Literal["set-aside", "fill-version", "write-hint", "write-coverage", "remove-checkpoint", "write-checkpoint-hint"]
+    act: Literal[
+        "set-aside", "fill-version", "write-hint", "write-coverage", "write-part", "remove-checkpoint", "write-checkpoint-hint"
+    ]
     path: str
     """The object that it writes, moves or removes, relative to the table root."""
     what: str

@@ -9,9 +9,11 @@ from itertools import pairwise
 from gapless.dialects.timeseries.actions import AddSegment, RemoveSegment, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.draft import sidecars_of
+from gapless.dialects.timeseries.part_codec import PartRef
 from gapless.dialects.timeseries.rewrite_terms import KEEPS_OVERLAPS
 from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.log.dialect import Snapshot
+from gapless.log.requests import Drive
 from gapless.maintain.finding import Finding, numbers_of
 from gapless.maintain.hint_check import check_hints, hinted_version
 from gapless.maintain.log_fold import Bridge, Entry, fold_log
@@ -28,6 +30,8 @@ class LogFacts:
     """CURRENT."""
     checkpoint_hint: bytes | None
     """_last_checkpoint."""
+    drive: Drive
+    """Reads the parts of log checkpoints."""
     names: frozenset[str] = frozenset()
     """The paths of all that a listing showed."""
 
@@ -51,7 +55,13 @@ class LogView:
     checkpoints: tuple[int, ...]
     """Versions whose checkpoint agrees with the log."""
     bad_checkpoints: tuple[int, ...]
-    """Versions whose checkpoint must not be believed."""
+    """Versions whose checkpoint must not be believed, or lacks a part."""
+    lacking: Mapping[int, frozenset[str]]
+    """Of these, the versions whose checkpoint is whole but for parts, with the paths of those."""
+    parts: frozenset[str]
+    """The paths of all parts that a checkpoint names."""
+    lost_parts: tuple[PartRef, ...]
+    """The parts that are missing or damaged."""
     bridges: tuple[Bridge, ...]
     state: TableState | None
     """The newest state, or what is left of it."""
@@ -75,7 +85,7 @@ def examine_log(facts: LogFacts) -> LogView:
     """Read everything that can be read; what cannot becomes a finding."""
     entries, unread = _decoded(facts.commits)
     present = [version for version, _, _ in entries] + [one.version for one in unread]
-    fold, base = fold_log(entries, present, facts.checkpoints)
+    fold, base = fold_log(entries, present, facts.checkpoints, facts.drive)
     entries, start = fold.entries, base.version if base else 0
     unread = [one for one in unread if one.version > start]
     present = [version for version in present if version > start]
@@ -91,6 +101,9 @@ def examine_log(facts: LogFacts) -> LogView:
         damaged=tuple(one.version for one in unread if one.finding.code == "commit-damaged"),
         checkpoints=tuple(fold.good),
         bad_checkpoints=tuple(fold.bad),
+        lacking=fold.lacking,
+        parts=frozenset([*(name.path for name in fold.sound), *fold.lost]),
+        lost_parts=tuple(fold.lost.values()),
         bridges=tuple(fold.bridges),
         state=fold.state,
         whole=fold.exact and fold.at == max(newest, hinted),

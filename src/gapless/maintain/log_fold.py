@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.meta_codec import CLEANUP_FEATURE
+from gapless.dialects.timeseries.packing import refs_of
+from gapless.dialects.timeseries.part_codec import PartRef
 from gapless.errors import CorruptTable, UnsupportedTable
-from gapless.log.dialect import Snapshot
+from gapless.log.checkpoint import lost_parts
+from gapless.log.dialect import PartName, Snapshot
+from gapless.log.requests import Drive
 from gapless.maintain.finding import Finding
 from gapless.model.instant import NS_PER_DAY
 from gapless.model.operation import JobId
@@ -37,6 +41,8 @@ class Fold:
     """Commits folded into a state from checkpoint to checkpoint, stepping over what cannot be."""
 
     entries: list[Entry]
+    drive: Drive
+    """Reads the parts of checkpoints."""
     at: int = 0
     state: TableState | None = None
     exact: bool = True
@@ -47,6 +53,12 @@ class Fold:
     bad: list[int] = field(default_factory=list)
     bridges: list[Bridge] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    sound: set[PartName] = field(default_factory=set)
+    """Parts that were read, and are as they were written."""
+    lost: dict[str, PartRef] = field(default_factory=dict)
+    """Parts that are not, by path."""
+    lacking: dict[int, frozenset[str]] = field(default_factory=dict)
+    """By the version of a checkpoint, which of its parts are lost."""
 
     def meet_checkpoint(self, version: int, data: bytes) -> None:
         """Fold up to a checkpoint and hold it against what the commits say; where those are lost, it stands for them.
@@ -55,12 +67,17 @@ class Fold:
         """
         path = TIME_SERIES.checkpoint_path(version)
         try:
-            found = TIME_SERIES.decode_checkpoint(data, version)
+            found = TIME_SERIES.decode_checkpoint(data, version, self.drive)
         except UnsupportedTable as error:
             self.findings.append(Finding(code="commit-unsupported", path=path, what=f"{path}: {error.what}"))
             return
         except CorruptTable as error:
             self._reject(version, Finding(code="checkpoint-damaged", path=path, what=error.what, mend="repair"))
+            return
+        if lost := self._lost_parts(found):
+            self.lacking[version] = lost
+            what = f"the log checkpoint of version {version} needs the part {min(lost)}, which is missing or damaged"
+            self._reject(version, Finding(code="checkpoint-damaged", path=path, what=what, mend="repair"))
             return
         if version <= self.at and self.state is not None:
             self.good.append(version)
@@ -84,6 +101,15 @@ class Fold:
             self.meet_checkpoint(version, data)
         if self.place < len(self.entries):
             self._advance(self.entries[-1][0])
+
+    def _lost_parts(self, found: Snapshot[TableState]) -> frozenset[str]:
+        """The parts of a checkpoint that are missing or damaged; each is read once."""
+        names = TIME_SERIES.parts_of(found)
+        unknown = [name for name in names if name not in self.sound and name.path not in self.lost]
+        lost: frozenset[str] = self.drive(lost_parts(unknown))
+        self.sound.update(name for name in unknown if name.path not in lost)
+        self.lost |= {ref.path: ref for ref in refs_of(found.state) if ref.path in lost}
+        return frozenset(name.path for name in names if name.path in self.lost)
 
     def _reject(self, version: int, finding: Finding) -> None:
         self.bad.append(version)
@@ -118,10 +144,10 @@ class Fold:
 
 
 def fold_log(
-    entries: list[Entry], present: Sequence[int], checkpoints: Iterable[tuple[int, bytes]]
+    entries: list[Entry], present: Sequence[int], checkpoints: Iterable[tuple[int, bytes]], drive: Drive
 ) -> tuple[Fold, Snapshot[TableState] | None]:
     """The log folded from its start: from version 1, or from the checkpoint at which a cleaned log starts."""
-    fold = Fold(entries)
+    fold = Fold(entries, drive)
     fold.meet_all(checkpoints)
     start = _start_of(fold, frozenset(present))
     if start == 0:
@@ -130,8 +156,9 @@ def fold_log(
     if data is None:
         # It went since: the log is being cleaned, and whoever reads it must look again.
         return fold, None
-    base = TIME_SERIES.decode_checkpoint(data, start)
-    again = Fold([entry for entry in entries if entry[0] > start], at=start, state=base.state)
+    base = TIME_SERIES.decode_checkpoint(data, start, drive)
+    again = Fold([entry for entry in entries if entry[0] > start], drive, at=start, state=base.state)
+    again.sound |= fold.sound
     again.meet_all(checkpoints)
     return again, base
 

@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from gapless.dialects.timeseries.dialect import LOG_FOLDER
+from gapless.dialects.timeseries.dialect import LOG_FOLDER, TIME_SERIES
 from gapless.dialects.timeseries.file_names import COVERAGE_FOLDER, DATA_FOLDER, STAGED_FOLDER
 from gapless.errors import StoreError
 from gapless.model.protocols import ObjectInfo, ShowsUnfinished, Store
 
-SWEPT_FOLDERS = (COVERAGE_FOLDER, STAGED_FOLDER, DATA_FOLDER)
+SWEPT_FOLDERS = (COVERAGE_FOLDER, TIME_SERIES.parts_folder, STAGED_FOLDER, DATA_FOLDER)
 """Where vacuum looks for objects; of the log's folder it only looks at unfinished writes."""
 _TOGETHER = 16
 """Deletes under way at a time, where each is a request."""

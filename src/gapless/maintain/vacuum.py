@@ -13,8 +13,9 @@ from gapless.dialects.timeseries.upkeep_terms import VacuumTerms
 from gapless.errors import InvalidOption, TableNotFound
 from gapless.log.dialect import Snapshot
 from gapless.log.snapshot import load
+from gapless.maintain.part_sweep import survey_parts
 from gapless.maintain.sweep import delete_all, linked_folders, list_stored
-from gapless.maintain.vacuum_plan import Limits, Reason, VacuumEntry, VacuumPlan, plan_vacuum
+from gapless.maintain.vacuum_plan import Limits, PartsInUse, Reason, VacuumEntry, VacuumPlan, plan_vacuum
 from gapless.model.horizon import WRITER_HORIZON_NS
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo
@@ -32,7 +33,7 @@ class VacuumReport:
     dry_run: bool
     """Whether nothing was changed."""
     entries: tuple[VacuumEntry, ...]
-    """One for each file under data/ and _coverage/, and each unfinished write, by path."""
+    """One for each file under data/, _coverage/ and _log_parts/, and each unfinished write, by path."""
 
     @property
     def deleted(self) -> tuple[VacuumEntry, ...]:
@@ -84,11 +85,12 @@ class _Vacuum:
     limits: Limits
     stored: list[ObjectInfo]
     linked: frozenset[str]
+    parts: PartsInUse
     plan: VacuumPlan = field(default_factory=lambda: VacuumPlan(entries=(), forget=()))
 
     def decide(self, snapshot: Snapshot[TableState]) -> VacuumPlan:
         """Plan by this version."""
-        self.plan = plan_vacuum(snapshot.state, self.stored, self.limits, linked=self.linked)
+        self.plan = plan_vacuum(snapshot.state, self.stored, self.limits, linked=self.linked, parts=self.parts)
         return self.plan
 
     def propose(self, snapshot: Snapshot[TableState]) -> Proposal | None:
@@ -122,8 +124,9 @@ def vacuum_table(
     # Files first: one whose commit lands while we look is then named by the log.
     stored = list_stored(rim.store)
     linked = linked_folders(rim.store, (info.path for info in stored))
-    act = _Vacuum(rim=rim, limits=limits, stored=stored, linked=linked)
     snapshot = load_newest(rim)
+    parts = rim.drive(survey_parts(stored, snapshot, limits, dry_run=dry_run))
+    act = _Vacuum(rim=rim, limits=limits, stored=stored, linked=linked, parts=parts)
     if dry_run:
         act.decide(snapshot)
     else:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gapless.dialects.timeseries.actions import Removed, TableState
+from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.draft import sidecars_of
 from gapless.dialects.timeseries.file_names import COVERAGE_FOLDER, DATA_FOLDER, OwnName, is_own_unfinished, parse_own_name
 from gapless.model.protocols import ObjectInfo
@@ -14,7 +15,7 @@ from gapless.model.protocols import ObjectInfo
 Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "unknown", "expired", "orphan"]
 """Why a file stays, or goes:
 
-- live: the newest version has it
+- live: the newest version has it, or a log checkpoint that is stored
 - retained: an older version that is kept has it
 - tagged: a version that a tag names has it
 - recent: nothing needs it, but it was removed, or written and never committed, less than `older_than` ago
@@ -57,6 +58,10 @@ class Limits:
     horizon_ns: int
     """How long a writer may take from its first file to its commit."""
 
+    def is_stray(self, written_ns: int) -> bool:
+        """Whether a file of ours that no version names may go, by the last sign that someone wrote it."""
+        return self.reason_of_stray(written_ns) in _GOES
+
     def reason_of_stray(self, written_ns: int) -> Reason:
         """What becomes of a file of ours that no version names, by the last sign that someone wrote it."""
         age_ns = self.now_ns - written_ns
@@ -87,12 +92,37 @@ class _Fate:
     tag: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartsInUse:
+    """What log checkpoints say of the objects in the folder of their parts."""
+
+    named: frozenset[str] = frozenset()
+    """The paths that a stored checkpoint names."""
+    settled: frozenset[int] = frozenset()
+    """Versions whose checkpoint is there, or can come no more: what was written for it, and is not named, never will be."""
+
+    def fate_of(self, info: ObjectInfo, limits: Limits) -> _Fate | None:
+        """What becomes of a part; None for any other object."""
+        version = TIME_SERIES.part_of(info.path)
+        if version is None:
+            return None
+        if info.path in self.named:
+            return _Fate("live")
+        waits = limits.is_stray(info.modified_ns) and version not in self.settled
+        return _Fate("in-flight" if waits else limits.reason_of_stray(info.modified_ns))
+
+
 def plan_vacuum(
-    state: TableState, stored: Sequence[ObjectInfo], limits: Limits, *, linked: frozenset[str] = frozenset()
+    state: TableState,
+    stored: Sequence[ObjectInfo],
+    limits: Limits,
+    *,
+    linked: frozenset[str] = frozenset(),
+    parts: PartsInUse = PartsInUse(),
 ) -> VacuumPlan:
     """Judge each stored object by the newest state; `linked` are folders that symbolic links lead to, in which nothing may go.
 
-    Every object was listed before the state was read: one that was committed in between is then named by it.
+    Every object was listed before the state and `parts` were read: one that was committed in between is then named by them.
     """
     named = _named(state, limits)
     by_id = {name.file_id: fate for path, fate in named.items() if (name := parse_own_name(path)) is not None}
@@ -100,7 +130,7 @@ def plan_vacuum(
     written = _last_written(stored, names)
     entries = []
     for info in sorted(stored, key=lambda info: info.path):
-        fate = named.get(info.path)
+        fate = named.get(info.path) or parts.fate_of(info, limits)
         if fate is None and (name := names[info.path]) is not None:
             # A segment's coverage shares the fate of the segment.
             fate = by_id.get(name.file_id) or _Fate(limits.reason_of_stray(written[name.file_id]))

@@ -16,7 +16,7 @@ MAX_CHANGES = 256
 class Base(Generic[V]):
     """What copies share: never changed, but for what is derived from it."""
 
-    items: dict[str, V] = field(default_factory=dict)
+    items: Mapping[str, V] = field(default_factory=dict)
     derived: object = None
     """What a subclass makes of the items once and keeps; None before."""
 
@@ -69,7 +69,15 @@ class LayeredDict(MutableMapping[str, V]):
 
     def _merged(self, base: Base[V], new: dict[str, V], gone: set[str]) -> Base[V]:
         """A base that says what all layers say."""
-        return Base(_flattened(base.items, new, gone))
+        return Base(_flattened(self._plain(base), new, gone))
+
+    def _plain(self, base: Base[V]) -> dict[str, V]:
+        """A base's items as a plain dict, which no one changes."""
+        return base.items if isinstance(base.items, dict) else dict(base.items)
+
+    def _on(self, base: Base[V]) -> _Layers[V]:
+        """A base, and no changes since."""
+        return _Layers(base, {}, set())
 
     def __getitem__(self, key: str) -> V:
         """The value; KeyError where there is none."""
@@ -127,8 +135,8 @@ class LayeredDict(MutableMapping[str, V]):
     def _whole(self) -> dict[str, V]:
         flat, layers = self._flat, self._layers
         if flat is None:
-            plain = not layers.new and not layers.gone
-            flat = self._flat = layers.base.items if plain else _flattened(layers.base.items, layers.new, layers.gone)
+            items = self._plain(layers.base)
+            flat = self._flat = _flattened(items, layers.new, layers.gone) if layers.new or layers.gone else items
         return flat
 
 

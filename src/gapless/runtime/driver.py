@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gapless.errors import LogWarning, ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
-from gapless.log.requests import Delete, Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Wait, Warn
+from gapless.log.requests import (
+    Delete,
+    Get,
+    Later,
+    ListNames,
+    NewId,
+    Now,
+    Put,
+    PutHint,
+    PutNew,
+    Request,
+    Talk,
+    Together,
+    Wait,
+    Warn,
+)
 from gapless.model.horizon import is_old
-from gapless.model.protocols import Clock, IdSource, Store
+from gapless.model.protocols import Clock, IdSource, Store, stores_ahead, takes_turns
 from gapless.runtime.clock import RandomIds, SystemClock
 
 T = TypeVar("T")
 
 DEADLINE_S = 60.0
 """How long a commit tries before it gives up."""
+TOGETHER = 128
+"""Requests under way at a time, where the store is far: enough for the commits that follow a log checkpoint."""
 _FIRST_BACKOFF_S = 0.005
 _LONGEST_BACKOFF_S = 1.0
 _LOST_RACE_S = 0.02
 """Who lost a race backs off for at most this or twice what its put took, so that a loser does not sleep through the others' turns."""
+_IN_TURN = 3
+"""Races that one whose turn it is may lose before it backs off: to commits that came before its turn, and to who asks for none."""
 
 
 @dataclass(slots=True)
@@ -33,6 +54,10 @@ class _Pace:
     """The seconds that the last put took, where another's was first; None where none was, or the store did not answer."""
     path: str = ""
     """What the last put was to store."""
+    ahead: tuple[str, ...] = ()
+    """What must be durable before anything that is put."""
+    in_turn: bool = False
+    """Whether others on this machine let it go first."""
 
     def ceiling(self, attempt: int) -> float:
         """The longest wait before try `attempt` in seconds."""
@@ -49,12 +74,24 @@ class Rim:
     ids: IdSource = field(default_factory=RandomIds)
     deadline_s: float = DEADLINE_S
 
-    def drive(self, talk: Talk[T]) -> T:
+    def drive(self, talk: Talk[T], ahead: Sequence[str] = (), turn: str | None = None) -> T:
         """Run a conversation to its end and return what it returns.
 
-        An error of the store is thrown into the conversation, which may know what it means; else it reaches the caller.
+        Objects that it creates come after those of `ahead` are durable. In the folder `turn` it waits for its turn first, where the store
+        has such. An error of the store is thrown into the conversation, which may know what it means; else it reaches the caller.
         """
-        pace = _Pace(self.clock.monotonic() + self.deadline_s)
+        pace = _Pace(self.clock.monotonic() + self.deadline_s, ahead=tuple(ahead))
+        if turn is None or not takes_turns(self.store):
+            return self._converse(talk, pace)
+        with self.store.turn(turn) as pace.in_turn:
+            return self._converse(talk, pace)
+
+    def forget(self, ahead: Sequence[str]) -> None:
+        """Give up those of `ahead` that are not durable: no conversation will create what names them."""
+        if ahead and stores_ahead(self.store):
+            self.store.forget(ahead)
+
+    def _converse(self, talk: Talk[T], pace: _Pace) -> T:
         try:
             request = next(talk)
             while True:
@@ -90,18 +127,36 @@ class Rim:
                 return self._wait(attempt, pace)
             case Now():
                 return self.clock.now_ns()
+            case Together(requests):
+                return self._together(requests, pace)
+            case Later():
+                return self.drive
+            case NewId():
+                return self.ids.uuid()
             case _:
                 raise AssertionError(request)
+
+    def _together(self, requests: tuple[Request[Any], ...], pace: _Pace) -> tuple[object, ...]:
+        """Answers of requests that do not wait for each other, if the store is far; raises the first error in their order."""
+        if not self.store.capabilities.concurrent or len(requests) < 2:
+            return tuple(self._answer(request, pace) for request in requests)
+        with ThreadPoolExecutor(min(len(requests), TOGETHER)) as pool:
+            return tuple(pool.map(lambda request: self._answer(request, pace), requests))
 
     def _put_new(self, path: str, data: bytes, pace: _Pace) -> Put:
         began, pace.lost_s, pace.path = self.clock.monotonic(), None, path
         began_ns = self.clock.now_ns()
         try:
-            self.store.put(path, data)
+            if pace.ahead and stores_ahead(self.store):
+                self.store.put_after(path, data, pace.ahead)
+            else:
+                self.store.put(path, data)
         except ObjectExists:
             pace.lost_s = self.clock.monotonic() - began
             return Put.REFUSED
-        except StoreUnavailable:
+        except StoreUnavailable as error:
+            if error.facts.get("path") in pace.ahead or error.facts.get("stored"):
+                raise  # what must come before it failed, or it is there and may not last: to look for it would tell nothing
             return Put.NO_ANSWER
         # By the wall clock: the other stands still while a machine sleeps.
         return Put.LATE if is_old(self.clock.now_ns(), began_ns) else Put.DONE
@@ -126,5 +181,7 @@ class Rim:
         left = pace.until - self.clock.monotonic()
         if left <= 0:
             return False
+        if pace.in_turn and pace.lost_s is not None and attempt <= _IN_TURN:
+            return True
         self.clock.sleep(min(left, pace.ceiling(attempt) * self.ids.jitter()))
         return True

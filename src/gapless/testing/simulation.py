@@ -12,12 +12,15 @@ assert not run.faults, run.faults
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
+from gapless.dialects.timeseries import packing
 from gapless.errors import LogWarning
+from gapless.model.properties import MAX_INLINE_BYTES
 from gapless.model.protocols import Store
 from gapless.runtime.driver import Rim
 from gapless.table.lifecycle import create_table, parse_index
@@ -37,6 +40,10 @@ from gapless.testing.watch import WatchedStore
 
 OUTAGE = Faults(lost_request=0.5, lost_reply=0.25, late=0.25)
 """While the network is down, nothing is answered."""
+PART_SEGMENTS = 2
+"""Live segments that make a part of a log checkpoint: so few that tables which live for moments make many."""
+INLINED_EVERY = 5
+"""Of so many seeds, one makes a table that inlines its appends."""
 AFTERLIFE_CHANCE = 0.25
 """Of how many runs the table is opened, read and written once all is over."""
 
@@ -63,8 +70,24 @@ def simulate(seed: int, *, make_store: Callable[[], Store] | None = None, scenar
     `make_store` makes the store behind the faults, which must be empty; `scenario` replaces what the seed would draw. The same
     arguments give the same trace. Raises nothing that a fault may cause; what should not be is in `Run.faults`.
     """
+    with small_parts():
+        return _simulate(seed, make_store, scenario)
+
+
+@contextmanager
+def small_parts(segments: int = PART_SEGMENTS) -> Iterator[None]:
+    """Let log checkpoints of this process put so few live segments into a part."""
+    before = packing.PART_SEGMENTS
+    packing.PART_SEGMENTS = segments
+    try:
+        yield
+    finally:
+        packing.PART_SEGMENTS = before
+
+
+def _simulate(seed: int, make_store: Callable[[], Store] | None, scenario: Scenario | None) -> Run:
     random = seeded(seed)
-    scenario = scenario or draw_scenario(random)
+    scenario = scenario or _at_times_inlined(draw_scenario(random), seed)
     timeline, history = Timeline(), History()
     store = WatchedStore(DictStore(lambda: timeline.now_ns) if make_store is None else make_store(), lambda: timeline.now_ns)
     _make_table(store, timeline, scenario, random)
@@ -77,6 +100,12 @@ def simulate(seed: int, *, make_store: Callable[[], Store] | None = None, scenar
         if random.random() < AFTERLIFE_CHANCE:
             found += check_afterlife(store, timeline, history, ledger)
     return Run(seed=seed, trace=tuple(world.trace), history=history, faults=tuple(found))
+
+
+def _at_times_inlined(scenario: Scenario, seed: int) -> Scenario:
+    """The scenario, for every so many seeds with a table whose appends lie in their commits."""
+    inlined = {"inline_bytes": MAX_INLINE_BYTES} if seed % INLINED_EVERY == 1 else {}
+    return replace(scenario, properties=scenario.properties | inlined)
 
 
 def _make_table(store: Store, timeline: Timeline, scenario: Scenario, random: Random) -> None:

@@ -12,7 +12,8 @@ import pytest
 from gapless.errors import AccessDenied, StoreError, StoreUnavailable
 from gapless.log.commit import Clash, Committed, Conflict, Outcome, Stands, Unknown, commit
 from gapless.log.dialect import Snapshot
-from gapless.log.requests import Get, Now, Put, PutHint, PutNew, Request, Talk, Wait
+from gapless.log.requests import Drive, Get, Now, Put, PutHint, PutNew, Request, Talk, Wait
+from sim.toy_log import NoParts
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Entry:
     adds: frozenset[int] = frozenset()
 
 
-class Toy:
+class Toy(NoParts):
     """A dialect of two fields; its state is the list of ids."""
 
     folder = "log"
@@ -53,10 +54,14 @@ class Toy:
     def encode_checkpoint(self, snapshot: Snapshot[tuple[str, ...]]) -> bytes:
         return json.dumps([snapshot.version, snapshot.time_ns, snapshot.state]).encode()
 
-    def decode_checkpoint(self, data: bytes, version: int) -> Snapshot[tuple[str, ...]]:
+    def decode_checkpoint(self, data: bytes, version: int, drive: Drive | None = None) -> Snapshot[tuple[str, ...]]:
+        del drive
         at, time_ns, state = json.loads(data)
         assert at == version
         return Snapshot(version, time_ns, tuple(state))
+
+    def says_time(self, data: bytes, time_ns: int) -> bool:
+        return False
 
     def id_of(self, entry: Entry) -> str:
         return entry.id

@@ -186,6 +186,8 @@ class TableState:
     """Named versions."""
     earliest: int = 1
     """Versions below are expired, but for those that a tag names."""
+    inlined_bytes: int = 0
+    """The size of those live segments that lie in commits, in bytes of Parquet."""
 
     def recognise(self, operation: OperationId) -> Applied | None:
         """The operation, or the app's higher sequence, if this or a later one was applied."""

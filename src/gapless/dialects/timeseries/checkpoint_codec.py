@@ -1,5 +1,6 @@
 """A snapshot as Parquet: one row for each thing that holds, its body as JSON exactly as commits say it.
 
+Of live segments that lie in parts it has no rows, but one for each part.
 The file's key-value metadata carry the version, its commit time and a checksum over all rows, so that damage anywhere is found.
 """
 
@@ -15,19 +16,23 @@ import xxhash
 
 from gapless.dialects.timeseries.actions import Applied, LiveSegment, Removed, TableState
 from gapless.dialects.timeseries.draft import Draft
+from gapless.dialects.timeseries.live import LiveSegments
 from gapless.dialects.timeseries.meta_codec import decode_meta, encode_meta
 from gapless.dialects.timeseries.operation_codec import decode_operation, encode_operation
+from gapless.dialects.timeseries.part_codec import decode_ref, encode_ref
 from gapless.dialects.timeseries.segment_codec import decode_segment, encode_segment
+from gapless.dialects.timeseries.stock import Catalogue, Part, ReadParts, Stock
 from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.log.dialect import Snapshot
 from gapless.model.instant import NS_PER_DAY
 from gapless.model.operation import JobId, operation_key
 from gapless.model.segment import relative_path
 
-FORMAT = "1"
+PLAIN, IN_PARTS = "1", "2"
+"""The format of a checkpoint that names no part, and of one that does."""
 _SCHEMA = pa.schema(
     [
-        pa.field("action", pa.string(), nullable=False),  # meta, segment, operation, removed, tag, expired
+        pa.field("action", pa.string(), nullable=False),  # meta, part, inlined, segment, operation, removed, tag, expired
         pa.field("version", pa.int64(), nullable=False),  # the commit that said so
         pa.field("time_ns", pa.int64(), nullable=False),  # its commit time; 0 for segments
         pa.field("body", pa.string(), nullable=False),  # the action's body
@@ -36,12 +41,12 @@ _SCHEMA = pa.schema(
 _Row = tuple[str, int, int, str]
 
 
-def encode_checkpoint(snapshot: Snapshot[TableState]) -> bytes:
-    """The snapshot's bytes; ids of jobs older than the table's retention are left out."""
-    rows = list(_rows(snapshot))
+def encode_checkpoint(snapshot: Snapshot[TableState], stock: Stock) -> bytes:
+    """The snapshot's bytes, its live segments being those of the stock; ids of jobs older than the table's retention are left out."""
+    rows = list(_rows(snapshot, stock))
     columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)]
     about = {
-        "gapless.checkpoint": FORMAT,
+        "gapless.checkpoint": IN_PARTS if stock.catalogue.parts else PLAIN,
         "gapless.version": str(snapshot.version),
         "gapless.time_ns": str(snapshot.time_ns),
         "gapless.checksum": _digest(snapshot.version, snapshot.time_ns, rows),
@@ -52,15 +57,18 @@ def encode_checkpoint(snapshot: Snapshot[TableState]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def decode_checkpoint(data: bytes, version: int, path: str) -> Snapshot[TableState]:
-    """The snapshot that a checkpoint holds; raises CorruptTable for anything but the bytes that were written."""
+def decode_checkpoint(data: bytes, version: int, path: str, read: ReadParts) -> Snapshot[TableState]:
+    """The snapshot that a checkpoint holds, whose parts are read when they are needed.
+
+    Raises CorruptTable for anything but the bytes that were written.
+    """
     try:
-        table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
+        table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read(use_threads=False)
         about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
         rows: list[_Row] = list(zip(*(table.column(name).to_pylist() for name in _SCHEMA.names), strict=True))
         time_ns = int(about["gapless.time_ns"])
         _check(about, version, _digest(version, time_ns, rows))
-        return Snapshot(version, time_ns, _state_of(rows))
+        return Snapshot(version, time_ns, _state_of(rows, version, read))
     except (UnsupportedTable, CorruptTable):
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
@@ -72,10 +80,14 @@ def decode_checkpoint(data: bytes, version: int, path: str) -> Snapshot[TableSta
         ) from error
 
 
-def _rows(snapshot: Snapshot[TableState]) -> Iterator[_Row]:
+def _rows(snapshot: Snapshot[TableState], stock: Stock) -> Iterator[_Row]:
     state = snapshot.state
     yield "meta", snapshot.version, snapshot.time_ns, _json(encode_meta(state.meta))
-    for live in state.live.values():
+    for number, part in enumerate(stock.catalogue.parts):
+        yield "part", part.ref.written, 0, _json(encode_ref(part.ref, stock.gone.get(number, ())))
+    if inlined := state.inlined_bytes - sum(live.segment.inlined_bytes for live in stock.loose.values()):
+        yield "inlined", snapshot.version, 0, _json({"bytes": inlined})
+    for live in stock.loose.values():
         yield "segment", live.version, 0, _json(encode_segment(live.segment))
     horizon_ns = snapshot.time_ns - state.meta.properties.operation_retention_days * NS_PER_DAY
     for known in state.applied.values():
@@ -105,12 +117,21 @@ def _decode_removed(body: dict[str, Any], version: int, time_ns: int) -> Removed
     )
 
 
-def _state_of(rows: list[_Row]) -> TableState:
+def _state_of(rows: list[_Row], version: int, read: ReadParts) -> TableState:
     draft = Draft.of(None)
-    for action, version, time_ns, text in rows:
-        _take(draft, action, json.loads(text), version, time_ns)
+    parts: list[Part] = []
+    gone: dict[int, frozenset[int]] = {}
+    for action, at, time_ns, text in rows:
+        if action == "part":
+            ref, lost = decode_ref(json.loads(text))
+            gone |= {len(parts): lost} if lost else {}
+            parts.append(Part(ref, read))
+        else:
+            _take(draft, action, json.loads(text), at, time_ns)
     if draft.meta is None:
         raise ValueError("it does not say what the table is")
+    if parts:
+        draft.live = LiveSegments.of(Stock(Catalogue(tuple(parts)), gone, dict(draft.live), version))
     return draft.state(draft.meta)
 
 
@@ -121,6 +142,9 @@ def _take(draft: Draft, action: str, body: dict[str, Any], version: int, time_ns
         case "segment":
             segment = decode_segment(body)
             draft.live[segment.path] = LiveSegment(segment, version)
+            draft.inlined_bytes += segment.inlined_bytes
+        case "inlined":
+            draft.inlined_bytes += int(body["bytes"])
         case "operation":
             operation, tally = decode_operation(body)
             draft.applied[operation_key(operation)] = Applied(operation, version, time_ns, tally)
@@ -135,9 +159,9 @@ def _take(draft: Draft, action: str, body: dict[str, Any], version: int, time_ns
 
 
 def _check(about: dict[str, str], version: int, digest: str) -> None:
-    said = about["gapless.checkpoint"], about["gapless.version"], about["gapless.checksum"]
-    if said != (FORMAT, str(version), digest):
-        raise ValueError(f"format, version and checksum are {said}, not {(FORMAT, str(version), digest)}")
+    said = about["gapless.version"], about["gapless.checksum"]
+    if about["gapless.checkpoint"] not in (PLAIN, IN_PARTS) or said != (str(version), digest):
+        raise ValueError(f"format {about['gapless.checkpoint']}, version and checksum are {said}, not {(str(version), digest)}")
 
 
 def _digest(version: int, time_ns: int, rows: list[_Row]) -> str:

@@ -86,6 +86,15 @@ def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
     return commit, time_ns
 
 
+_HEAD_BYTES = 128
+"""Within so many bytes of a commit of ours its time is said: only two versions come before it."""
+
+
+def says_time(data: bytes, time_ns: int) -> bool:
+    """Whether the beginning of a commit says this time, spelled as `encode_commit` spells it."""
+    return f'"timestamp":"{format_instant(time_ns)}"'.encode() in data[:_HEAD_BYTES]
+
+
 def _unreadable(data: bytes, path: str, error: Exception) -> CorruptTable:
     # timeseries-table-format writes a commit in place: a reader may meet one under way, or what a crash left of it.
     unfinished = "where CURRENT names an earlier version and no writer is at work, that never was a commit: remove the file"

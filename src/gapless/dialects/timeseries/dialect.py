@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 
-from gapless.dialects.timeseries import checkpoint_codec, codec
+from gapless.dialects.timeseries import checkpoint_codec, codec, packing
 from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.draft import Draft
+from gapless.dialects.timeseries.live import LiveSegments
+from gapless.dialects.timeseries.part_reading import read_parts
+from gapless.dialects.timeseries.stock import ReadParts, Stock
 from gapless.errors import CorruptTable
-from gapless.log.dialect import Snapshot
+from gapless.log.dialect import Packed, PartName, Snapshot
+from gapless.log.requests import Drive
 
 LOG_FOLDER = "_timeseries_log"
 _CHECKPOINT = re.compile(rf"{LOG_FOLDER}/(\d{{10}})\.checkpoint\.parquet")
+_PART = re.compile(rf"{packing.PARTS_FOLDER}/(\d{{10}})-[0-9a-f-]+\.parquet")
 _COMMIT = re.compile(rf"{LOG_FOLDER}/(\d{{10}})\.json")
 
 
@@ -22,6 +28,7 @@ class TimeSeries:
     folder = LOG_FOLDER
     hint = f"{LOG_FOLDER}/CURRENT"
     last_checkpoint = f"{LOG_FOLDER}/_last_checkpoint"
+    parts_folder = packing.PARTS_FOLDER
 
     def path_of(self, version: int) -> str:
         """`_timeseries_log/0000000001.json` for version 1."""
@@ -40,6 +47,10 @@ class TimeSeries:
         """One commit and its time; raises CorruptTable or UnsupportedTable."""
         return codec.decode_commit(data, version, self.path_of(version))
 
+    def says_time(self, data: bytes, time_ns: int) -> bool:
+        """Whether this commit time stands where our commits have theirs."""
+        return codec.says_time(data, time_ns)
+
     def checkpoint_path(self, version: int) -> str:
         """`_timeseries_log/0000000100.checkpoint.parquet` for version 100."""
         return f"{LOG_FOLDER}/{version:010d}.checkpoint.parquet"
@@ -50,12 +61,49 @@ class TimeSeries:
         return int(match[1]) if match else None
 
     def encode_checkpoint(self, snapshot: Snapshot[TableState]) -> bytes:
-        """One snapshot as Parquet."""
-        return checkpoint_codec.encode_checkpoint(snapshot)
+        """One snapshot as Parquet; what is in parts is only named."""
+        return checkpoint_codec.encode_checkpoint(snapshot, packing.stock_of(snapshot.state))
 
-    def decode_checkpoint(self, data: bytes, version: int) -> Snapshot[TableState]:
-        """The snapshot in a checkpoint; raises CorruptTable or UnsupportedTable."""
-        return checkpoint_codec.decode_checkpoint(data, version, self.checkpoint_path(version))
+    def decode_checkpoint(self, data: bytes, version: int, drive: Drive | None = None) -> Snapshot[TableState]:
+        """The snapshot in a checkpoint, whose parts `drive` reads once they are needed; raises CorruptTable or UnsupportedTable."""
+        return checkpoint_codec.decode_checkpoint(data, version, self.checkpoint_path(version), self._reader(drive))
+
+    def owes_parts(self, snapshot: Snapshot[TableState]) -> bool:
+        """Whether so many segments came or went that parts are due."""
+        return packing.owes(snapshot.state)
+
+    def pack(
+        self, snapshot: Snapshot[TableState], token: str, drive: Drive, lost: frozenset[str] = frozenset()
+    ) -> Packed[TableState]:
+        """See `gapless.dialects.timeseries.packing`."""
+        return packing.pack(snapshot, token, self._reader(drive), lost)
+
+    def settle(self, snapshot: Snapshot[TableState], packed: Snapshot[TableState]) -> None:
+        """Let the live segments rest on the same parts."""
+        if isinstance(snapshot.state.live, LiveSegments):
+            snapshot.state.live.rest_on(packing.stock_of(packed.state))
+
+    def rests_on(self, snapshot: Snapshot[TableState]) -> int:
+        """The version of the log checkpoint whose parts these are; 0 for none."""
+        stock = self._base(snapshot)
+        return stock.version if stock is not None and stock.catalogue.parts else 0
+
+    def parts_of(self, snapshot: Snapshot[TableState]) -> tuple[PartName, ...]:
+        """The parts below its live segments, in order."""
+        stock = self._base(snapshot)
+        return () if stock is None else tuple(part.ref.name for part in stock.catalogue.parts)
+
+    def part_of(self, path: str) -> int | None:
+        """The version in a part's path: `_log_parts/0000000100-….parquet`."""
+        match = _PART.fullmatch(path)
+        return int(match[1]) if match else None
+
+    def _base(self, snapshot: Snapshot[TableState]) -> Stock | None:
+        live = snapshot.state.live
+        return live.base if isinstance(live, LiveSegments) else None
+
+    def _reader(self, drive: Drive | None) -> ReadParts:
+        return partial(read_parts, self, drive)
 
     def id_of(self, entry: Commit) -> str:
         """The commit id; empty for other writers' commits."""

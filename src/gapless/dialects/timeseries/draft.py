@@ -35,12 +35,13 @@ class Draft:
     removed: LayeredDict[Removed]
     tags: dict[str, int]
     earliest: int
+    inlined_bytes: int
 
     @classmethod
     def of(cls, state: TableState | None) -> Draft:
         """A copy of a state, or of nothing."""
         if state is None:
-            return cls(None, LiveSegments(), LayeredDict(), LayeredDict(), {}, 1)
+            return cls(None, LiveSegments(), LayeredDict(), LayeredDict(), {}, 1, 0)
         return cls(
             state.meta,
             LiveSegments.of(state.live),
@@ -48,6 +49,7 @@ class Draft:
             LayeredDict.of(state.removed),
             dict(state.tags),
             state.earliest,
+            state.inlined_bytes,
         )
 
     def state(self, meta: TableMeta) -> TableState:
@@ -59,6 +61,7 @@ class Draft:
             removed=self.removed,
             tags=self.tags,
             earliest=self.earliest,
+            inlined_bytes=self.inlined_bytes,
         )
 
     def apply(self, action: Action, version: int, time_ns: int) -> None:
@@ -72,10 +75,12 @@ class Draft:
                 if segment.path in self.live:
                     raise ValueError(f"adds {segment.path}, which is live already")
                 self.live[segment.path] = LiveSegment(segment, version)
+                self.inlined_bytes += segment.inlined_bytes
             case RemoveSegment(path):
                 # timeseries-table-format ignores a removal of what is not live, and so must its readers.
                 if (gone := self.live.pop(path, None)) is not None:
                     self.removed[path] = self._tombstone(gone, version, time_ns)
+                    self.inlined_bytes -= gone.segment.inlined_bytes
             case SetTransaction(operation, tally):
                 self.applied[operation_key(operation)] = Applied(operation, version, time_ns, tally)
             case SetTag(name, None):

@@ -1,0 +1,144 @@
+"""How a part of a log checkpoint is read, and what stands in for one that is lost: the commits, or other checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gapless.dialects.timeseries.actions import AddSegment, Commit, LiveSegment, RemoveSegment, TableState
+from gapless.dialects.timeseries.live import LiveSegments
+from gapless.dialects.timeseries.part_codec import PartRef, decode_part, encode_part
+from gapless.dialects.timeseries.part_rows import PartRows
+from gapless.dialects.timeseries.stock import Wish
+from gapless.errors import CorruptTable, TableError
+from gapless.log.dialect import Dialect, Snapshot
+from gapless.log.requests import Drive, Get, Later, ListNames, T, Talk, Together, Warn, ask
+from gapless.log.snapshot import read_entries
+from gapless.model.checksum import check
+
+Log = Dialect[Commit, TableState]
+
+
+def read_parts(dialect: Log, drive: Drive | None, wanted: Sequence[Wish]) -> list[PartRows]:
+    """What parts hold, but perhaps for the ordinals that are gone. Raises CorruptTable where nothing tells it, StoreError."""
+    if drive is None:
+        raise _lost(wanted[0][0], "Nothing was given to read it with")
+    rows: list[PartRows] = drive(_read(dialect, wanted, alone=isinstance(drive, _Alone)))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """Reads as `drive` does, and tells `read_parts` to take nothing but the part itself: else one that is lost could be looked for
+    in what needs another that is lost.
+    """
+
+    drive: Drive
+
+    def __call__(self, talk: Talk[T]) -> T:
+        answer: T = self.drive(talk)
+        return answer
+
+
+def _read(dialect: Log, wanted: Sequence[Wish], *, alone: bool) -> Talk[list[PartRows]]:
+    answers = yield from ask(Together(tuple(Get(ref.path) for ref, _ in wanted)))
+    found: list[PartRows] = []
+    for (ref, gone), data in zip(wanted, answers, strict=True):
+        rows = decode_stored(ref, data)
+        if isinstance(rows, str):
+            if alone:
+                raise _lost(ref, rows)
+            rows = yield from _recovered(dialect, ref, gone, rows)
+        found.append(rows)
+    return found
+
+
+def decode_stored(ref: PartRef, data: bytes | None) -> PartRows | str:
+    """A part as it lies in the store (None: it does not), or what is the matter with it."""
+    if data is None:
+        return f"the part {ref.path} of a log checkpoint is missing"
+    try:
+        check(data, ref.checksum, ref.path)
+        return decode_part(data, ref.path)
+    except CorruptTable as error:
+        return error.what
+
+
+def _recovered(dialect: Log, ref: PartRef, gone: frozenset[int], what: str) -> Talk[PartRows]:
+    yield from ask(Warn(f"{what}; the commits or other log checkpoints serve instead"))
+    known = yield from rows_of_commits(dialect, ref)
+    if known is None:
+        known = yield from _rows_of_checkpoints(dialect, ref, gone)
+    if known is None:
+        raise _lost(ref, "The log was cleaned of the commits that it stood for, and no other checkpoint tells what they did")
+    return PartRows.recovered(known, ref.path, ref.segments)
+
+
+def rows_of_commits(dialect: Log, ref: PartRef) -> Talk[dict[int, LiveSegment] | None]:
+    """All that a part held, by ordinal, from the commits that it stands for; None where those cannot be read."""
+    try:
+        entries = yield from read_entries(dialect, ref.start, ref.written + 1)
+    except TableError:
+        return None
+    live: dict[str, LiveSegment] = {}
+    for version, commit, _ in entries:
+        for action in commit.actions:
+            match action:
+                case AddSegment(segment) if version <= ref.end:
+                    live[segment.path] = LiveSegment(segment, version)
+                case RemoveSegment(path):
+                    live.pop(path, None)
+    return dict(enumerate(live.values())) if len(live) == ref.segments else None
+
+
+def remade(dialect: Log, ref: PartRef) -> Talk[bytes | None]:
+    """A part's bytes, made again from the commits that it stands for; None where those are gone, or it would not have its checksum."""
+    rows = yield from rows_of_commits(dialect, ref)
+    if rows is None:
+        return None
+    again, data = encode_part(ref.path, list(rows.values()), ref.written)
+    return data if again.checksum == ref.checksum else None
+
+
+def _rows_of_checkpoints(dialect: Log, ref: PartRef, gone: frozenset[int]) -> Talk[dict[int, LiveSegment] | None]:
+    """What is left of a part, by ordinal, from a log checkpoint that does not name it and the commits after; None where none tells."""
+    names = yield from ask(ListNames(dialect.folder))
+    versions = (v for name in names if (v := dialect.checkpoint_of(name)) is not None and v >= ref.written)
+    for version in sorted(versions, reverse=True):
+        data = yield from ask(Get(dialect.checkpoint_path(version)))
+        drive = yield from ask(Later())
+        try:
+            snapshot = dialect.decode_checkpoint(data or b"", version, _Alone(drive))
+            left = yield from _left_of(dialect, snapshot, ref, ref.segments - len(gone))
+        except TableError:
+            continue
+        if left is not None:
+            kept = (ordinal for ordinal in range(ref.segments) if ordinal not in gone)
+            return dict(zip(kept, left.values(), strict=True))
+    return None
+
+
+def _left_of(dialect: Log, snapshot: Snapshot[TableState], ref: PartRef, count: int) -> Talk[dict[str, LiveSegment] | None]:
+    """The `count` segments of a part that were left once so many were: by a snapshot that does not need it, and the commits after."""
+    live = snapshot.state.live
+    if not isinstance(live, LiveSegments) or ref.name in dialect.parts_of(snapshot):
+        return None
+    left = {one.segment.path: one for one in live.of_versions(ref.start, ref.end)}
+    version = snapshot.version
+    while len(left) > count:
+        version += 1
+        data = yield from ask(Get(dialect.path_of(version)))
+        if data is None:
+            return None
+        for path in dialect.decode(data, version)[0].removed:
+            left.pop(path, None)
+    return left if len(left) == count else None
+
+
+def _lost(ref: PartRef, why: str) -> CorruptTable:
+    return CorruptTable(
+        f"the part {ref.path} of a log checkpoint cannot be read",
+        why=f"{why}; it told which segments the versions {ref.start} to {ref.end} made live",
+        fix="Open the table again; where that does not help, bring the file back from a backup",
+        path=ref.path,
+    )

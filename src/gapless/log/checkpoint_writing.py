@@ -1,0 +1,80 @@
+"""The conversation that stores a log checkpoint: its new parts first, then itself, then the hint."""
+
+from __future__ import annotations
+
+from gapless.errors import StoreError, TableError, VersionNotFound
+from gapless.log.checkpoint import lost_parts, point_to_checkpoint, read_hint
+from gapless.log.dialect import Dialect, Entry, Packed, Snapshot, State
+from gapless.log.requests import Delete, Get, Later, NewId, Put, PutNew, Talk, Warn, ask
+from gapless.log.snapshot import load
+
+
+def write_checkpoint(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[None]:
+    """Store a checkpoint of `snapshot` and point the hint at it; a failure is a warning, since the commit stands.
+
+    The snapshot rests on the checkpoint's parts afterwards.
+    """
+    path = dialect.checkpoint_path(snapshot.version)
+    try:
+        packed = yield from _packed(dialect, snapshot)
+        put = yield from store_checkpoint(dialect, packed)
+    except (StoreError, TableError) as error:
+        yield from ask(Warn(f"the log checkpoint {path} was not written: {error.what}"))
+        return
+    if put in (Put.DONE, Put.LATE) and packed.snapshot is not snapshot:
+        dialect.settle(snapshot, packed.snapshot)
+    if put is not Put.NO_ANSWER:
+        yield from point_to_checkpoint(dialect, snapshot.version)
+
+
+def store_checkpoint(dialect: Dialect[Entry, State], packed: Packed[State]) -> Talk[Put]:
+    """Store parts and then the checkpoint that names them, which must not exist. Raises StoreError.
+
+    Where another's checkpoint is there, the parts can be named by none, and are removed again.
+    """
+    for path, data in packed.parts:
+        put = yield from ask(PutNew(path, data))
+        # Its name is new: it can only be our own that is there. One that is not may be on its way.
+        if put not in (Put.DONE, Put.LATE) and (yield from ask(Get(path))) != data:
+            return Put.NO_ANSWER
+    path, data = dialect.checkpoint_path(packed.snapshot.version), dialect.encode_checkpoint(packed.snapshot)
+    put = yield from ask(PutNew(path, data))
+    if put is Put.REFUSED and packed.parts:
+        found = yield from ask(Get(path))
+        if found == data:
+            return Put.DONE
+        if found is not None:
+            for part, _ in packed.parts:
+                yield from ask(Delete(part))
+    return put
+
+
+def store_snapshot(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Put]:
+    """Store a checkpoint of a snapshot, where there must be none: parts that it would name and that are lost are made anew.
+
+    Raises CorruptTable where what they held is not known any more, StoreError.
+    """
+    packed = Packed(snapshot, ())
+    if dialect.rests_on(snapshot) or dialect.owes_parts(snapshot):
+        damaged = yield from lost_parts(dialect.parts_of(snapshot))
+        packed = dialect.pack(snapshot, (yield from ask(NewId())), (yield from ask(Later())), damaged)
+    return (yield from store_checkpoint(dialect, packed))
+
+
+def _packed(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Packed[State]]:
+    """The snapshot with the parts that it owes; on those of the newest checkpoint, where others wrote it."""
+    rests_on = dialect.rests_on(snapshot)
+    if not rests_on and not dialect.owes_parts(snapshot):
+        return Packed(snapshot, ())
+    if rests_on < (yield from read_hint(dialect)) < snapshot.version:
+        snapshot = yield from _on_newest(dialect, snapshot)
+    return dialect.pack(snapshot, (yield from ask(NewId())), (yield from ask(Later())))
+
+
+def _on_newest(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Snapshot[State]]:
+    """The same version, as the log tells it; as it is where that cannot be read."""
+    try:
+        found = yield from load(dialect, snapshot.version)
+    except (TableError, VersionNotFound):
+        return snapshot
+    return snapshot if found is None or found.time_ns != snapshot.time_ns else found
