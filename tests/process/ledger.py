@@ -121,7 +121,7 @@ def _files(place: Place, table: gl.TimeSeriesTable) -> tuple[tuple[str, ...], li
     """Files that no segment names, and what is wrong with those that one names."""
     store = open_store(place[0], place[1] or None)
     sizes: Mapping[str, int] = {info.path: info.size for folder in ("data", "_coverage") for info in store.list(folder)}
-    live = {segment.path: segment.size for segment in table.segments()}
+    live = {segment.path: segment.size for segment in table.segments() if segment.data is None}
     faults = [f"{path} has {sizes.get(path)} bytes, not {size}" for path, size in live.items() if sizes.get(path) != size]
     sidecars = {getattr(segment.coverage, "path", "") for segment in table.segments()}
     return tuple(path for path in sizes if path not in live and path not in sidecars), faults

@@ -66,14 +66,14 @@ class TableLife(RuleBasedStateMachine):
     def make_store(self) -> Store:
         return DictStore(lambda: self.timeline.now_ns)
 
-    @initialize(interval=st.sampled_from([0, 2, 3]), seed=st.integers(0, 2**32))
-    def create(self, interval: int, seed: int) -> None:
+    @initialize(interval=st.sampled_from([0, 2, 3]), seed=st.integers(0, 2**32), inline=st.sampled_from([0, 0, 1 << 20]))
+    def create(self, interval: int, seed: int, inline: int) -> None:
         self.random = Random(seed)
         schema = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("k", pa.string()), ("v", pa.int32())])
         rim = self.rim()
-        create_table(
-            rim, "memory://life", parse_index("ts", "int64", WIDTH, ("k",), None), schema, {"checkpoint_interval": interval}
-        )
+        # On a disk, others read the files, and timeseries-table-format would refuse.
+        properties = {"checkpoint_interval": interval, "inline_bytes": 0 if self.on_disk else inline}
+        create_table(rim, "memory://life", parse_index("ts", "int64", WIDTH, ("k",), None), schema, properties)
         self.tables = [self.open(), self.open()]
 
     def rim(self) -> Rim:

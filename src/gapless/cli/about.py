@@ -26,7 +26,7 @@ def info(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag 
 
 
 def facts_of(table: TimeSeriesTable) -> dict[str, Plain]:
-    """All that `info` tells. `first` and `last` are the smallest and largest index value, null in an empty table."""
+    """All that `info` tells. `inlined_bytes` are those of `bytes` that lie in commits. `first` and `last` are the smallest and largest index value, null in an empty table."""
     segments, index = table.segments(), table.index
     sizes = [segment.size for segment in segments]
     return {
@@ -41,6 +41,7 @@ def facts_of(table: TimeSeriesTable) -> dict[str, Plain]:
         "rows": sum(segment.rows for segment in segments),
         "segments": len(segments),
         "bytes": None if None in sizes else sum(size or 0 for size in sizes),
+        "inlined_bytes": sum(segment.inlined_bytes for segment in segments),
         "identities": len(table.identities()),
         "first": _bound(table, min((s.bounds.first for s in segments), default=None)),
         "last": _bound(table, max((s.bounds.last for s in segments), default=None)),

@@ -26,7 +26,7 @@ from gapless.parquet.attempt import Attempt
 from gapless.parquet.gather import as_written, gather_runs, pieces
 from gapless.parquet.run import Run
 from gapless.parquet.scan import EVERYTHING, ReadPlan, read
-from gapless.parquet.segment_encoder import SegmentEncoder
+from gapless.parquet.segment_encoder import CODEC_KEY, SegmentEncoder
 from gapless.parquet.source import open_segment
 from gapless.parquet.z_order import z_order
 from gapless.runtime.driver import Rim
@@ -140,7 +140,7 @@ def _written(one: Bin, writer: _Writer) -> GivenUp | None:
 
 
 def codecs_of(store: Store, segments: Iterable[Segment]) -> dict[str, Codec]:
-    """The Parquet compression of segments, by path, from their footers. Raises CorruptTable, StoreError."""
+    """The codec of segments, by path, as their footers have it: by name, or their compression. Raises CorruptTable, StoreError."""
     return {segment.path: codec for segment in segments if (codec := _codec_of(store, segment)) is not None}
 
 
@@ -148,7 +148,8 @@ def _codec_of(store: Store, segment: Segment) -> Codec | None:
     with open_segment(store, segment) as file:
         if not file.metadata.num_row_groups or not file.metadata.num_columns:
             return None
-        name = file.metadata.row_group(0).column(0).compression.lower()
+        said = (file.metadata.metadata or {}).get(CODEC_KEY.encode())
+        name = file.metadata.row_group(0).column(0).compression.lower() if said is None else said.decode()
     known = {"uncompressed": "none", "lz4_raw": "lz4"}.get(name, name)
     return cast("Codec", known) if known in CODECS else None
 

@@ -28,7 +28,7 @@ class CompactOptions:
     window: Bucket | None = None
     """No segment that a compaction writes crosses an edge of these windows of the index."""
     codec: Codec | None = None
-    """Segments with another Parquet compression are written again with this one; None keeps them, and takes the table's for the new."""
+    """Segments of another codec are written again with this one; None keeps them, and takes the table's for the new."""
     cluster_by: tuple[str, ...] = ()
     """Rows lie along the z-order of these columns, in place of entity and index; segments that do not are written again."""
     resort: bool = False

@@ -23,7 +23,7 @@ from gapless.scan.plan import index_windows, plan_groups, row_bytes
 SMALL = 0.5
 """A segment below this share of what one may hold is small."""
 
-Cause = Literal["small", "not sorted", "overlapping", "other codec", "not clustered"]
+Cause = Literal["small", "inlined", "not sorted", "overlapping", "other codec", "not clustered"]
 """Why a segment is written again."""
 Rest = Literal["large enough", "alone", "across a window's edge", "left for later", "given up"]
 """Why a segment is left as it is."""
@@ -127,7 +127,7 @@ def plan_compaction(
     must be sorted, `sort_bytes` of memory. They never mix windows, nor segments that are clustered with others. Where the table is laid
     out by identity (every segment of at least half the target size, and there are some, holds just one), they never mix identities.
 
-    `schema` is the declared one, `ids` the table's. `codecs` names each segment's Parquet compression, by path, where `options.codec` is to be compared with it. Paths that are
+    `schema` is the declared one, `ids` the table's. `codecs` names each segment's codec, by path, where `options.codec` is to be compared with it. Paths that are
     `settled` were written by this run: only their size still counts; `hopeless` ones are left alone.
     """
     stored = stored_schema(schema, ids)
@@ -219,6 +219,7 @@ class _Rules:
     def causes(self, members: Sequence[Segment], overlapping: Sequence[tuple[Segment, ...]]) -> dict[str, Cause]:
         """Why segments that share a key are to be written again, by path; the others are fine."""
         found: dict[str, Cause] = {segment.path: "small" for segment in members if self._is_small(segment)}
+        found |= {segment.path: "inlined" for segment in members if segment.data is not None}
         fresh = [segment for segment in members if segment.path not in self.settled]
         wanted = self.options.codec
         found |= {s.path: "other codec" for s in fresh if wanted is not None and self.codecs.get(s.path, wanted) != wanted}

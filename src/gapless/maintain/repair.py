@@ -15,6 +15,7 @@ from gapless.coverage.codec import encode
 from gapless.coverage.sidecar_index import index_sidecar
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.dialects.timeseries.part_reading import remade
 from gapless.errors import CorruptTable, GaplessError, ObjectExists, ObjectNotFound, StoreError
 from gapless.maintain.finding import Finding, RepairReport, Step
 from gapless.maintain.log_fold import Entry
@@ -57,6 +58,8 @@ class Remedies:
 
     coverage: Mapping[str, bytes]
     """Sidecars that were rebuilt from whole rows, and indexes from whole sidecars, that have the checksum the log names if it names one."""
+    parts: Mapping[str, bytes]
+    """Lost parts of log checkpoints that could be made again from the commits, by path."""
     fillers: tuple[Entry, ...] | str
     """Commits for lost versions, or why there are none."""
 
@@ -67,7 +70,9 @@ def repair_table(rim: Rim, *, apply: bool = False, accept_loss: bool = False, de
     token = rim.ids.uuid()
     coverage = dict(_rebuilt_coverage(rim.store, examined))
     coverage |= dict(_rebuilt_indexes(rim.store, examined, coverage))
-    remedies = Remedies(coverage=coverage, fillers=_fillers(rim, examined, token))
+    again = {ref.path: rim.drive(remade(TIME_SERIES, ref)) for ref in examined.view.lost_parts}
+    parts = {path: data for path, data in again.items() if data is not None}
+    remedies = Remedies(coverage=coverage, parts=parts, fillers=_fillers(rim, examined, token))
     plan = plan_repair(examined, remedies, accept_loss=accept_loss, token=token)
     steps = tuple(act.step for act in plan.acts)
     if not apply:
@@ -84,10 +89,12 @@ def plan_repair(examined: Examination, remedies: Remedies, *, accept_loss: bool,
     """What mends the findings. `token` makes the names of kept files unique. Pure."""
     plan = Plan()
     filled = _plan_fill(examined, remedies, plan, token) if accept_loss else frozenset()
-    _plan_checkpoints(examined, plan, token)
+    kept = _plan_parts(examined, remedies, plan, token)
+    _plan_checkpoints(examined, plan, token, kept)
     _plan_hint(examined, filled, plan)
     _plan_coverage(examined, remedies, plan, token)
     mended = {act.step.path for act in plan.acts} | ({TIME_SERIES.folder} if filled else set())
+    mended |= {TIME_SERIES.checkpoint_path(version) for version, whole in kept.items() if whole}
     for finding in examined.findings:
         if finding.severity == "problem" and finding.path not in mended:
             plan.left.append(_explained(finding, remedies, accept_loss=accept_loss))
@@ -116,9 +123,25 @@ def _plan_fill(examined: Examination, remedies: Remedies, plan: Plan, token: str
     return frozenset(version for version, _, _ in remedies.fillers)
 
 
-def _plan_checkpoints(examined: Examination, plan: Plan, token: str) -> None:
+def _plan_parts(examined: Examination, remedies: Remedies, plan: Plan, token: str) -> dict[int, bool]:
+    """Lost parts that can be made again are. Gives the versions of checkpoints that stay, though they lack parts, and whether those come
+    back: of a log that does not begin with version 1, one that lacks a part still tells more than none.
+    """
+    view = examined.view
+    for path, data in remedies.parts.items():
+        what = f"write the part {path} of a log checkpoint anew, from the commits"
+        step = Step(act="write-part", path=path, what=what)
+        plan.acts.append(Act(step=step, how="overwrite", data=data, keep=_kept(path, token)))
+    begins_later = view.base is not None or any(1 in run for run in view.missing)
+    whole = {version: lost <= remedies.parts.keys() for version, lost in view.lacking.items()}
+    return {version: mended for version, mended in whole.items() if mended or begins_later}
+
+
+def _plan_checkpoints(examined: Examination, plan: Plan, token: str, kept: Mapping[int, bool]) -> None:
     """Checkpoints that must not be believed go; the hint then names one that may be."""
     for version in examined.view.bad_checkpoints:
+        if version in kept:
+            continue
         path = TIME_SERIES.checkpoint_path(version)
         keep = _kept(path, token)
         step = Step(

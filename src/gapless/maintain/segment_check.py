@@ -22,7 +22,7 @@ from gapless.model.stats import Bound, ColumnStats
 from gapless.parquet.checksum import check, footer_length
 from gapless.parquet.column_stats import column_stats
 from gapless.parquet.run import as_int, sort_run, unit_ns
-from gapless.parquet.source import open_segment, read_group
+from gapless.parquet.source import open_segment, read_group, segment_bytes, segment_size
 
 _PIECE_BYTES = 8 << 20
 
@@ -40,7 +40,7 @@ class BytesChecked:
 def check_bytes(store: Store, segment: Segment) -> BytesChecked:
     """Hold a segment's size, all of its bytes and its footer against the log; one without a checksum must be a Parquet file."""
     try:
-        size = store.head(segment.path).size
+        size = segment_size(store, segment)
     except (ObjectNotFound, InvalidPath):
         return _failed(_finding("segment-missing", segment, "is missing: nothing is stored under the path that the log names"))
     if segment.size is not None and size != segment.size:
@@ -69,7 +69,7 @@ def _digests(store: Store, segment: Segment, size: int) -> tuple[str, bytes]:
     hasher, tail = xxhash.xxh3_128(), b""
     length = min(size, footer_length(segment.footer_checksum or "") or 0)
     for start in range(0, size, _PIECE_BYTES):
-        piece = store.get(segment.path, start, min(_PIECE_BYTES, size - start))
+        piece = segment_bytes(store, segment, start, min(_PIECE_BYTES, size - start))
         hasher.update(piece)
         tail = (tail + piece)[-length:] if length else b""
     return hasher.hexdigest(), tail

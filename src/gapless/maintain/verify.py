@@ -19,11 +19,12 @@ from gapless.model.index import EntityType
 from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment, SidecarCoverage
+from gapless.runtime.driver import Rim
 
 Progress = Callable[[int, int], None]
 """Told how many segments are done, and of how many."""
 
-_FOLDERS = ("data", "_coverage", "_staged")
+_FOLDERS = ("data", "_coverage", "_staged", TIME_SERIES.parts_folder)
 _FOREIGN = ("data/.hoodie/", "_coverage/table/")
 """What lies there belongs to a publication, or to timeseries-table-format."""
 _ASKED_AGAIN = 1_000
@@ -111,6 +112,7 @@ def gather_log(store: Store) -> LogFacts:
         checkpoints=_Stored(store, checkpoints),
         hint=hint,
         checkpoint_hint=pointer,
+        drive=Rim(store=store).drive,
         names=frozenset(names),
     )
 
@@ -212,7 +214,7 @@ def _examine_rows(
 
 def _strays(stored: Sequence[str], view: LogView) -> list[Finding]:
     """Files that no version names: what an interrupted write left, or one that is under way."""
-    named = view.named
+    named = view.named | view.parts
     return [
         Finding(
             code="orphan", path=path, what=f"no version names {path}: a write was interrupted, or is under way", severity="note"

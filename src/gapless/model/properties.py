@@ -10,8 +10,11 @@ from gapless.errors import InvalidOption, nearest
 
 OnOverlap = Literal["reject", "skip", "replace", "allow"]
 OVERLAP_POLICIES: tuple[OnOverlap, ...] = get_args(OnOverlap)
-Codec = Literal["zstd", "snappy", "lz4", "gzip", "none"]
+Codec = Literal["fastest", "balanced", "smallest", "zstd", "snappy", "lz4", "gzip", "none"]
 CODECS: tuple[Codec, ...] = get_args(Codec)
+
+MAX_INLINE_BYTES = 1 << 20
+"""The largest `inline_bytes`."""
 
 
 def parse_on_overlap(value: object) -> OnOverlap:
@@ -39,6 +42,19 @@ def _parse_count(name: str, value: object, least: int) -> int:
     return number
 
 
+def _parse_inline_bytes(value: object) -> int:
+    number = _parse_count("inline_bytes", value, 0)
+    if number > MAX_INLINE_BYTES:
+        raise InvalidOption(
+            f"inline_bytes={number:,} is more than {MAX_INLINE_BYTES:,}",
+            why="Whoever opens the table reads all that lies in its log, wanted or not",
+            fix="Pass a size at which a file of its own does not pay, such as inline_bytes=65_536",
+            option="inline_bytes",
+            value=value,
+        )
+    return number
+
+
 def _parse_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidOption(f"{name}={value!r} is neither True nor False", fix=f"Pass {name}=True", option=name, value=value)
@@ -51,8 +67,8 @@ class Properties:
 
     on_overlap: OnOverlap = "reject"
     """What an append does with buckets that are already covered."""
-    codec: Codec = "zstd"
-    """Parquet compression of new segments (zstd at level 1)."""
+    codec: Codec = "balanced"
+    """How new segments are encoded: for speed, for size or between; or with one Parquet compression (zstd at level 1)."""
     checkpoint_interval: int = 100
     """Commits from one log checkpoint to the next; 0 for none."""
     operation_retention_days: int = 90
@@ -64,6 +80,8 @@ class Properties:
     """Small segments that may gather before an append compacts them; 0 for never. Looked at once in half as many commits."""
     auto_compact_bytes: int = 32 << 20
     """Bytes of Parquet that such a compaction reads at most."""
+    inline_bytes: int = 0
+    """Appends whose segment and its coverage have at most so many bytes lie in the commit itself; 0 for none."""
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Properties:
@@ -92,6 +110,7 @@ class Properties:
             auto_compact_bytes=_parse_count(
                 "auto_compact_bytes", given.get("auto_compact_bytes", default.auto_compact_bytes), 1
             ),
+            inline_bytes=_parse_inline_bytes(given.get("inline_bytes", default.inline_bytes)),
         )
 
     def changed(self) -> dict[str, object]:

@@ -68,7 +68,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One immutable Parquet file of a table."""
+    """One immutable Parquet file of a table, or the bytes of one in a commit."""
 
     path: str
     """Relative to the table root, `/`-separated."""
@@ -93,9 +93,22 @@ class Segment:
     """Stored names of the columns along whose z-order the rows lie instead."""
     data_change: bool = True
     """False where the rows were only laid out anew."""
+    data: bytes | None = field(default=None, repr=False)
+    """The bytes of the file, where they lie in the commit itself: nothing is stored under `path` then, which is only its name."""
 
     def __post_init__(self) -> None:
         relative_path(self.path)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All objects that hold it and its coverage, relative to the table root; none where all of it lies in the log."""
+        sidecars = self.coverage.paths if isinstance(self.coverage, SidecarCoverage) else ()
+        return sidecars if self.data is not None else (self.path, *sidecars)
+
+    @property
+    def inlined_bytes(self) -> int:
+        """The size of `data`; 0 where it lies in a file."""
+        return 0 if self.data is None else len(self.data)
 
 
 def meeting(segments: Iterable[Segment], start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -89,6 +90,11 @@ def children(type_: pa.DataType) -> Iterator[pa.Field]:
         yield from (type_.key_field, type_.item_field)
     elif is_any_list(type_):
         yield type_.value_field
+
+
+def has_metadata(field: pa.Field) -> bool:
+    """Whether a field, or one nested in it, carries metadata."""
+    return bool(field.metadata) or any(has_metadata(child) for child in children(field.type))
 
 
 def with_children(type_: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa.DataType:
@@ -180,6 +186,7 @@ def _struct_problem(names: list[str]) -> tuple[str, str] | None:
     return None
 
 
+@lru_cache(256)
 def stored_type(type_: pa.DataType) -> pa.DataType:
     """What Parquet files hold for a declared type, nested ones too.
 

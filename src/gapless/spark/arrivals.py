@@ -13,7 +13,7 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.conflict import SCHEMA
 from gapless.log.commit import Clash, Conflict
-from gapless.model.segment import InlineCoverage, Segment
+from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
 from gapless.runtime.committer import refuse_conflict
 from gapless.scan.predicate import Predicate
@@ -75,7 +75,7 @@ class Arrivals:
         """Remove what is stored of the rows, but for the segments that a commit has adopted."""
         if self._attempt is None:
             return
-        kept = {path for segment in adopted for path in _objects(segment)}
+        kept = {path for segment in adopted for path in segment.files}
         attempt, self._attempt, self._examined = self._attempt, None, None
         attempt.written = [path for path in attempt.written if path not in kept]
         attempt.discard()
@@ -106,8 +106,3 @@ def _sharing(coverage: list[CoverageMap]) -> dict[int, list[int]]:
         if not mine.is_disjoint(theirs):
             found.setdefault(one, []).append(other)
     return found
-
-
-def _objects(segment: Segment) -> tuple[str, ...]:
-    sidecar = () if segment.coverage is None or isinstance(segment.coverage, InlineCoverage) else segment.coverage.paths
-    return (segment.path, *sidecar)

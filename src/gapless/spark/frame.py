@@ -17,6 +17,7 @@ from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.protocols import Store
 from gapless.spark.columns import spark_columns
 from gapless.spark.conditions import spark_condition
+from gapless.spark.inlined import inlined_rows
 from gapless.spark.inside import inside
 from gapless.spark.layout import Layout, layouts_of
 from gapless.spark.types import ddl, file_type, quoted, spark_type
@@ -83,9 +84,12 @@ def read(
     wanted = plan.fetched(sort=False)
     segments = [segment for group in plan.groups for segment in group.segments]
     evolved = COLUMNS_FEATURE in state.meta.reader_features
-    layouts = layouts_of(store, segments, wanted, plan.ids, evolved=evolved)
+    inlined = [segment for segment in segments if segment.data is not None]
+    stored = [segment for segment in segments if segment.data is None]
+    layouts = layouts_of(store, stored, wanted, plan.ids, evolved=evolved)
     _check_names(spark, [wanted, *(layout.schema for layout in layouts)])
     frames = [_declared(_scan(spark, store, layout), layout.schema, wanted, plan.ids) for layout in layouts]
+    frames += [inlined_rows(spark, store, plan, inlined, wanted)] if inlined else []
     rows = reduce(_union, frames) if frames else _declared(spark.range(0), pa.schema([]), wanted, PLAIN)
     condition = spark_condition(plan.predicate, plan.schema)
     kept = rows if condition is None else rows.where(condition)

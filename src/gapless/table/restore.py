@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gapless.dialects.timeseries.actions import Commit, SetTag, TableState
-from gapless.dialects.timeseries.draft import sidecars_of
 from gapless.dialects.timeseries.restore_terms import RestoreTerms, TagTerms, plan_restore
 from gapless.errors import CorruptTable, InvalidOption, ObjectNotFound, nearest
 from gapless.log.dialect import Snapshot
@@ -86,7 +85,7 @@ class Restoring(Handle):
     def _check_files(self, commit: Commit, version: int) -> None:
         """Raise CorruptTable where a file of a segment that becomes live again is missing."""
         for segment in commit.added:
-            for path in (segment.path, *sidecars_of(segment)):
+            for path in segment.files:
                 try:
                     self._rim.store.head(path)
                 except ObjectNotFound as error:

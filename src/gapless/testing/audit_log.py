@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from collections import Counter
 from dataclasses import dataclass, field
@@ -92,13 +93,18 @@ class _Segments:
         self._store = store
         self._rows: dict[str, tuple[Row, ...]] = {}
 
-    def read(self, path: str, row_count: int | None = None) -> tuple[Row, ...]:
+    def added(self, body: dict[str, Any]) -> tuple[Row, ...]:
+        path = body["path"]
         if path not in self._rows:
-            self._rows[path] = self._read(path, row_count)
+            self._rows[path] = self._read(body)
         return self._rows[path]
 
-    def _read(self, path: str, row_count: int | None) -> tuple[Row, ...]:
-        data = self._store.recall(path)
+    def live(self, path: str) -> tuple[Row, ...]:
+        return self._rows[path]
+
+    def _read(self, body: dict[str, Any]) -> tuple[Row, ...]:
+        path, row_count = body["path"], body["row_count"]
+        data = base64.b64decode(body["data"]) if "data" in body else self._store.recall(path)
         if data is None:
             self.faults.append(f"the segment {path} is in the log and never was in the store")
             return ()
@@ -112,9 +118,9 @@ class _Segments:
 def _read_commit(landed: Landed, before: tuple[Row, ...], segments: _Segments) -> Logged:
     body = landed.body
     adds = [action["AddSegment"] for action in body["actions"] if "AddSegment" in action]
-    added = [row for add in adds for row in segments.read(add["path"], add["row_count"])]
+    added = [row for add in adds for row in segments.added(add)]
     changed = bool(adds) or any("RemoveSegment" in action for action in body["actions"])
-    live = [segments.read(path) for path in landed.live]
+    live = [segments.live(path) for path in landed.live]
     return Logged(
         version=body["version"],
         id=body["commit_id"],

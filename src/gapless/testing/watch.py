@@ -156,7 +156,8 @@ def _files_of(segment: dict[str, Any]) -> tuple[str, ...]:
     index = (
         () if sidecar is None or segment.get("coverage_index_checksum") is None else (f"{sidecar.removesuffix('.roar')}.idx",)
     )
-    return (segment["path"], *(() if sidecar is None else (sidecar,)), *index)
+    stored = () if "data" in segment else (segment["path"],)
+    return (*stored, *(() if sidecar is None else (sidecar,)), *index)
 
 
 def _is_reachable(version: int, names: set[str]) -> bool:

@@ -75,6 +75,26 @@ def test_a_single_small_segment_is_left_alone() -> None:
     assert (shape(found), left(found)) == ([], {"a": "alone", "large": "large enough"})
 
 
+def inlined(name: str, first: int, last: int) -> Segment:
+    return segment(name, first, last, data=b"x" * 100)
+
+
+def test_a_segment_without_a_file_goes_with_others_or_alone() -> None:
+    found = plan([inlined("a", 0, 9), segment("large", 10, 19, 5_000)])
+    assert (shape(found), left(found)) == ([["a"]], {"large": "large enough"})
+    assert dict(found.bins[0].causes) == {"inlined": 1}
+    assert not found.bins[0].must_shrink
+    found = plan([inlined("a", 0, 9), segment("b", 10, 19), inlined("c", 20, 29)])
+    assert shape(found) == [["a", "b", "c"]]
+    assert dict(found.bins[0].causes) == {"inlined": 2, "small": 1}
+
+
+def test_one_across_a_windows_edge_stays_without_a_file() -> None:
+    options = replace(OPTIONS, window=IntWidth(10))
+    found = plan([inlined("a", 5, 14), inlined("b", 20, 29)], options)
+    assert (shape(found), left(found)) == ([["b"]], {"a": "across a window's edge"})
+
+
 def test_memory_ends_a_bin_where_identities_are_sorted_and_not_where_rows_stream() -> None:
     options = replace(OPTIONS, target_size=10**6, sort_bytes=10_000)
     segments = row(40, rows=20)

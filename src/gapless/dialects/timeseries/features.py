@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from gapless.dialects.timeseries.actions import WRITER_FEATURE, TableMeta
 from gapless.dialects.timeseries.identity_codec import COLUMNS_FEATURE
-from gapless.dialects.timeseries.meta_codec import bucket_features
+from gapless.dialects.timeseries.meta_codec import INLINE_FEATURE, bucket_features
 from gapless.dialects.timeseries.schema_codec import (
     METADATA_FEATURE,
     TYPES_FEATURE,
@@ -18,12 +18,13 @@ from gapless.dialects.timeseries.schema_codec import (
     schema_features,
 )
 from gapless.model.schema import entity_types
-from gapless.model.types import children
+from gapless.model.types import has_metadata
 
 
 def claim(meta: TableMeta) -> TableMeta:
     """Metadata with the features that its content and a gapless writer need; features are never taken away."""
     readers = meta.reader_features | bucket_features(meta.index.bucket)
+    readers |= {INLINE_FEATURE} if meta.properties.inline_bytes else set()
     if meta.schema is not None:
         meta = _told(meta, meta.schema)
         readers |= meta.reader_features | schema_features(meta.schema, meta.logical)
@@ -51,10 +52,6 @@ def _grew(meta: TableMeta, schema: pa.Schema) -> bool:
     before = decode_schema(meta.logical)
     known = {field.name: field for field in before if not pa.types.is_null(field.type)}
     return before.metadata == schema.metadata and all(
-        field.equals(known[field.name], check_metadata=True) if field.name in known else not _has_metadata(field)
+        field.equals(known[field.name], check_metadata=True) if field.name in known else not has_metadata(field)
         for field in schema
     )
-
-
-def _has_metadata(field: pa.Field) -> bool:
-    return bool(field.metadata) or any(_has_metadata(child) for child in children(field.type))

@@ -22,8 +22,10 @@ TYPES_FEATURE = "gapless_types"
 BUCKETS_FEATURE = "gapless_buckets"
 CLEANUP_FEATURE = "gapless_log_cleanup"
 """The log may start at a log checkpoint; protocol 7's readers replay it from commit 1."""
+INLINE_FEATURE = "gapless_inline"
+"""Segments may lie in commits; protocol 7's readers would look for their files."""
 READER_FEATURES = frozenset(
-    {"schema_add_columns", "schema_metadata", TYPES_FEATURE, BUCKETS_FEATURE, COLUMNS_FEATURE, CLEANUP_FEATURE}
+    {"schema_add_columns", "schema_metadata", TYPES_FEATURE, BUCKETS_FEATURE, COLUMNS_FEATURE, CLEANUP_FEATURE, INLINE_FEATURE}
 )
 WRITER_FEATURES = frozenset({"schema_metadata", "gapless"})
 

@@ -49,6 +49,8 @@ def encode_segment(segment: Segment) -> dict[str, object]:
         body["stats"] = {name: _encode_stats(stats) for name, stats in segment.stats.items()}
     if not segment.data_change:
         body["data_change"] = False
+    if segment.data is not None:
+        body["data"] = base64.b64encode(segment.data).decode()
     return body
 
 
@@ -58,10 +60,14 @@ def decode_segment(body: Mapping[str, Any]) -> Segment:
         raise ValueError(f"segment format {body['format']!r}")
     identity, types = _decode_layout(body["entity_layout"], body.get("identity"))
     kind, first = _decode_index_value(body["index_min"])
+    size = None if body.get("file_size") is None else _count(body["file_size"])
+    data = _decode_bytes(body.get("data"))
+    if data is not None and len(data) != size:
+        raise ValueError(f"{len(data)} bytes of data, and a file_size of {size}")
     return Segment(
         path=body["path"],
         rows=_count(body["row_count"]),
-        size=None if body.get("file_size") is None else _count(body["file_size"]),
+        size=size,
         bounds=Bounds(first=first, last=_decode_index_value(body["index_max"])[1]),
         index_type=kind,
         identity=identity,
@@ -73,6 +79,7 @@ def decode_segment(body: Mapping[str, Any]) -> Segment:
         sorted_by=tuple(body.get("sorted_by", ())),
         clustered_by=tuple(body.get("clustered_by", ())),
         data_change=bool(body.get("data_change", True)),
+        data=data,
     )
 
 
@@ -144,12 +151,16 @@ def _decode_identity_value(kind: EntityType, value: Any) -> IdentityValue:
 
 
 def _decode_coverage(body: Mapping[str, Any]) -> CoverageRef | None:
-    if (inline := body.get("coverage")) is not None:
-        return InlineCoverage(a2b_base64(inline, strict_mode=True))
+    if (inline := _decode_bytes(body.get("coverage"))) is not None:
+        return InlineCoverage(inline)
     path = body.get("coverage_path")
     if path is None:
         return None
     return SidecarCoverage(path, _text(body.get("coverage_checksum")), _text(body.get("coverage_index_checksum")))
+
+
+def _decode_bytes(text: Any) -> bytes | None:
+    return None if text is None else a2b_base64(text, strict_mode=True)
 
 
 def _encode_stats(stats: ColumnStats) -> dict[str, object]:
@@ -165,3 +176,11 @@ def _decode_stats(body: Mapping[str, Any]) -> ColumnStats:
         nulls=None if nulls is None else _count(nulls),
         nans=None if nans is None else _count(nans),
     )
+
+
+def identity_of(body: Mapping[str, Any]) -> Identity | None:
+    """The one identity that a segment holds, by `entity_layout` and `identity` of its body; None where it holds several.
+
+    Raises as `decode_segment` does.
+    """
+    return _decode_layout(body["entity_layout"], body.get("identity"))[0]
