@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,12 @@ class DyingStore(LocalStore):
 
     def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
         self._around(lambda: super(DyingStore, self).put(path, data, mode=mode, durable=durable))
+
+    def put_ahead(self, path: str, *pieces: bytes | memoryview) -> None:
+        self._around(lambda: super(DyingStore, self).put_ahead(path, *pieces))
+
+    def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
+        self._around(lambda: super(DyingStore, self).put_after(path, data, after))
 
     def head(self, path: str) -> ObjectInfo:
         found: ObjectInfo = self._around(lambda: super(DyingStore, self).head(path))

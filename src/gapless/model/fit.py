@@ -13,7 +13,7 @@ from gapless.model.convert import Misfit, constant, convert
 from gapless.model.index import IndexSpec
 from gapless.model.instant import NS_PER, format_instant
 from gapless.model.local_time import NoInstant, instants
-from gapless.model.schema import means_local_time, stored_schema
+from gapless.model.schema import means_local_time, stored_as_given, stored_schema
 from gapless.model.types import bare_type, stored_type
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
@@ -32,6 +32,10 @@ def fit(
     declared type does not hold exactly), AmbiguousTime (a wall time that a clock change skips or repeats), SchemaMismatch
     (types that `reconcile` would have refused).
     """
+    if (stored := stored_as_given(table_schema, batch.schema, ids)) is not None:
+        for field, array in zip(table_schema, batch.columns, strict=True):
+            _check_nulls(array, field, index, first_row)
+        return pa.RecordBatch.from_arrays(batch.columns, schema=stored)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     arrays = []
     for field in table_schema:

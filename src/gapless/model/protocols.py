@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from functools import cache
+from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 PutMode = Literal["create", "overwrite"]
 
@@ -31,6 +33,8 @@ class Capabilities:
     """What a returned `put` wrote survives a power cut."""
     survives_fork: bool
     """A handle still works in a forked child."""
+    concurrent: bool = False
+    """A request takes long, and several at a time hardly longer than one: readers ask for what follows meanwhile."""
 
 
 class Store(Protocol):
@@ -86,6 +90,57 @@ class ShowsUnfinished(Protocol):
     def unfinished(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """The unfinished writes in the folder `prefix`, in path order, which `list` does not show."""
         ...
+
+
+@runtime_checkable
+class StoresAhead(Protocol):
+    """A store that can make several objects durable at once, before one that names them."""
+
+    def put_ahead(self, path: str, *pieces: bytes | memoryview) -> None:
+        """Store the pieces as one object, whole, under a name that no one else takes. This handle can read it at once, others by and by;
+        it is there for good after `put_after` or `settle`.
+        """
+        ...
+
+    def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
+        """`put(path, data)`, which can be seen only once those of `after` that were put ahead are durable. Where one of them cannot be
+        made so, raises StoreError with its path, and again whenever asked again; then nothing is stored under `path`.
+        """
+        ...
+
+    def settle(self, paths: Iterable[str]) -> None:
+        """Make those of these objects durable that were put ahead; raises as `put_after`."""
+        ...
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Give up those of these objects that are not durable yet: nothing may name them any more, and they may be deleted."""
+        ...
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A store whose writers can keep out of each other's way."""
+
+    def turn(self, folder: str) -> AbstractContextManager[bool]:
+        """Wait, for a short while at most, until it is this thread's turn to create an object in a folder; whether it is. The turn is over
+        with the first such create, or with the context. A courtesy: a create stays exclusive without it, and may come out of turn.
+        """
+        ...
+
+
+def stores_ahead(store: Store) -> TypeGuard[StoresAhead]:
+    """Whether a store is a StoresAhead; `isinstance` would look at all its methods each time."""
+    return _is(type(store), StoresAhead)
+
+
+def takes_turns(store: Store) -> TypeGuard[TakesTurns]:
+    """Whether a store is a TakesTurns."""
+    return _is(type(store), TakesTurns)
+
+
+@cache
+def _is(kind: type, protocol: type) -> bool:
+    return issubclass(kind, protocol)
 
 
 class Clock(Protocol):

@@ -14,7 +14,7 @@ from gapless.errors import NullKey, SchemaMismatch, UnsupportedType, nearest
 from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import EntityType, FixedWidth, IndexSpec, format_bucket
 from gapless.model.instant import NS_PER
-from gapless.model.types import annotated_field, bare_type, declared_field, normal_zone, stored_field
+from gapless.model.types import annotated_field, bare_type, declared_field, normal_zone, stored_field, stored_type
 from gapless.model.widening import why_not
 
 _DROPPED_METADATA = frozenset({b"pandas", b"ARROW:schema"})
@@ -133,6 +133,33 @@ def stored_schema(table_schema: pa.Schema, ids: ColumnIds = PLAIN) -> pa.Schema:
     return pa.schema([stored_field(ids.physical(field)) for field in table_schema if not pa.types.is_null(field.type)])
 
 
+_MOST_KNOWN = 64
+_known: dict[int, tuple[pa.Schema, pa.Schema, pa.Schema | None]] = {}
+"""By identity of a table's schema: that schema, the input's that was last held against it, and what `stored_as_given` said."""
+
+
+def stored_as_given(table: pa.Schema, given: pa.Schema, ids: ColumnIds = PLAIN) -> pa.Schema | None:
+    """The stored schema, where files hold every value of such an input as it comes: the same columns in the same order, of plain types that
+    are the table's own and are stored as they are. None where something may have to change, or be refused. Nulls are not looked at.
+    """
+    if ids:
+        return None
+    known = _known.get(id(table))
+    if known is None or known[0] is not table or not known[1].equals(given, check_metadata=True):
+        same = table.names == given.names and all(map(_is_stored_as_given, table, given))
+        known = table, given, stored_schema(table) if same else None
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[id(table)] = known
+    return known[2]
+
+
+def _is_stored_as_given(field: pa.Field, given: pa.Field) -> bool:
+    kind = field.type
+    plain = not pa.types.is_nested(kind) and not pa.types.is_null(kind)
+    return plain and given.type.equals(kind, check_metadata=True) and stored_type(kind).equals(kind, check_metadata=True)
+
+
 def annotated_schema(stored: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
     """What files hold where they repeat the table's metadata, as `schema_metadata` of timeseries-table-format asks."""
     return pa.schema([annotated_field(f, table_schema.field(f.name)) for f in stored], metadata=table_schema.metadata)
@@ -155,6 +182,8 @@ def reconcile(table: pa.Schema, given: pa.Schema, index: IndexSpec, ids: ColumnI
     value by value: see `fit`). A naive index in a table with a time zone is local wall time. `differences` has one line for
     each column that does not fit. UnsupportedType where a column of unknown type comes with one that no table can hold.
     """
+    if stored_as_given(table, given, ids) is not None:
+        return Reconciled(schema=table, settled=())
     inputs = {field.name: field for field in given}
     differences = _name_problems(given)
     for field in table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import cast
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ class ColumnStats:
 _NO_BOUNDS = ("is_null", "is_nested", "is_dictionary")
 
 
+@lru_cache(256)
 def supports_bounds(type_: pa.DataType) -> bool:
     """Whether values of an Arrow type have a `Bound`: not nulls, nested types, dictionaries or extensions."""
     if isinstance(type_, pa.BaseExtensionType):

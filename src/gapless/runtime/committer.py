@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gapless._version import __version__
 from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.upkeep_terms import guarded
-from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, CorruptTable, GaplessError, StorageFull
-from gapless.log.checkpoint import is_due, write_checkpoint
+from gapless.errors import (
+    AccessDenied,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CorruptTable,
+    GaplessError,
+    StorageFull,
+    StoreError,
+)
+from gapless.log.checkpoint import is_due
+from gapless.log.checkpoint_writing import write_checkpoint
 from gapless.log.commit import Committed, Conflict, Judge, commit
 from gapless.log.dialect import Snapshot
 from gapless.log.snapshot import advance, refresh
@@ -38,6 +47,8 @@ class Proposal:
     """May it stand after a commit that came first?"""
     discard: Callable[[], None] = _nothing
     """Removes the files that were written for it, once it certainly is not and will not be committed."""
+    ahead: Sequence[str] = ()
+    """Files of it that were put ahead, and become durable with its commit, just before it."""
 
 
 Propose = Callable[[Snapshot[TableState]], Proposal | None]
@@ -75,13 +86,25 @@ class Committer:
             base = snapshot.version, snapshot.time_ns
             # On a disk a look back costs next to nothing.
             looks_back = self.rim.store.local_path(TIME_SERIES.hint) is not None
-            outcome = self.rim.drive(commit(TIME_SERIES, *base, entry, judge, looks_back=looks_back))
-        except NOT_COMMITTED:
+            talk = commit(TIME_SERIES, *base, entry, judge, looks_back=looks_back)
+            outcome = self.rim.drive(talk, proposal.ahead, turn=TIME_SERIES.folder)
+        except StoreError as error:
+            if isinstance(error, NOT_COMMITTED) or error.facts.get("path") in proposal.ahead:
+                proposal.discard()
+            raise
+        except CommitConflict:
             proposal.discard()
             raise
+        finally:
+            self.rim.forget(proposal.ahead)
         match outcome:
-            case Committed(_, entries):
-                return self._landed(advance(TIME_SERIES, snapshot, entries))
+            case Committed(version, entries):
+                try:
+                    newest = advance(TIME_SERIES, snapshot, entries)
+                except (StoreError, CorruptTable) as error:
+                    # Commits that came first may remove what lies in a part of the log checkpoint that was not read yet.
+                    raise _landed_unread(version, entry.id, error) from error
+                return self._landed(newest)
             case Conflict():
                 return outcome
             case unknown:
@@ -142,6 +165,17 @@ def refuse_conflict(conflict: Conflict) -> CommitConflict:
         fix="Refresh the table, look at that version, and send the change again if it is still wanted",
         version=conflict.version,
         reason=conflict.clash.reason,
+    )
+
+
+def _landed_unread(version: int, commit_id: str, error: GaplessError) -> CommitOutcomeUnknown:
+    """The error for a commit that landed, after others of which no one could be told what they make of the table."""
+    return CommitOutcomeUnknown(
+        f"the commit landed as version {version}, but what the commits before it changed could not be read: {error.what}",
+        why="The store failed after the commit; nothing is lost",
+        fix=f"When the store answers again, open the table anew; commit_id {commit_id} is in table.history()",
+        version=version,
+        commit_id=commit_id,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gapless.dialects.timeseries.actions import Commit
-from gapless.dialects.timeseries.draft import sidecars_of
 from gapless.dialects.timeseries.file_names import parse_own_name
 from gapless.errors import CommitConflict, ObjectNotFound
 from gapless.model.horizon import is_old
@@ -20,7 +19,7 @@ def require_files(rim: Rim, commit: Commit, version: int) -> None:
     for segment in commit.added:
         name = parse_own_name(segment.path)
         if name is None or name.instant_ns is None or is_old(now_ns, name.instant_ns):
-            for path in (segment.path, *sidecars_of(segment)):
+            for path in segment.files:
                 require_file(rim, path, version)
 
 

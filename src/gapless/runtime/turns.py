@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Lock
@@ -14,6 +15,8 @@ R = TypeVar("R")
 
 MOST_TOGETHER = 256
 """Items that one turn takes at most."""
+_GLANCE_S = 0.0003
+"""A turn that expects more waits so long at a time for some of them to come, and goes ahead once none did."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +37,10 @@ class Turns(Generic[T, R]):
     _lock: Lock
     _waiting: list[_Ticket[T, R]]
     _led: bool
+    _expected: int
+    """How many the last turn woke or left waiting."""
+    _took_s: float
+    """How long its work took."""
 
     def __init__(self, work: Callable[[Sequence[T]], Sequence[R | BaseException]]) -> None:
         self._work = work
@@ -49,6 +56,8 @@ class Turns(Generic[T, R]):
                 ticket.leads, self._led = not self._led, True
             if not ticket.leads:
                 ticket.woken.wait()
+            if ticket.leads:
+                self._gather()
         except BaseException:
             self._give_up(ticket)
             raise
@@ -67,11 +76,25 @@ class Turns(Generic[T, R]):
             if ticket.leads:
                 self._pass_on()
 
+    def _gather(self) -> None:
+        """Let those come back whom the last turn woke, as long as they do, for at most half of what that took; not without company."""
+        seen, until = len(self._waiting), time.monotonic() + self._took_s / 2
+        while seen < self._expected and time.monotonic() < until:
+            time.sleep(_GLANCE_S)
+            before, seen = seen, len(self._waiting)
+            if seen == before:
+                return
+
     def _lead(self) -> None:
         """One turn, which holds the leader's own item; then whoever waits leads the next."""
         with self._lock:
             turn, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
-        for ticket, result in zip(turn, self.take([ticket.item for ticket in turn]), strict=True):
+        began = time.monotonic()
+        results = self.take([ticket.item for ticket in turn])
+        with self._lock:
+            self._took_s = time.monotonic() - began
+            self._expected = min(MOST_TOGETHER, len(turn) + len(self._waiting))
+        for ticket, result in zip(turn, results, strict=True):
             ticket.result = result
             ticket.woken.set()
         with self._lock:
@@ -96,3 +119,4 @@ class Turns(Generic[T, R]):
         self._lock = Lock()
         self._waiting = []
         self._led = False
+        self._expected, self._took_s = 0, 0.0

@@ -7,13 +7,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 
 from gapless.errors import ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
 from gapless.model.protocols import Capabilities, ObjectInfo, PutMode
+from gapless.store.ahead import Ahead, Folders
 from gapless.store.os_errors import store_error, typed_os_errors
 from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, is_unfinished, resolve_range, truncated
-from gapless.store.publish import discard, fill, make_folder, publish_new, sync_folder
+from gapless.store.publish import discard, make_folder, publish_new, replace_hint, sync_folder, write_all
+from gapless.store.turn import Turn
 
 
 class LocalStore:
@@ -26,8 +29,13 @@ class LocalStore:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.path.realpath(root)
-        self._settled: set[str] = set()
-        """Folders whose own names this handle has synced."""
+        self._folders = Folders(self._root)
+        self._ahead = Ahead(self._folders)
+        self._turn = Turn()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as the place."""
+        return LocalStore, (self._root,)
 
     @property
     def url(self) -> str:
@@ -55,11 +63,45 @@ class LocalStore:
 
     def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
         """Store a file whole or not at all; see `Store.put`."""
+        self._put(path, data, mode, durable=durable)
+
+    def put_ahead(self, path: str, *pieces: bytes | memoryview) -> None:
+        """Store the pieces as one file, whole, under a name that no one else takes; see `StoresAhead.put_ahead`."""
         target = self._file(check_new_path(path))
-        view = memoryview(data)
-        view = view.cast("B") if view.nbytes else memoryview(b"")
+        folder = os.path.dirname(target)
         try:
-            self._write(target, view, mode, durable=durable)
+            handle, temp = self._open_temp(folder, durable=True)
+            try:
+                write_all(handle, *map(_bytes, pieces))
+                os.replace(temp, target)
+            except BaseException:
+                os.close(handle)
+                discard(temp)
+                raise
+        except OSError as error:
+            raise self._put_error(error, path) from error
+        self._ahead.add(path, handle, folder)
+
+    def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
+        """Create a file once others are durable; see `StoresAhead.put_after`."""
+        self._put(path, data, "create", durable=True, after=after)
+
+    def turn(self, folder: str) -> AbstractContextManager[bool]:
+        """Wait for one's turn to create a file in a folder; see `TakesTurns.turn`."""
+        return self._turn(self._file(folder))
+
+    def settle(self, paths: Iterable[str]) -> None:
+        """Make files durable that were put ahead; see `StoresAhead.settle`."""
+        self._refuse_lost(self._ahead.settle(paths))
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Give up files that were put ahead; see `StoresAhead.forget`."""
+        self._ahead.forget(paths)
+
+    def _put(self, path: str, data: bytes | memoryview, mode: PutMode, *, durable: bool, after: Iterable[str] = ()) -> None:
+        target = self._file(check_new_path(path))
+        try:
+            self._write(target, _bytes(data), mode, durable=durable, after=after)
         except FileExistsError as error:
             raise self._exists(path, target) from error
         except OSError as error:
@@ -89,6 +131,7 @@ class LocalStore:
     def delete(self, path: str) -> None:
         """Remove a file; no error where there is none."""
         target = self._file(path)
+        self._ahead.forget([path])
         try:
             os.unlink(target)
         except (FileNotFoundError, NotADirectoryError):
@@ -110,19 +153,35 @@ class LocalStore:
         except NotADirectoryError as error:
             raise _absent() from error
 
-    def _write(self, target: str, data: memoryview, mode: PutMode, *, durable: bool) -> None:
+    def _write(self, target: str, data: memoryview, mode: PutMode, *, durable: bool, after: Iterable[str]) -> None:
+        if mode == "create" and os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
         handle, temp = self._open_temp(os.path.dirname(target), durable=durable)
         try:
-            fill(handle, data, durable=durable)
+            try:
+                write_all(handle, data)
+                if durable:
+                    self._refuse_lost(self._ahead.settle(after, handle))
+            finally:
+                os.close(handle)
             if mode == "create":
                 publish_new(temp, target, data, durable=durable)
-            else:
+                self._turn.end()
+            elif durable:
                 os.replace(temp, target)
+            else:
+                replace_hint(temp, target)
         except BaseException:
             discard(temp)
             raise
         if mode == "create":
             discard(temp)
+
+    def _refuse_lost(self, failed: tuple[str, OSError] | None) -> None:
+        """Raise StoreError where a file that was put ahead is not durable."""
+        if failed is not None:
+            path, error = failed
+            raise store_error(error, act="writing", path=path, url=self._root) from error
 
     def _open_temp(self, folder: str, *, durable: bool) -> tuple[int, str]:
         temp = os.path.join(folder, f".{os.urandom(8).hex()}.tmp")
@@ -134,20 +193,19 @@ class LocalStore:
             return os.open(temp, flags, 0o666), temp
 
     def _settle(self, path: str, folder: str) -> None:
-        """Sync the folder of a new name; the first time also those above it, which another process may have just made."""
+        """Sync the folder of a new name; the first time also those above it."""
+        folders = self._folders.unsettled([folder])
         try:
-            sync_folder(folder)
-            while folder not in self._settled and folder != self._root:
-                above = os.path.dirname(folder)
-                sync_folder(above)
-                self._settled.add(folder)
-                folder = above
+            for one in folders:
+                sync_folder(one)
+            self._folders.settled.update(folders)
         except OSError as error:
             raise StoreUnavailable(
                 f"{path!r} is in {self._root}, but its folder could not be synced: {os.strerror(error.errno or errno.EIO)}",
                 why="It is stored, but a power cut now could lose it",
                 fix="Check the disk, then look whether it is there",
                 path=path,
+                stored=True,
             ) from error
 
     def _exists(self, path: str, target: str) -> StoreError:
@@ -201,6 +259,11 @@ def _entries(root: str, folder: str) -> list[tuple[str, os.DirEntry[str]]]:
                     found.append((folder + entry.name, entry))
     found.sort(key=lambda item: item[0])
     return found
+
+
+def _bytes(data: bytes | memoryview) -> memoryview:
+    view = memoryview(data)
+    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 def _absent() -> FileNotFoundError:

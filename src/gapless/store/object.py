@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gapless.errors import AccessDenied, GaplessError, InvalidOption, InvalidPath, ObjectNotFound, StoreError
 from gapless.model.instant import ns_from_datetime
 from gapless.model.protocols import Capabilities, ObjectInfo, PutMode
+from gapless.store.later import Later
 from gapless.store.location import Location
 from gapless.store.object_errors import object_store_error
 from gapless.store.options import RETRY_OPTIONS, check_options, retry_setting, unknown_option
@@ -44,6 +45,7 @@ class ObjectStore:
         express = str(self._options.get("s3_express", "")).lower() == "true" or location.container.endswith("--x-s3")
         self._lists_in_order = location.kind != "az" and not express
         self._pid = os.getpid()
+        self._later = Later(self._put)
         _check_key(self._key_prefix)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -58,11 +60,12 @@ class ObjectStore:
     @property
     def capabilities(self) -> Capabilities:
         """Exclusive and durable; a forked child must open its own, since the client's threads do not follow it."""
-        return Capabilities(put_if_absent=True, durable=True, survives_fork=False)
+        return Capabilities(put_if_absent=True, durable=True, survives_fork=False, concurrent=True)
 
     def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Bytes `[start, start + length)` of an object; see `Store.get`."""
         check_range(start, length)
+        self._await("reading", path)
         if length == 0:
             resolve_range(path, self.head(path).size, start, length)
             return b""
@@ -77,8 +80,38 @@ class ObjectStore:
             raise truncated(path, f"{len(data)} bytes came of {end - shift}")
         return data if len(data) == end - begin else data[begin - shift : end - shift]
 
-    def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:  # noqa: ARG002 - a service always stores durably
-        """Store an object in one request; see `Store.put`."""
+    def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
+        """Store an object in one request; see `Store.put`. A hint (not durable, overwritten) is stored by and by, in the background."""
+        if durable or mode == "create":
+            self._put(path, data, mode)
+            return
+        self._refuse_after_fork("writing", path)
+        self._key(check_new_path(path))
+        self._later.put_hint(path, bytes(data))
+
+    def put_ahead(self, path: str, *pieces: bytes | memoryview) -> None:
+        """Begin to store an object under a name that no one else takes; see `StoresAhead.put_ahead`."""
+        self._refuse_after_fork("writing", path)
+        self._key(check_new_path(path))
+        self._later.put_ahead(path, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
+        """Create an object once others are stored; see `StoresAhead.put_after`."""
+        self._refuse_after_fork("writing", path)
+        self._later.settle(after)
+        self._put(path, data, "create")
+
+    def settle(self, paths: Iterable[str]) -> None:
+        """Wait until objects are stored that were put ahead; see `StoresAhead.settle`."""
+        self._refuse_after_fork("writing to", "")
+        self._later.settle(paths)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Give up objects that were put ahead, once they are stored or not; see `StoresAhead.forget`."""
+        if os.getpid() == self._pid:
+            self._later.forget(paths)
+
+    def _put(self, path: str, data: bytes | memoryview, mode: PutMode = "overwrite") -> None:
         key = self._key(check_new_path(path))
         view = memoryview(data)
         body = view.cast("B") if view.nbytes else b""
@@ -96,18 +129,23 @@ class ObjectStore:
     def head(self, path: str) -> ObjectInfo:
         """Size and time of an object; see `Store.head`. Services give the time in whole seconds here."""
         key = self._key(path)
+        self._await("looking at", path)
         with self._typed("looking at", path) as obstore:
             return _info(path, obstore.head(self._client, key))
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
         """Objects in the folder `prefix`, in path order; see `Store.list`."""
         start = folder_prefix(prefix)
+        self._refuse_after_fork("listing", prefix)
+        self._later.await_all()
         found = self._list(start, after)
         return found if self._lists_in_order else iter(sorted(found, key=lambda info: info.path))
 
     def delete(self, path: str) -> None:
         """Remove an object; no error where there is none."""
         key = self._key(path)
+        self._refuse_after_fork("deleting", path)
+        self._later.forget([path])
         with self._typed("deleting", path) as obstore:
             try:
                 obstore.delete(self._client, key)
@@ -154,6 +192,11 @@ class ObjectStore:
                 path = meta["path"].removeprefix(self._key_prefix)
                 if path > after and not is_unfinished(path.rpartition("/")[2]):
                     yield _info(path, meta)
+
+    def _await(self, act: str, path: str) -> None:
+        """Wait for what is under way to this path; in a forked child no one would ever end it."""
+        self._refuse_after_fork(act, path)
+        self._later.await_path(path)
 
     def _refuse_after_fork(self, act: str, path: str) -> None:
         """Raise StoreError in a process whose parent made this store or used any: there every request would hang."""

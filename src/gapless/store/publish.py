@@ -1,6 +1,6 @@
 """How a finished file takes its name on a local disk: exclusively, never over another, and to stay."""
 # pathlib has no exclusive rename, no fsync and no errno-exact link.
-# ruff: noqa: PTH102, PTH108, PTH116, PTH120
+# ruff: noqa: PTH102, PTH105, PTH108, PTH116, PTH120
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from functools import cache
 _NOT_OFFERED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EINVAL, errno.EXDEV}
 """What a file system answers that lacks hard links or no-replace renames."""
 
-_NO_DIRECTORY_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
+NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 
 _RENAME_NOREPLACE = 1  # linux/fs.h
+_RENAME_EXCHANGE = 2  # linux/fs.h
 _RENAME_EXCL = 4  # sys/stdio.h of macOS
 _AT_FDCWD = -100  # linux/fcntl.h
 
@@ -83,21 +84,48 @@ def _write_new(target: str, data: memoryview, *, durable: bool) -> None:
         raise
 
 
+def replace_hint(temp: str, target: str) -> None:
+    """Give the finished file `temp` the name `target`, which may be taken; raises OSError.
+
+    By an exchange of the two where the system has one: over a name that is taken, ext4 would first send the data of `temp` to the disk.
+    """
+    exchange = _exchange()
+    if exchange is not None and exchange(os.fsencode(temp), os.fsencode(target)) == 0:
+        discard(temp)
+    else:
+        os.replace(temp, target)
+
+
+@cache
+def _exchange() -> Callable[[bytes, bytes], int] | None:
+    """The system's exchange of two names, or None; answers 0, or anything else where nothing was exchanged."""
+    libc = ctypes.CDLL(None)
+    if sys.platform == "linux" and hasattr(libc, "renameat2"):
+        return lambda one, other: int(libc.renameat2(_AT_FDCWD, one, _AT_FDCWD, other, ctypes.c_uint(_RENAME_EXCHANGE)))
+    return None
+
+
 def fill(handle: int, data: memoryview, *, durable: bool) -> None:
     """Write all of `data` to a new file, sync it where `durable`, and close it; raises OSError unless every byte is there."""
     try:
-        written = 0
-        while written < len(data):
-            count = os.write(handle, data[written:])
-            if count == 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            written += count
+        write_all(handle, data)
         if durable:
             os.fsync(handle)
-        if os.fstat(handle).st_size != len(data):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
     finally:
         os.close(handle)
+
+
+def write_all(handle: int, *pieces: memoryview) -> None:
+    """Write all of the pieces, one after the other, to a new file; raises OSError unless every byte is there."""
+    for piece in pieces:
+        left = piece
+        while left:
+            count = os.write(handle, left)
+            if count == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            left = left[count:]
+    if os.fstat(handle).st_size != sum(map(len, pieces)):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def make_folder(folder: str, *, durable: bool) -> None:
@@ -117,18 +145,25 @@ def make_folder(folder: str, *, durable: bool) -> None:
 
 def sync_folder(folder: str) -> None:
     """Make the names in a folder survive a power cut, as far as its file system can; raises OSError."""
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except PermissionError:
-        os.sync()  # a folder that may be written but not read cannot be synced alone
+    handle = open_folder(folder)
+    if handle is None:
         return
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in _NO_DIRECTORY_SYNC:
+        if error.errno not in NO_FOLDER_SYNC:
             raise
     finally:
         os.close(handle)
+
+
+def open_folder(folder: str) -> int | None:
+    """A handle by which a folder can be synced; None where everything was synced instead. Raises OSError."""
+    try:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:
+        os.sync()  # a folder that may be written but not read cannot be synced alone
+        return None
 
 
 def discard(temp: str) -> None:

@@ -12,6 +12,7 @@ from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.common_schema import common_schema
 from gapless.dialects.timeseries.conflict import OVERLAP, PROPERTIES, SCHEMA
+from gapless.dialects.timeseries.inline import inline_limit
 from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
 from gapless.errors import CorruptTable, UnsupportedTable, UpgradeNeeded
 from gapless.log.commit import CLEANED, Clash, Conflict
@@ -55,7 +56,7 @@ class Appender:
             snapshot = self.committer.refresh(snapshot)
             if (known := self.known(snapshot)) is not None:
                 return known
-        attempt = Attempt.begin(self.committer.rim)
+        attempt = Attempt.begin(self.committer.rim, committed_here=True)
         lost: Attempt | None = None
         appender = self if self.heeds(snapshot) else self.after(_other_policy(snapshot), snapshot, attempt)
         while True:
@@ -95,6 +96,7 @@ class Appender:
             grid=self.grid,
             on_overlap=self.on_overlap,
             by_table=self.by_table,
+            inline_bytes=inline_limit(snapshot.state),
             newest=lambda: self.committer.refresh(snapshot).state,
         )
 
@@ -108,7 +110,7 @@ class Appender:
         attempt = staged.attempt
         if staged.commit is None:
             return AppendReport.of(attempt.tally, snapshot.version)
-        proposal = Proposal(commit=staged.commit, judge=staged.terms.judge, discard=attempt.discard)
+        proposal = Proposal(commit=staged.commit, judge=staged.terms.judge, discard=attempt.discard, ahead=attempt.ahead)
         outcome = self.committer.commit(snapshot, proposal)
         if isinstance(outcome, Conflict):
             return outcome
@@ -142,7 +144,7 @@ class Appender:
 
     def _successor(self, lost: Attempt) -> Attempt:
         """A new attempt that has skipped what the lost one had."""
-        fresh = Attempt.begin(self.committer.rim)
+        fresh = Attempt.begin(self.committer.rim, committed_here=True)
         fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
         return fresh
 
@@ -161,7 +163,8 @@ def read_staged(rim: Rim, segment: Segment, schema: pa.Schema, ids: ColumnIds, v
             for number in range(file.num_row_groups):
                 yield from restore(read_group(file, segment, number), schema, ids=ids, path=segment.path).to_batches()
     except CorruptTable:
-        require_file(rim, segment.path, version)
+        if segment.data is None:
+            require_file(rim, segment.path, version)
         raise
 
 

@@ -21,6 +21,7 @@ from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches, read_once
 from gapless.parquet.run import sort_run
 from gapless.table.append import Appender
+from gapless.table.merged import Merged, merge
 from gapless.table.refusals import group_interrupted
 from gapless.table.stage import Filtered, Stager
 
@@ -108,13 +109,35 @@ def _append_like(latest: Latest, members: dict[int, Member], results: dict[int, 
         return  # each finds out alone
     if not lead.heeds(snapshot):
         return
+    try:
+        if (merged := _merge(lead.stager(snapshot), snapshot, members)) is not None:
+            results |= _commit_together(lead, snapshot, members, merged)
+            return
+    except Exception as error:  # noqa: BLE001  # their callers get it
+        results |= dict.fromkeys(members, error)
+        return
     settled, accepted = _accept(lead.stager(snapshot), snapshot, members)
     results |= settled
     if len(accepted) > 1:
+        mine = {one.place: one.member for one in accepted}
         try:
-            results |= _commit_together(lead, snapshot, accepted)
+            results |= _commit_together(lead, snapshot, mine, _together(lead, snapshot, accepted))
         except Exception as error:  # noqa: BLE001  # their callers get it
-            results |= {one.place: error for one in accepted}
+            results |= dict.fromkeys(mine, error)
+
+
+def _merge(stager: Stager, snapshot: Snapshot[TableState], members: dict[int, Member]) -> Merged | None:
+    """All members at once, where that says the same as looking at each; None where one must be told something of its own."""
+    meta = snapshot.state.meta
+    named = [operation_key(one.appender.operation) for one in members.values() if one.appender.operation is not None]
+    if (
+        meta.schema is None
+        or (meta.properties.unique and stager.on_overlap == "allow")
+        or len(set(named)) < len(named)
+        or any(one.appender.known(snapshot) is not None for one in members.values())
+    ):
+        return None
+    return merge(stager, [part for one in members.values() for part in one.parts], meta.schema)
 
 
 def _accept(
@@ -164,22 +187,30 @@ def _filtered(
     return filtered
 
 
-def _commit_together(lead: Appender, snapshot: Snapshot[TableState], accepted: list[_Accepted]) -> dict[int, Result]:
-    """One segment and one commit for all; nothing where another writer's commit clashes with any of them."""
+def _together(lead: Appender, snapshot: Snapshot[TableState], accepted: list[_Accepted]) -> Merged:
+    """The accepted rows, sorted together."""
+    rows = pa.concat_tables([one.filtered.run.table for one in accepted])
+    run = sort_run(rows, snapshot.state.meta.index, lead.grid)
+    return Merged(run=run, tallies=tuple(one.tally for one in accepted))
+
+
+def _commit_together(
+    lead: Appender, snapshot: Snapshot[TableState], members: dict[int, Member], merged: Merged
+) -> dict[int, Result]:
+    """One segment and one commit for all, results by place; nothing where another writer's commit clashes with any of them."""
     stager = lead.stager(snapshot)
     schema = snapshot.state.meta.schema
-    attempt = Attempt.begin(lead.committer.rim)
-    index = snapshot.state.meta.index
+    assert schema is not None
+    attempt = Attempt.begin(lead.committer.rim, committed_here=True)
     with attempt.discarded_on_error():
-        rows = pa.concat_tables([one.filtered.run.table for one in accepted])
-        stager.write(sort_run(rows, index, lead.grid), attempt, entity_types(schema, index))
-    operations = ((one.member.appender.operation, one.tally) for one in accepted)
+        stager.write(merged.run, attempt, entity_types(schema, snapshot.state.meta.index))
+    operations = zip((one.appender.operation for one in members.values()), merged.tallies, strict=True)
     applied = tuple(SetTransaction(operation, tally) for operation, tally in operations if operation is not None)
     outcome = lead.commit(snapshot, stager.staged(attempt, schema, applied))
     if not isinstance(outcome, AppendReport):
         attempt.discard()
         return {}
-    return {one.place: AppendReport.of(one.tally, outcome.version) for one in accepted}
+    return {place: AppendReport.of(tally, outcome.version) for place, tally in zip(members, merged.tallies, strict=True)}
 
 
 def _alone(latest: Latest, member: Member) -> Result:

@@ -27,12 +27,13 @@ import pytest
 from gapless.errors import GaplessError, InvalidPath, ObjectExists, ObjectNotFound, StoreError
 from gapless.model.protocols import Store
 from gapless.testing.concurrency import in_child, race
+from gapless.testing.store_ahead import AheadContract
 from gapless.testing.store_case import DIGITS, paths_in
 from gapless.testing.store_listing import ListingContract
 from gapless.testing.store_reading import ReadingContract
 
 
-class StoreContract(ReadingContract, ListingContract):
+class StoreContract(ReadingContract, ListingContract, AheadContract):
     """What every Store keeps; see the module for how to use it."""
 
     def test_put_then_get_gives_the_bytes(self, store: Store) -> None:

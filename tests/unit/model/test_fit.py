@@ -1,4 +1,5 @@
 import math
+import random
 import struct
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -8,10 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.errors import AmbiguousTime, CorruptTable, InvalidValue, NullKey, SchemaMismatch
+from gapless.errors import AmbiguousTime, CorruptTable, GaplessError, InvalidValue, NullKey, SchemaMismatch
+from gapless.model import fit as fit_module
+from gapless.model import schema as schema_module
 from gapless.model.fit import fit, restore
 from gapless.model.index import IndexSpec, parse_bucket
-from gapless.model.schema import adopt_schema, reconcile, stored_schema
+from gapless.model.schema import adopt_schema, reconcile, stored_as_given, stored_schema
 
 US = pa.timestamp("us", "UTC")
 SERIES = IndexSpec(column="k", type="int64", bucket=parse_bucket(1, "int64"), entity=("id",))
@@ -377,3 +380,59 @@ def test_a_thousand_columns_fit_and_restore() -> None:
     found = restore(fit(batch, schema, PLAIN, 0), schema)
     assert found.schema.names == ["k", *names]
     assert found.column(1_000).to_pylist() == [0.5]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_that_are_stored_as_they_come_are_fitted_as_all_others_are(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short way says and gives what the long one does, with nulls, other types, another order, renamed and missing columns too."""
+    dice = random.Random(seed)
+    kinds = [
+        pa.int64(), pa.float64(), pa.string(), pa.large_string(), pa.int8(), pa.bool_(), US, pa.timestamp("ms"), pa.date32(), pa.date64(),
+        pa.time32("s"), pa.decimal128(9, 2), pa.decimal32(5, 1), pa.binary(), pa.list_(pa.int64()), pa.struct([("a", pa.int8())]),
+    ]  # fmt: skip
+    columns = [pa.field(f"c{number}", dice.choice(kinds), dice.random() < 0.7) for number in range(dice.randrange(1, 5))]
+    schema = adopt_schema(pa.schema([("k", pa.int64()), ("id", pa.string()), *columns]), SERIES)
+    for _ in range(6):
+        given = [pa.field("k", pa.int64()), pa.field("id", pa.string()), *columns]
+        odd = dice.random()
+        if odd < 0.2:
+            given[-1] = given[-1].with_type(dice.choice(kinds))
+        elif odd < 0.3:
+            given.pop()
+        elif odd < 0.4:
+            dice.shuffle(given)
+        some = dice.random() < 0.2
+        arrays = [
+            pa.array([None if some and dice.random() < 0.3 else {"k": 1, "id": "x"}.get(one.name)] * 2, one.type)
+            if one.name in ("k", "id")
+            else pa.nulls(2, one.type)
+            for one in given
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([one.with_nullable(True) for one in given]))
+        short = _outcome(schema, batch)
+        with monkeypatch.context() as patched:
+            patched.setattr(schema_module, "stored_as_given", lambda *_: None)
+            patched.setattr(fit_module, "stored_as_given", lambda *_: None)
+            assert short == _outcome(schema, batch)
+
+
+def _outcome(schema: pa.Schema, batch: pa.RecordBatch) -> object:
+    try:
+        reconciled = reconcile(schema, batch.schema, SERIES)
+        found = fit(batch, schema, SERIES, 5)
+    except GaplessError as error:
+        return type(error), str(error)
+    return reconciled, found.schema.to_string(show_field_metadata=True), found.to_pylist()
+
+
+def test_each_table_has_its_own_short_way() -> None:
+    """Many tables at once, and one whose input changes its types."""
+    schemas = [adopt_schema(pa.schema([("k", pa.int64()), ("v", pa.float32())]), PLAIN) for _ in range(200)]
+    whole = pa.record_batch({"k": pa.array([1], pa.int64()), "v": pa.array([0.5], pa.float32())})
+    other = pa.record_batch({"k": pa.array([1], pa.int64()), "v": pa.array([2], pa.int8())})
+    for schema in schemas * 2:
+        for batch in (whole, other, whole):
+            assert fit(batch, schema, PLAIN, 0).schema.equals(stored_schema(schema))
+            assert reconcile(schema, batch.schema, PLAIN).schema is schema
+        assert stored_as_given(schema, whole.schema) is not None
+        assert stored_as_given(schema, other.schema) is None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from gapless.runtime import turns as module
 from gapless.runtime.turns import Turns
 
 SOON_S = 60.0
@@ -41,6 +42,37 @@ def test_who_waits_goes_together_in_the_next_turn() -> None:
     for thread in threads:
         thread.join(SOON_S)
     assert (sorted(results), turns_taken) == ([0, 10, 20, 30], [[0], [1, 2, 3]])
+
+
+def test_those_whom_a_turn_woke_go_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a look around, whoever comes back first would take the next turn alone."""
+    monkeypatch.setattr(module, "_GLANCE_S", 0.05)
+    sizes: list[int] = []
+
+    def work(items: Sequence[int]) -> list[int]:
+        sizes.append(len(items))
+        time.sleep(0.3)
+        return [item + 1 for item in items]
+
+    turns = Turns(work)
+
+    def come_back(item: int) -> None:
+        for _ in range(3):
+            item = turns.submit(item)
+
+    threads = [threading.Thread(target=come_back, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SOON_S)
+    assert sum(sizes) == 12
+    assert max(sizes[1:]) == 4, sizes
+
+
+def test_who_has_no_company_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _seconds: pytest.fail("it waited"))
+    turns: Turns[int, int] = Turns(list)
+    assert [turns.submit(item) for item in range(1, 50)] == list(range(1, 50))
 
 
 @pytest.fixture

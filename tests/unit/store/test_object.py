@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import signal
+import socket
 import time
 import uuid
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from gapless.errors import (
     StoreError,
     StoreUnavailable,
 )
+from gapless.model.protocols import StoresAhead
 from gapless.store.object_errors import object_store_error
 from gapless.store.open import open_store
 from gapless.testing.concurrency import in_child
@@ -201,6 +204,30 @@ def test_a_forked_child_is_told_to_spawn_at_once(s3_options: S3) -> None:
 
     assert in_child(act) == 0
     assert [info.path for info in store.list()] == ["a"]
+
+
+def test_a_forked_child_does_not_wait_for_what_its_parent_sends() -> None:
+    """A hint that is on its way: the thread that sends it is not in the child, and would never come back."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        store = open_store("s3://b/t", {**NOWHERE, "endpoint": endpoint, "max_retries": "0", "retry_timeout": "1"})
+        store.put("CURRENT", b"1", mode="overwrite", durable=False)
+        assert isinstance(store, StoresAhead)
+        store.put_ahead("data/1", b"x")
+
+        def act() -> None:
+            signal.alarm(20)
+            calls: list[Callable[[], object]] = [
+                lambda: store.get("CURRENT"), lambda: store.head("data/1"), lambda: store.delete("data/1"), lambda: list(store.list()),
+                lambda: store.settle(["data/1"]), lambda: store.put_after("log/1", b"x", ["data/1"]),
+            ]  # fmt: skip
+            for call in calls:
+                with pytest.raises(StoreError, match="spawn"):
+                    call()
+            store.forget(["data/1"])
+
+        assert in_child(act) == 0
+    store.forget(["data/1"])
 
 
 def test_a_store_travels_to_a_spawned_process(s3_options: S3) -> None:
