@@ -16,53 +16,75 @@ from gapless.model.instant import NS_PER, Unit
 from gapless.model.stats import Bound, ColumnStats
 from gapless.scan.kinds import kind_of
 from gapless.scan.predicate import Kind
+from gapless.scan.prune import StatsOf
 from gapless.scan.settle import decimal_of
 
 _UNITS: dict[str, Unit] = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
 
+class GroupStats:
+    """What a footer says of each flat column, row group by row group; a column is looked at when it is first asked for.
+
+    Bounds come from the raw values: timestamps and decimals are exact. Of floats it is not known whether NaN hides
+    (`nans` is None), and a bound that cannot be read, or is of another kind than the schema declares, is left out.
+    """
+
+    def __init__(self, metadata: pq.FileMetaData) -> None:
+        self._metadata = metadata
+        self._leaves = {leaf.name: n for n in range(metadata.num_columns) if _flat(leaf := metadata.schema.column(n))}
+        self._known: dict[tuple[int, Kind | None], list[ColumnStats | None]] = {}
+        self.rows: tuple[int, ...] = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+        """Rows of each row group."""
+
+    def of(self, number: int, schema: pa.Schema, ids: ColumnIds = PLAIN) -> StatsOf:
+        """What is known of row group `number`, by declared names of columns; None for nested or absent columns."""
+
+        def stats(name: str) -> ColumnStats | None:
+            leaf = self._leaves.get(ids.stored_name(name))
+            where = -1 if leaf is None else schema.get_field_index(name)
+            return None if leaf is None or where < 0 else self._column(leaf, kind_of(schema.field(where).type))[number]
+
+        return stats
+
+    def _column(self, leaf: int, kind: Kind | None) -> list[ColumnStats | None]:
+        if (known := self._known.get((leaf, kind))) is None:
+            column = self._metadata.schema.column(leaf)
+            chunks = (self._metadata.row_group(number).column(leaf) for number in range(self._metadata.num_row_groups))
+            logical = json.loads(column.logical_type.to_json())
+            known = self._known[leaf, kind] = [_column_stats(column, logical, chunk.statistics, kind) for chunk in chunks]
+        return known
+
+
 def row_group_stats(
     metadata: pq.FileMetaData, row_group: int, schema: pa.Schema, ids: ColumnIds = PLAIN
 ) -> Callable[[str], ColumnStats | None]:
-    """What the footer says of each flat column of one row group, by its declared name; None for nested or absent columns.
-
-    Bounds come from the raw values: timestamps and decimals are exact. Of floats it is not known whether NaN hides
-    (`nans` is None), and a bound that cannot be read, or is of another kind than `schema` declares, is left out.
-    Raises InvalidOption for a row group the file lacks.
-    """
+    """What the footer says of each flat column of one row group: see `GroupStats`. Raises InvalidOption for a row group the file lacks."""
     if not 0 <= row_group < metadata.num_row_groups:
         raise InvalidOption(
             f"row group {row_group} of {metadata.num_row_groups} was asked for",
             fix="Count from 0", option="row_group", value=row_group,
         )  # fmt: skip
-    leaves = {leaf.name: n for n in range(metadata.num_columns) if _flat(leaf := metadata.schema.column(n))}
-
-    def stats(name: str) -> ColumnStats | None:
-        leaf = leaves.get(ids.stored_name(name))
-        if leaf is None or name not in schema.names:
-            return None
-        chunk = metadata.row_group(row_group).column(leaf)
-        return _column_stats(metadata.schema.column(leaf), chunk.statistics, kind_of(schema.field(name).type))
-
-    return stats
+    return GroupStats(metadata).of(row_group, schema, ids)
 
 
 def _flat(leaf: pq.ColumnSchema) -> bool:
     return bool(leaf.name == leaf.path and leaf.max_repetition_level == 0)
 
 
-def _column_stats(leaf: pq.ColumnSchema, found: pq.Statistics | None, kind: Kind | None) -> ColumnStats | None:
+def _column_stats(
+    leaf: pq.ColumnSchema, logical: dict[str, Any], found: pq.Statistics | None, kind: Kind | None
+) -> ColumnStats | None:
     if found is None:
         return None
     nulls = found.null_count if found.has_null_count else None
     if not found.has_min_max or kind is None:
         return ColumnStats(nulls=nulls)
-    return ColumnStats(min=_bound(leaf, found.min_raw, kind), max=_bound(leaf, found.max_raw, kind), nulls=nulls)
+    low, high = (_bound(leaf, logical, raw, kind) for raw in (found.min_raw, found.max_raw))
+    return ColumnStats(min=low, max=high, nulls=nulls)
 
 
-def _bound(leaf: pq.ColumnSchema, raw: Any, kind: Kind) -> Bound | None:
-    """A raw physical value in the domain of `kind`, or None where it has no place there."""
-    logical = json.loads(leaf.logical_type.to_json())
+def _bound(leaf: pq.ColumnSchema, logical: dict[str, Any], raw: Any, kind: Kind) -> Bound | None:
+    """A raw physical value in the domain of `kind`, or None where it has no place there; `logical` is the column's logical type."""
     match kind, leaf.logical_type.type, raw:
         case "bool", "NONE", bool():
             return raw

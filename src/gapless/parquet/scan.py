@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import restore
 from gapless.model.index import IndexSpec
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
-from gapless.parquet.row_groups import row_group_stats
-from gapless.parquet.source import open_segment, read_group
+from gapless.parquet.ahead import WIDTH, Call, in_order
+from gapless.parquet.footer import Footer
+from gapless.parquet.narrow import FEW_ROWS, Positions, Stage
+from gapless.parquet.pieces import Piece, read_pieces
+from gapless.parquet.source import encoded_columns, segment_footer
 from gapless.scan.expression import to_expression
 from gapless.scan.opaque import guarantee, prune_by_expression
-from gapless.scan.plan import ReadGroup, prune
-from gapless.scan.predicate import And, Constant, IsNull, Or, Predicate, columns_of
-from gapless.scan.prune import may_match
-from gapless.scan.range import index_column, index_range
+from gapless.scan.plan import ReadGroup, prune, row_bytes
+from gapless.scan.predicate import And, Constant, IsNull, Or, Predicate, columns_of, terms_on
+from gapless.scan.prune import ALWAYS, asking, sieve
+from gapless.scan.range import conjunction, index_column, index_range
 
 EVERYTHING = Constant(value=True)
+ENCODED = pa.dictionary(pa.int32(), pa.string())
+"""Text as Arrow reads it dictionary-encoded out of files."""
+PIECE_BYTES = 32 << 20
+"""What is read in one go may take in Arrow's memory, by a guess; a row group is always read whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +55,8 @@ class ReadPlan:
     """What `expression` may read."""
     shown: pa.Schema | None = None
     """The types under which `expression` sees the columns and they are given back, where these are not the declared ones."""
+    dictionaries: frozenset[str] = frozenset()
+    """Columns of text that are given back dictionary-encoded, and that `expression` sees so; never null."""
     by_index: bool = False
 
     @property
@@ -66,17 +78,17 @@ class ReadPlan:
 def read(store: Store, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """The plan's rows, batch by batch.
 
-    Held in memory at a time: one row group (about 64 MiB of Arrow data in segments of ours), or one sort of at most about
-    `scan.plan.SORT_BYTES`.
+    Held in memory at a time: about `PIECE_BYTES` of rows, or one row group where that is larger (about 64 MiB of Arrow data in segments of
+    ours), or one sort of at most about `scan.plan.SORT_BYTES`; of a store where requests take long also `ahead.AHEAD_BYTES` as they are stored.
     """
-    for group in plan.groups:
-        if not group.sort:
-            for table in _read_segment(store, group.segments[0], plan, sort=False):
+    for sort, groups in groupby(plan.groups, key=lambda group: group.sort):
+        if not sort:
+            for table in _tables(store, [group.segments[0] for group in groups], plan, sort=False):
                 yield from table.select(plan.columns).to_batches()
             continue
-        for narrowed in _narrow(plan, group):
-            near = prune(group.segments, narrowed.predicate, plan.index, plan.schema, plan.ids)
-            tables = [table for segment in near for table in _read_segment(store, segment, narrowed, sort=True)]
+        for narrowed, together in ((narrowed, group.segments) for group in groups for narrowed in _narrow(plan, group)):
+            near = prune(together, narrowed.predicate, plan.index, plan.schema, plan.ids)
+            tables = list(_tables(store, near, narrowed, sort=True))
             if tables:
                 yield from _sorted(pa.concat_tables(tables), plan).select(plan.columns).to_batches()
 
@@ -99,41 +111,118 @@ def _sorted(table: pa.Table, plan: ReadPlan) -> pa.Table:
     return table.take(pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys]))
 
 
-def _read_segment(store: Store, segment: Segment, plan: ReadPlan, *, sort: bool) -> Iterator[pa.Table]:
-    """The segment's rows that pass the filters, a row group at a time, in the fetched columns."""
+def _tables(store: Store, segments: Sequence[Segment], plan: ReadPlan, *, sort: bool) -> Iterator[pa.Table]:
+    """The rows of segments that pass the filters, segment by segment in the order of their files, in the fetched columns."""
+    with closing(planned_pieces(store, segments, plan, plan.fetched(sort=sort))) as pieces:
+        yield from read_tables(store, pieces, plan, sort=sort)
+
+
+def planned_pieces(store: Store, segments: Sequence[Segment], plan: ReadPlan, schema: pa.Schema) -> Generator[Piece]:
+    """What is read of segments for the columns of `schema`, by their footers, which are read as pieces are asked for; raises CorruptTable."""
+    width = WIDTH if store.capabilities.concurrent else 1
+    # An error's traceback may outlive the scan, and generators that it holds on to.
+    with closing(in_order((Call(partial(segment_footer, store, one)) for one in segments), width=width)) as footers:
+        for segment, footer in zip(segments, footers, strict=True):
+            yield from _pieces(segment, footer, plan, schema)
+
+
+def read_tables(store: Store, pieces: Iterable[Piece], plan: ReadPlan, *, sort: bool) -> Iterator[pa.Table]:
+    """The rows of pieces that pass the filters, in the fetched columns; none of them without rows."""
     schema = plan.fetched(sort=sort)
-    with open_segment(store, segment) as file:
-        present = set(file.schema_arrow.names)
-        names = [stored for name in schema.names if (stored := plan.ids.stored_name(name)) in present]
-        for number in _matching_groups(file.metadata, plan):
-            # No columns to read still means rows to give.
-            rows = read_group(file, segment, number, names) if names else _rows_only(file.metadata.row_group(number).num_rows)
-            table = _filter(restore(rows.select(names), schema, ids=plan.ids, path=segment.path), plan)
-            if table.num_rows:
-                yield table
+    for piece, rows in read_pieces(store, pieces):
+        table = _filter(_declared(rows, schema, plan, piece), plan, certain=piece.certain)
+        if table.num_rows:
+            yield table
 
 
-def _matching_groups(metadata: pq.FileMetaData, plan: ReadPlan) -> list[int]:
-    """The row groups that may hold a row the filters keep."""
-    stats = [row_group_stats(metadata, number, plan.schema, plan.ids) for number in range(metadata.num_row_groups)]
-    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-    kept = [n for n, known in enumerate(stats) if may_match(plan.predicate, known, plan.schema, rows=rows[n])]
+def _declared(rows: pa.Table, schema: pa.Schema, plan: ReadPlan, piece: Piece) -> pa.Table:
+    """A piece's rows in the columns of `schema`, as declared but for those that stay dictionary-encoded."""
+    plain = pa.schema([field for field in schema if field.name not in plan.dictionaries])
+    table = restore(rows.select(piece.names), plain, ids=plan.ids, path=piece.segment.path)
+    for at, field in enumerate(schema):
+        if field.name in plan.dictionaries:
+            column = rows.column(plan.ids.stored_name(field.name))
+            if column.type != ENCODED:
+                column = restore(rows.select(piece.names), pa.schema([field]), ids=plan.ids, path=piece.segment.path).column(0)
+                column = column.dictionary_encode()
+            table = table.add_column(at, field.name, column)
+    return table
+
+
+def _pieces(segment: Segment, footer: Footer, plan: ReadPlan, schema: pa.Schema) -> Iterator[Piece]:
+    """What is read of a segment: row groups that may hold a row the filters keep, as many together as `PIECE_BYTES` hold."""
+    names = tuple(stored for name in schema.names if (stored := plan.ids.stored_name(name)) in footer.names)
+    dictionaries = [stored for name in plan.dictionaries if (stored := plan.ids.stored_name(name)) in names]
+    limit, stages = max(1, PIECE_BYTES // row_bytes(schema)), _stages(segment, footer, plan)
+    encoded = encoded_columns(footer.metadata, dictionaries) if dictionaries else ()
+    for certain, numbers in groupby(_matching_groups(footer, plan), key=lambda found: found[1]):
+        alone = stages and not certain
+        for together in _within(1 if alone else limit, [number for number, _ in numbers], footer.groups.rows):
+            near = stages if alone else ()
+            yield Piece(
+                segment=segment,
+                footer=footer,
+                numbers=together,
+                names=names,
+                dictionaries=encoded,
+                certain=certain,
+                stages=near,
+            )
+
+
+def _stages(segment: Segment, footer: Footer, plan: ReadPlan) -> tuple[Stage, ...]:
+    """How near rows are found in a segment's row groups; none where that is not worth its while."""
+    if segment.sorted_by != plan.index.keys or max(footer.groups.rows, default=0) <= FEW_ROWS:
+        return ()
+    keys = [(name, terms) for name in plan.index.keys if (terms := terms_on(plan.predicate, name))]
+    return tuple(
+        Stage(name=plan.ids.stored_name(name), keep=partial(_positions, conjunction(terms), name, segment, plan))
+        for name, terms in keys
+    )
+
+
+def _positions(predicate: Predicate, name: str, segment: Segment, plan: ReadPlan, rows: pa.Table) -> Positions:
+    """The rows of a table of the column `name`, as files hold it, that a predicate on it alone keeps."""
+    values = restore(rows, pa.schema([plan.schema.field(name)]), ids=plan.ids, path=segment.path)
+    numbered = pa.table([values.column(0), pa.array(np.arange(rows.num_rows))], [name, f"number of {name}"])
+    kept: Positions = numbered.filter(to_expression(predicate, values.schema)).column(1).to_numpy()
+    return kept
+
+
+def _within(limit: int, numbers: Sequence[int], rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Row groups in sets of at most `limit` rows; a larger one by itself."""
+    together: list[int] = []
+    held = 0
+    for number in numbers:
+        if together and held + rows[number] > limit:
+            yield tuple(together)
+            together, held = [], 0
+        together.append(number)
+        held += rows[number]
+    if together:
+        yield tuple(together)
+
+
+def _matching_groups(footer: Footer, plan: ReadPlan) -> list[tuple[int, bool]]:
+    """The row groups that may hold a row the filters keep, and of each whether it is certain that they keep all of its rows."""
+    rows, matches, ask = footer.groups.rows, sieve(plan.predicate, plan.schema), asking(plan.predicate, plan.schema)
+    stats = [footer.groups.of(number, plan.schema, plan.ids) for number in range(len(rows))]
+    near = [number for number, known in enumerate(stats) if matches(known, rows[number])]
+    kept = [(number, ask(stats[number], rows[number]) == ALWAYS) for number in near]
     if plan.expression is None or not kept:
         return kept
     schema = plan.schema if plan.shown is None else plan.shown
-    known = [{name: found for name in plan.expression_columns if (found := stats[n](name)) is not None} for n in kept]
-    truths = [guarantee(found, rows[n], schema) for n, found in zip(kept, known, strict=True)]
+    known = [{name: of for name in plan.expression_columns if (of := stats[n](name)) is not None} for n, _ in kept]
+    truths = [guarantee(of, rows[n], schema) for (n, _), of in zip(kept, known, strict=True)]
     matching = prune_by_expression(plan.expression, truths, schema)
-    return [n for n, matches in zip(kept, matching, strict=True) if matches]
+    failing = prune_by_expression(~plan.expression | plan.expression.is_null(), truths, schema)
+    return [(n, sure and not fails) for (n, sure), keep, fails in zip(kept, matching, failing, strict=True) if keep]
 
 
-def _rows_only(count: int) -> pa.Table:
-    return pa.table({"": pa.nulls(count)}).select([])
-
-
-def _filter(table: pa.Table, plan: ReadPlan) -> pa.Table:
-    if plan.predicate != EVERYTHING:
+def _filter(table: pa.Table, plan: ReadPlan, *, certain: bool) -> pa.Table:
+    if plan.predicate != EVERYTHING and not certain:
         table = table.filter(to_expression(plan.predicate, table.schema))
     if plan.shown is not None:
-        table = table.cast(pa.schema([plan.shown.field(name) for name in table.schema.names]))
-    return table if plan.expression is None else table.filter(plan.expression)
+        kinds = {name: ENCODED if name in plan.dictionaries else plan.shown.field(name).type for name in table.schema.names}
+        table = table.cast(pa.schema([plan.shown.field(name).with_type(kind) for name, kind in kinds.items()]))
+    return table if plan.expression is None or certain else table.filter(plan.expression)

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gapless.errors import CorruptTable, ObjectNotFound
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
-from gapless.parquet.checksum import check, footer_length
+from gapless.parquet.footer import LOST, Footer, damaged, missing, read_footer
 
-_HEADER = b"PAR1"
+_PLAIN_ONLY = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
+"""Encodings that Arrow does not turn into dictionaries."""
 
 
 class ObjectFile(io.RawIOBase):
@@ -64,62 +64,92 @@ def open_object(store: Store, path: str, size: int) -> pa.NativeFile:
     return pa.OSFile(local) if local is not None else pa.PythonFile(ObjectFile(store, path, size), mode="r")
 
 
+def segment_size(store: Store, segment: Segment) -> int:
+    """How many bytes a segment has where it lies; raises ObjectNotFound, StoreError."""
+    return store.head(segment.path).size if segment.data is None else len(segment.data)
+
+
+def segment_bytes(store: Store, segment: Segment, start: int, length: int) -> bytes:
+    """`length` bytes of a segment from `start`, at most to its end, out of the log or its file; raises ObjectNotFound, StoreError."""
+    return store.get(segment.path, start, length) if segment.data is None else segment.data[start : start + length]
+
+
+def open_source(store: Store, segment: Segment) -> pa.NativeFile:
+    """A segment's bytes as an Arrow file, not looked at yet; raises ObjectNotFound or FileNotFoundError, StoreError."""
+    if segment.data is not None:
+        return pa.BufferReader(segment.data)
+    return open_object(store, segment.path, segment_size(store, segment) if segment.size is None else segment.size)
+
+
 def open_segment(store: Store, segment: Segment) -> pq.ParquetFile:
     """A segment as a Parquet file whose pages are checked as they are read, once its size and footer are those the log names.
 
     Raises CorruptTable where the file is missing, shorter or longer, or has another footer.
     """
     try:
-        size = store.head(segment.path).size if segment.size is None else segment.size
-        metadata = _checked_metadata(store, segment)
-        source = open_object(store, segment.path, size)
-    except (ObjectNotFound, FileNotFoundError) as error:
-        raise CorruptTable(
-            f"segment {segment.path} is missing",
-            why="The log names it, but nothing is stored there",
-            fix="Bring the file back from a backup, or open an older version without it",
-            path=segment.path,
-        ) from error
+        footer = read_footer(store, segment)
+        source = open_source(store, segment)
+    except LOST as error:
+        raise missing(segment) from error
+    return parse_source(source, segment, None if footer is None else footer.metadata)
+
+
+def segment_footer(store: Store, segment: Segment) -> Footer:
+    """A segment's footer, checked where the log has a checksum of it. Raises CorruptTable, also where the segment is missing."""
     try:
-        return pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
+        found = read_footer(store, segment)
+    except LOST as error:
+        raise missing(segment) from error
+    if found is not None:
+        return found
+    with open_segment(store, segment) as file:
+        return Footer.of(file.metadata)
+
+
+def parse_source(
+    source: pa.NativeFile, segment: Segment, metadata: pq.FileMetaData | None, dictionaries: Sequence[str] = ()
+) -> pq.ParquetFile:
+    """A segment's bytes as a Parquet file whose pages are checked as they are read; `metadata` is its footer where that is known.
+
+    The columns named in `dictionaries` are given dictionary-encoded. Raises CorruptTable.
+    """
+    try:
+        return pq.ParquetFile(
+            source,
+            metadata=metadata,
+            page_checksum_verification=True,
+            coerce_int96_timestamp_unit="us",
+            read_dictionary=list(dictionaries) or None,
+        )
     except (pa.ArrowException, OSError) as error:
         raise damaged(segment, error) from error
+
+
+def encoded_columns(metadata: pq.FileMetaData, names: Sequence[str], numbers: Sequence[int] | None = None) -> tuple[str, ...]:
+    """Those of some flat columns that Arrow can give dictionary-encoded, of all row groups or some: of texts in some encodings it cannot."""
+    leaves = {metadata.schema.column(leaf).path: leaf for leaf in range(metadata.num_columns)}
+    groups = [metadata.row_group(number) for number in (range(metadata.num_row_groups) if numbers is None else numbers)]
+    return tuple(
+        name for name in names if all(_PLAIN_ONLY.isdisjoint(group.column(leaves[name]).encodings) for group in groups)
+    )
 
 
 def read_group(file: pq.ParquetFile, segment: Segment, number: int, columns: Sequence[str] | None = None) -> pa.Table:
     """One row group of a segment that `open_segment` opened, in some columns or all. Raises CorruptTable."""
+    return read_groups(file, segment, [number], columns)
+
+
+def read_groups(
+    file: pq.ParquetFile, segment: Segment, numbers: Sequence[int], columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Row groups of a segment that `open_segment` opened, in some columns or all. Raises CorruptTable."""
     try:
-        rows = file.read_row_group(number, columns=None if columns is None else list(columns))
+        rows = file.read_row_groups(list(numbers), columns=None if columns is None else list(columns))
     except (pa.ArrowException, OSError) as error:
         raise damaged(segment, error) from error
-    expected = file.metadata.row_group(number).num_rows
+    expected = sum(file.metadata.row_group(number).num_rows for number in numbers)
     if rows.num_rows != expected:
         # Pages have checksums, their headers do not: one whose type is altered is passed over silently.
-        raise damaged(segment, ValueError(f"row group {number} gives {rows.num_rows} rows and not {expected}"))
+        several = f"row group{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+        raise damaged(segment, ValueError(f"{several} gives {rows.num_rows} rows and not {expected}"))
     return rows
-
-
-def _checked_metadata(store: Store, segment: Segment) -> pq.FileMetaData | None:
-    """The footer, if the log holds a checksum for it that we can check; None leaves it to the Parquet reader."""
-    expected = segment.footer_checksum
-    length = footer_length(expected) if expected else None
-    if length is None or expected is None:
-        return None
-    if segment.size is not None and length > segment.size:
-        raise damaged(segment, ValueError(f"the footer is said to be {length} bytes of {segment.size}"))
-    footer = store.get(segment.path, -length)
-    check(footer, expected, segment.path)
-    try:
-        return pq.read_metadata(pa.BufferReader(_HEADER + footer))
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(segment, error) from error
-
-
-def damaged(segment: Segment, error: Exception) -> CorruptTable:
-    """The error for a segment that does not read as the Parquet file it should be."""
-    return CorruptTable(
-        f"segment {segment.path} cannot be read: {error}",
-        why="Its bytes are not those that were written",
-        fix="Bring the file back from a backup",
-        path=segment.path,
-    )

@@ -27,6 +27,15 @@ def decode(data: bytes) -> Struct:
     return _Decoder(data).struct()
 
 
+def decode_first(data: bytes) -> tuple[Struct, int]:
+    """As `decode`, with the number of bytes that the struct takes; IndexError also where a text or binary is cut off."""
+    decoder = _Decoder(data)
+    struct = decoder.struct()
+    if decoder.at > len(data):
+        raise IndexError(decoder.at)
+    return struct, decoder.at
+
+
 def encode(struct: Struct) -> bytes:
     """A struct's bytes; those that `decode` read it from."""
     out = bytearray()
@@ -39,6 +48,11 @@ class _Decoder:
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
+
+    @property
+    def at(self) -> int:
+        """Bytes read so far."""
+        return self._at
 
     def struct(self) -> Struct:
         fields: Struct = {}

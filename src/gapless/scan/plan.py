@@ -18,7 +18,7 @@ from gapless.model.index import Identity, IndexSpec
 from gapless.model.segment import Segment
 from gapless.model.stats import ColumnStats
 from gapless.scan.predicate import Predicate
-from gapless.scan.prune import may_match
+from gapless.scan.prune import StatsOf, sieve
 
 SORT_BYTES = 128 << 20
 """What segments that overlap may take in Arrow's memory to be sorted together."""
@@ -41,11 +41,20 @@ def known_stats(segment: Segment, index: IndexSpec, ids: ColumnIds) -> dict[str,
     return {**ids.named(segment.stats), index.column: ColumnStats(min=segment.bounds.first, max=segment.bounds.last)}
 
 
+def stats_of(segment: Segment, index: IndexSpec, ids: ColumnIds) -> StatsOf:
+    """`known_stats` of the columns that are asked for, by their declared names."""
+    stats, bounds = segment.stats, segment.bounds
+    return lambda name: (
+        ColumnStats(min=bounds.first, max=bounds.last) if name == index.column else stats.get(ids.stored_name(name))
+    )
+
+
 def prune(
     segments: Iterable[Segment], predicate: Predicate, index: IndexSpec, schema: pa.Schema, ids: ColumnIds
 ) -> tuple[Segment, ...]:
     """The segments that may hold a row the predicate keeps; `schema` and `ids` are the table's."""
-    return tuple(s for s in segments if may_match(predicate, known_stats(s, index, ids).get, schema, rows=s.rows))
+    matches = sieve(predicate, schema)
+    return tuple(s for s in segments if matches(stats_of(s, index, ids), s.rows))
 
 
 def plan_groups(segments: Iterable[Segment], index: IndexSpec, schema: pa.Schema, *, by_index: bool) -> tuple[ReadGroup, ...]:

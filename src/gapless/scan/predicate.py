@@ -179,3 +179,10 @@ def _columns(operand: Operand) -> Iterator[str]:
 def columns_of(predicate: Predicate) -> frozenset[str]:
     """Names of the top-level columns a predicate reads: what a scan must fetch to answer it."""
     return frozenset(name for operand in _operands(predicate) for name in _columns(operand))
+
+
+def terms_on(predicate: Predicate, column: str) -> tuple[Predicate, ...]:
+    """What a predicate asks of one column alone, whatever else it asks: terms, of which a row that it keeps makes each true."""
+    if isinstance(predicate, And):
+        return tuple(found for term in predicate.terms for found in terms_on(term, column))
+    return (predicate,) if columns_of(predicate) == {column} else ()

@@ -36,6 +36,8 @@ class Answers:
 
 
 UNKNOWN = Answers(True, True, True)
+ALWAYS = Answers(True, False, False)
+"""Every row makes the predicate true."""
 _NONE = Answers(False, False, False)
 _NULL = Answers(False, False, True)
 
@@ -55,65 +57,104 @@ class _Known:
     """May hold values that are neither null nor NaN."""
 
 
+_Judge = Callable[[_Known], Answers]
+Asking = Callable[[StatsOf, int | None], Answers]
+"""The answers that a segment's rows may give, by its statistics and row count."""
+
+
 def may_match(predicate: p.Predicate, stats: StatsOf, schema: pa.Schema, *, rows: int | None = None) -> bool:
     """False only where no row of the segment can make `predicate` true.
 
     `rows` is the segment's row count: without it, a segment of nothing but nulls is not seen to be one. Pure; raises
     UnknownColumn for a column that `schema` lacks.
     """
-    return rows != 0 and answers(predicate, stats, schema, rows).true
+    return sieve(predicate, schema)(stats, rows)
+
+
+def sieve(predicate: p.Predicate, schema: pa.Schema) -> Callable[[StatsOf, int | None], bool]:
+    """`may_match` of one predicate, for many segments: what does not depend on their statistics is settled once; raises UnknownColumn."""
+    terms = [asking(term, schema) for term in (predicate.terms if isinstance(predicate, p.And) else (predicate,))]
+    return lambda stats, rows: rows != 0 and all(term(stats, rows).true for term in terms)
 
 
 def answers(predicate: p.Predicate, stats: StatsOf, schema: pa.Schema, rows: int | None) -> Answers:
     """The answers that rows of the segment may give."""
+    return asking(predicate, schema)(stats, rows)
+
+
+def asking(predicate: p.Predicate, schema: pa.Schema) -> Asking:
+    """The answers that rows of a segment may give, by its statistics and row count; raises UnknownColumn for a column `schema` lacks."""
     match predicate:
         case p.Constant(value=value):
-            return Answers(value is True, value is False, value is None)
+            return _always(Answers(value is True, value is False, value is None))
         case p.Not(term=term):
-            return _inverted(answers(term, stats, schema, rows))
+            inner = asking(term, schema)
+            return lambda stats, rows: _inverted(inner(stats, rows))
         case p.And(terms=terms):
-            return _all([answers(term, stats, schema, rows) for term in terms])
+            each = [asking(term, schema) for term in terms]
+            return lambda stats, rows: _all([ask(stats, rows) for ask in each])
         case p.Or(terms=terms):
-            return _inverted(_all([_inverted(answers(term, stats, schema, rows)) for term in terms]))
-        case p.IsTruth(term=term, value=value):
-            inner = answers(term, stats, schema, rows)
-            yes = {True: inner.true, False: inner.false, None: inner.null}
-            return Answers(yes[value], any(may for key, may in yes.items() if key is not value), False)
+            each = [asking(term, schema) for term in terms]
+            return lambda stats, rows: _inverted(_all([_inverted(ask(stats, rows)) for ask in each]))
+        case p.IsTruth():
+            return _truth(predicate, schema)
         case p.Comparison(left=p.Column() as left, right=p.Column() as right):
-            return _columns(predicate.op, _known(left, stats, schema, rows), _known(right, stats, schema, rows))
+            op, one, other = predicate.op, _knowing(left, schema), _knowing(right, schema)
+            return lambda stats, rows: _columns(op, one(stats, rows), other(stats, rows))
         case p.Comparison(left=p.Column() as left, right=p.Value() as value):
-            return _literal(predicate.op, value, _known(left, stats, schema, rows))
+            return _of(_literal(predicate.op, value, column_type(left, schema)), left, schema)
         case p.Distinct(left=p.Column() as left, right=p.Value() as value):
-            return _distinct(value, _known(left, stats, schema, rows))
+            return _of(_distinct(value, column_type(left, schema)), left, schema)
         case p.Comparison() | p.Distinct():
-            return UNKNOWN
+            return _always(UNKNOWN)
         case _:
-            return _single(predicate, stats, schema, rows)
+            return _single(predicate, schema)
 
 
-def _single(
-    predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNull, stats: StatsOf, schema: pa.Schema, rows: int | None
-) -> Answers:
+def _always(found: Answers) -> Asking:
+    return lambda _stats, _rows: found
+
+
+def _truth(predicate: p.IsTruth, schema: pa.Schema) -> Asking:
+    ask, value = asking(predicate.term, schema), predicate.value
+
+    def test(stats: StatsOf, rows: int | None) -> Answers:
+        inner = ask(stats, rows)
+        yes = {True: inner.true, False: inner.false, None: inner.null}
+        return Answers(yes[value], any(may for key, may in yes.items() if key is not value), False)
+
+    return test
+
+
+def _of(judge: _Judge, column: p.Column, schema: pa.Schema) -> Asking:
+    knowing = _knowing(column, schema)
+    return lambda stats, rows: judge(knowing(stats, rows))
+
+
+def _single(predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNull, schema: pa.Schema) -> Asking:
     if not isinstance(predicate.operand, p.Column):
-        return Answers(True, True, False) if isinstance(predicate, p.IsNull) else UNKNOWN
-    known = _known(predicate.operand, stats, schema, rows)
+        return _always(Answers(True, True, False) if isinstance(predicate, p.IsNull) else UNKNOWN)
+    return _of(_judge(predicate, column_type(predicate.operand, schema)), predicate.operand, schema)
+
+
+def _judge(predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNull, type_: pa.DataType) -> _Judge:
     match predicate:
         case p.IsNull():
-            return Answers(known.nulls, known.numbers or known.nans, False)
+            return lambda known: Answers(known.nulls, known.numbers or known.nans, False)
         case p.IsNan():
-            return Answers(known.nans, known.numbers, known.nulls)
+            return lambda known: Answers(known.nans, known.numbers, known.nulls)
         case p.Truth():
-            return _literal("=", p.Value(kind="bool", value=True), known)
+            return _literal("=", p.Value(kind="bool", value=True), type_)
         case p.In(values=values):
-            found = [_inverted(_literal("=", value, known)) for value in values]
-            return _inverted(_all(found))
+            each = [_literal("=", value, type_) for value in values]
+            return lambda known: _inverted(_all([_inverted(one(known)) for one in each]))
         case p.StartsWith(prefix=prefix):
-            return _prefix(prefix, known)
+            return _prefix(prefix)
         case p.Like(ignore_case=True):
-            return _prefix("", known)
+            return _prefix("")
         case p.Like(pattern=pattern, escape=escape):
             prefix, whole = literal_prefix(pattern, escape)
-            return _literal("=", p.Value(kind="text", value=prefix), known) if whole else _prefix(prefix, known)
+            return _literal("=", p.Value(kind="text", value=prefix), type_) if whole else _prefix(prefix)
 
 
 def _inverted(found: Answers) -> Answers:
@@ -127,23 +168,31 @@ def _all(terms: list[Answers]) -> Answers:
     return Answers(true, any(term.false for term in terms), null)
 
 
-def _known(column: p.Column, stats: StatsOf, schema: pa.Schema, rows: int | None) -> _Known:
+def _knowing(column: p.Column, schema: pa.Schema) -> Callable[[StatsOf, int | None], _Known]:
+    """What is known of a column of a segment, by the segment's statistics and row count."""
     type_ = column_type(column, schema)
     floating = pa.types.is_floating(plain_type(type_))
-    found = stats(column.path[0]) if len(column.path) == 1 else None
-    if found is None:
-        return _Known(type=type_, nans=floating)
-    nans = floating and found.nans != 0
-    all_null = rows is not None and found.nulls is not None and found.nulls >= rows
-    counted = (found.nulls or 0) + (found.nans or 0)
-    return _Known(
-        type=type_,
-        low=None if is_nan(found.min) else found.min,
-        high=None if is_nan(found.max) else found.max,
-        nulls=found.nulls != 0,
-        nans=nans and not all_null,
-        numbers=rows is None or counted < rows,
-    )
+    if len(column.path) > 1:
+        nested = _Known(type=type_, nans=floating)
+        return lambda _stats, _rows: nested
+    name = column.path[0]
+
+    def known(stats: StatsOf, rows: int | None) -> _Known:
+        found = stats(name)
+        if found is None:
+            return _Known(type=type_, nans=floating)
+        all_null = rows is not None and found.nulls is not None and found.nulls >= rows
+        counted = (found.nulls or 0) + (found.nans or 0)
+        return _Known(
+            type=type_,
+            low=None if is_nan(found.min) else found.min,
+            high=None if is_nan(found.max) else found.max,
+            nulls=found.nulls != 0,
+            nans=floating and found.nans != 0 and not all_null,
+            numbers=rows is None or counted < rows,
+        )
+
+    return known
 
 
 def _within(test: Callable[[Bound | None, Bound | None], tuple[bool, bool]], nan: Answers, known: _Known) -> Answers:
@@ -157,17 +206,18 @@ def _within(test: Callable[[Bound | None, Bound | None], tuple[bool, bool]], nan
     return found | _NULL if known.nulls else found
 
 
-def _literal(op: p.Op, literal: p.Value, known: _Known) -> Answers:
-    grid = known.type if pa.types.is_float16(known.type) else plain_type(known.type)
+def _literal(op: p.Op, literal: p.Value, type_: pa.DataType) -> _Judge:
+    grid = type_ if pa.types.is_float16(type_) else plain_type(type_)
     settled = settle(op, literal, grid)
     if settled is None:
-        return _NULL
+        return lambda _known: _NULL
     if isinstance(settled, bool):
         constant = Answers(settled, not settled, False)
-        return _within(lambda *_: (settled, not settled), constant, known)
+        return lambda known: _within(lambda *_: (settled, not settled), constant, known)
     op, value = settled
-    nan = holds(op, float("nan"), value) if known.nans else False
-    return _within(lambda low, high: _interval(op, low, high, value), Answers(nan, not nan, False), known)
+    nan = pa.types.is_floating(grid) and holds(op, float("nan"), value)
+    for_nan = Answers(nan, not nan, False)
+    return lambda known: _within(lambda low, high: _interval(op, low, high, value), for_nan, known)
 
 
 def _interval(op: p.Op, low: Bound | None, high: Bound | None, value: Bound) -> tuple[bool, bool]:
@@ -185,20 +235,25 @@ def _interval(op: p.Op, low: Bound | None, high: Bound | None, value: Bound) -> 
             return (reach, not only) if op == "=" else (not only, reach)
 
 
-def _distinct(literal: p.Value, known: _Known) -> Answers:
+def _distinct(literal: p.Value, type_: pa.DataType) -> _Judge:
     if literal.value is None:
-        return Answers(known.numbers or known.nans, known.nulls, False)
-    found = _literal("!=", literal, known)
-    return Answers(found.true or found.null, found.false, False)
+        return lambda known: Answers(known.numbers or known.nans, known.nulls, False)
+    differing = _literal("!=", literal, type_)
+
+    def judge(known: _Known) -> Answers:
+        found = differing(known)
+        return Answers(found.true or found.null, found.false, False)
+
+    return judge
 
 
-def _prefix(prefix: str, known: _Known) -> Answers:
+def _prefix(prefix: str) -> _Judge:
     def test(low: Bound | None, high: Bound | None) -> tuple[bool, bool]:
         above = isinstance(low, str) and low[: len(prefix)] > prefix
         below = isinstance(high, str) and high < prefix
         return not (above or below), True
 
-    return _within(test, _NONE, known)
+    return lambda known: _within(test, _NONE, known)
 
 
 def _columns(op: p.Op, left: _Known, right: _Known) -> Answers:

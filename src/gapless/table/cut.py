@@ -20,7 +20,7 @@ from gapless.scan.expression import to_expression
 from gapless.scan.key_bounds import key_bounds
 from gapless.scan.plan import known_stats, prune
 from gapless.scan.predicate import IsTruth
-from gapless.scan.prune import Answers, answers
+from gapless.scan.prune import ALWAYS, answers
 from gapless.table.before import Before, Filter
 from gapless.table.scan import prune_opaque
 
@@ -28,7 +28,6 @@ Reach = Literal["none", "some", "all"]
 """How many of a segment's rows go, as far as that shows without reading it: certainly none, maybe some, certainly all."""
 
 _NO_HITS: KeyIds = np.zeros(0, dtype=np.int64)
-_ALWAYS = Answers(True, False, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ class ConditionCut:
         if is_whole(segment):
             column = self.before.index.column
             stats[column] = ColumnStats(min=stats[column].min, max=stats[column].max, nulls=0)
-        certain = answers(self.seen.predicate, stats.get, self.before.schema, segment.rows) == _ALWAYS
+        certain = answers(self.seen.predicate, stats.get, self.before.schema, segment.rows) == ALWAYS
         if certain and self.seen.expression is None:
             return "all"
         return "none" if self.covers is not None and not self.covers(coverage()) else "some"

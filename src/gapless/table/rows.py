@@ -29,6 +29,8 @@ class Rows:
     """Column names and types of the rows."""
     read: Callable[[], Iterator[pa.RecordBatch]]
     """Starts a read."""
+    tally: Callable[[], int] | None = None
+    """Counts the rows without reading all of them, where there is a way."""
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as `pyarrow.RecordBatch`es, in bounded memory: for a scan about one row group (64 MiB of Arrow data); where
@@ -94,7 +96,13 @@ class Rows:
         return connection.from_arrow(table)
 
     def count(self) -> int:
-        """How many rows there are; reads them."""
+        """How many rows there are.
+
+        Of a scan the log alone answers where the filters keep all rows of a segment or none, as ranges do but at their ends; of other segments
+        only columns that the filters name are read. Of SQL and changes all rows are read.
+        """
+        if self.tally is not None:
+            return self.tally()
         return sum(batch.num_rows for batch in self.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:

@@ -9,16 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.dialects.timeseries.actions import TableState
+from gapless.dialects.timeseries.live import candidates
 from gapless.errors import CorruptTable, InvalidFilter, InvalidOption, InvalidTime
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.parquet.dataset import Pinned, pin
-from gapless.parquet.scan import ReadPlan, read
+from gapless.parquet.scan import ENCODED, ReadPlan, read
+from gapless.parquet.tally import count_rows
 from gapless.scan.columns import check_columns
 from gapless.scan.opaque import expression_columns, guarantee, prune_by_expression
-from gapless.scan.plan import ReadGroup, known_stats, plan_groups, prune
+from gapless.scan.plan import ReadGroup, plan_groups, prune, stats_of
 from gapless.scan.predicate import Predicate
 from gapless.scan.range import conjunction, entity_filter, index_range
+from gapless.scan.reach import may_hold
 from gapless.scan.where import parse_where
 from gapless.table.rows import Rows
 from gapless.table.values import parse_index_value
@@ -38,7 +41,9 @@ class ScanRequest:
     def rows(self, store: Store, state: TableState) -> Rows:
         """The rows, not read yet; raises what a wrong argument deserves."""
         plan = self.plan(state)
-        return Rows(pa.schema([]), lambda: iter(())) if plan is None else Rows(plan.result_schema, lambda: read(store, plan))
+        if plan is None:
+            return Rows(pa.schema([]), lambda: iter(()))
+        return Rows(plan.result_schema, lambda: read(store, plan), lambda: count_rows(store, plan))
 
     def plan(self, state: TableState) -> ReadPlan | None:
         """What is read of a version; None while the table has no columns. Raises what a wrong argument deserves."""
@@ -55,7 +60,7 @@ class ScanRequest:
     def _plan(self, state: TableState, schema: pa.Schema) -> ReadPlan:
         index, by_index = state.meta.index, self._by_index()
         predicate = self.predicate(state, schema)
-        segments = prune(state.segments, predicate, index, schema, state.meta.ids)
+        segments = prune(candidates(state, may_hold(predicate, index, schema)), predicate, index, schema, state.meta.ids)
         expression = self.where if isinstance(self.where, pc.Expression) else None
         if expression is not None:
             segments = prune_opaque(segments, expression, state, schema)
@@ -119,14 +124,21 @@ def prune_opaque(
     segments: Sequence[Segment], expression: pc.Expression, state: TableState, schema: pa.Schema
 ) -> tuple[Segment, ...]:
     """The segments that may hold a row for which a pyarrow expression is true; raises InvalidFilter."""
-    truths = [guarantee(known_stats(s, state.meta.index, state.meta.ids), s.rows, schema) for s in segments]
+    index, ids, names = state.meta.index, state.meta.ids, expression_columns(expression, schema)
+    known = [stats_of(segment, index, ids) for segment in segments]
+    told = [{name: found for name in names if (found := stats(name)) is not None} for stats in known]
+    truths = [guarantee(stats, s.rows, schema) for stats, s in zip(told, segments, strict=True)]
     kept = prune_by_expression(expression, truths, schema)
     return tuple(segment for segment, keep in zip(segments, kept, strict=True) if keep)
 
 
 def pin_version(store: Store, state: TableState, shown: pa.Schema) -> Pinned:
-    """All rows of a version as a dataset of `shown`, some of its columns in types that hold all their values; in no order."""
+    """All rows of a version as a dataset of `shown`, some of its columns in types that hold all their values; in no order.
+
+    Entity columns of text are dictionary-encoded: their values repeat, and so they are decoded and grouped once.
+    """
     schema, index = state.meta.schema or pa.schema([]), state.meta.index
+    encoded = frozenset(name for name in index.entity if name in shown.names and pa.types.is_string(shown.field(name).type))
 
     def scan(columns: tuple[str, ...], expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         segments = state.segments if expression is None else prune_opaque(state.segments, expression, state, shown)
@@ -139,7 +151,8 @@ def pin_version(store: Store, state: TableState, shown: pa.Schema) -> Pinned:
             expression=expression,
             expression_columns=() if expression is None else expression_columns(expression, shown),
             shown=shown,
+            dictionaries=encoded,
         )
         return read(store, plan)
 
-    return pin(shown, scan)
+    return pin(pa.schema([field.with_type(ENCODED) if field.name in encoded else field for field in shown]), scan)

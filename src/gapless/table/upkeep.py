@@ -53,7 +53,7 @@ class Upkeep(Handle):
                 identities must be sorted, a segment ends earlier, at about 256 MiB of Arrow memory.
             window: A stretch of the index, as a bucket is spelled ("1d", "1mo", 1000): no segment written crosses its edges, and those that
                 do now stay whole.
-            codec: Also write segments again that have another Parquet compression, whatever their size.
+            codec: Also write segments again that were written with another codec, whatever their size.
             cluster_by: One to four columns: rows then lie along their z-order, in place of the order of entity and index, and segments of any
                 size that do not are written again. Filters on any of these columns read fewer row groups; scans sort.
             resort: Also write segments of any size again that scans must sort, by themselves or because they overlap.

@@ -175,7 +175,27 @@ class TableView(Handle):
             with expiry_told(self._rim, snapshot):
                 yield from rows.read()
 
-        return Rows(rows.schema, read)
+        def tally() -> int:
+            with expiry_told(self._rim, snapshot):
+                return sum(batch.num_rows for batch in rows.read()) if rows.tally is None else rows.tally()
+
+        return Rows(rows.schema, read, tally)
+
+    def count(self) -> int:
+        """How many rows the table has, by the log alone; `scan(…).count()` counts those of a range."""
+        return sum(segment.rows for segment in self.segments())
+
+    def bounds(self) -> tuple[Any, Any] | None:
+        """The smallest and the largest index value, both inclusive, by the log alone; None where there are no rows.
+
+        Integers, or datetimes in the table's zone, else the index's (naive where the index is); a `numpy.datetime64` in UTC where no datetime
+        holds it.
+        """
+        segments = self.segments()
+        if not segments:
+            return None
+        present = presenter(self.index, self.schema)
+        return present(min(s.bounds.first for s in segments)), present(max(s.bounds.last for s in segments))
 
     # -- coverage ------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ import pytest
 
 from gapless.coverage.bucket import grid_of
 from gapless.model.index import IndexSpec, IntWidth
+from gapless.model.properties import CODECS, Codec
+from gapless.parquet.aims import AIMS
 from gapless.parquet.encodings import Encodings, choose_encodings
+from gapless.parquet.ordered import Ordered
 from gapless.parquet.run import sort_run
-from gapless.parquet.segment_encoder import SegmentEncoder, encode_segment
+from gapless.parquet.segment_encoder import CODEC_KEY, ENCODINGS_KEY, SegmentEncoder, encode_segment
 
 ROWS = 20_000
 DELTA = "DELTA_BINARY_PACKED"
@@ -46,7 +50,7 @@ def table(**columns: Any) -> pa.Table:
     ],
 )
 def test_a_dictionary_where_values_repeat_and_differences_for_numbers_that_lie_dense(values: Any, wanted: str) -> None:
-    chosen = choose_encodings(table(v=values), "i")
+    chosen = choose_encodings(Ordered(table(v=values)), "i", AIMS["balanced"])
     found = "dictionary" if "v" in list(chosen.dictionary) else chosen.others.get("v", "plain")  # type: ignore[arg-type]
     assert found == wanted
     assert chosen.others["i"] == DELTA
@@ -54,14 +58,15 @@ def test_a_dictionary_where_values_repeat_and_differences_for_numbers_that_lie_d
 
 
 def test_small_and_nested_tables_get_dictionaries_for_all() -> None:
-    everything = Encodings(dictionary=True, others={})
-    assert choose_encodings(table().slice(0, 8_191), "i") == everything, "it costs nothing"
-    assert choose_encodings(table(n=pa.array([[1]] * ROWS)), "i") == everything
+    few = choose_encodings(Ordered(table().slice(0, 8_191)), "i", AIMS["balanced"])
+    assert few == Encodings(dictionary=True, others={}, why={"*": "RLE_DICTIONARY: fewer than 8,192 rows"}), "it costs nothing"
+    nested = choose_encodings(Ordered(table(n=pa.array([[1]] * ROWS))), "i", AIMS["fastest"])
+    assert nested == Encodings(dictionary=True, others={}, why={"*": "RLE_DICTIONARY: a column is nested"})
 
 
 @pytest.mark.parametrize("worth_threads", [1, 1 << 40], ids=["side by side", "one by one"])
 def test_a_segment_is_encoded_so_and_reads_as_it_was_written(worth_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless.parquet.segment_encoder._WORTH_THREADS_BYTES", worth_threads)
+    monkeypatch.setattr("gapless.parquet.segment_encoder.WORTH_THREADS_BYTES", worth_threads)
     rows = table(x=np.arange(ROWS) * 0.5, v=DICE.integers(0, 10_000, ROWS), s=pa.nulls(ROWS, pa.string()))
     run = sort_run(rows, INDEX, GRID)
     segment = encode_segment(run, INDEX, "zstd")
@@ -85,3 +90,115 @@ def test_an_index_in_no_order_is_not_said_to_rise() -> None:
     # It has 10,000 values in a range as wide: judged as any other column.
     assert DELTA in file.metadata.row_group(0).column(0).encodings
     assert (data.stats["k"].min, data.stats["k"].max) == ("a", "b"), "not those of the first and the last row"
+
+
+def chosen_by(codec: Codec, **columns: Any) -> tuple[Encodings, pq.ParquetFile]:
+    """What a codec makes of these columns, and the file."""
+    rows = table(**columns)
+    run = sort_run(rows, INDEX, GRID)
+    file = pq.ParquetFile(io.BytesIO(encode_segment(run, INDEX, codec).data), page_checksum_verification=True)
+    assert file.read().equals(run.table)
+    said = json.loads(file.metadata.metadata[ENCODINGS_KEY.encode()])
+    assert file.metadata.metadata[CODEC_KEY.encode()].decode() == codec
+    chosen = Encodings(
+        dictionary=[name for name, why in said.items() if why.startswith("RLE_DICTIONARY:")],
+        others={name: why.split(":")[0] for name, why in said.items() if not why.startswith(("RLE_DICTIONARY:", "PLAIN:"))},
+        why=said,
+    )
+    return chosen, file
+
+
+def in_file(file: pq.ParquetFile) -> dict[str, tuple[bool, set[str], str]]:
+    """Of each column whether it has a dictionary, its encodings and its compression, as the footer has it."""
+    group = file.metadata.row_group(0)
+    columns = [group.column(at) for at in range(group.num_columns)]
+    return {one.path_in_schema: (one.has_dictionary_page, set(one.encodings), one.compression) for one in columns}
+
+
+COLUMNS = {
+    "price": np.round(DICE.normal(100, 9, ROWS), 4),
+    "few": DICE.integers(0, 9, ROWS) * 0.25,
+    "count": DICE.integers(0, 10_000, ROWS),
+    "word": pa.array([f"word {number}" for number in DICE.integers(0, 40, ROWS)]),
+    "text": pa.array([f"line {number:05}, the same beginning each time" for number in range(ROWS)]),
+}
+
+
+def test_the_fastest_compresses_no_numbers_and_makes_few_dictionaries() -> None:
+    said, file = chosen_by("fastest", **COLUMNS)
+    found = in_file(file)
+    assert said.dictionary == ["k", "few", "word"]
+    assert said.others == {"i": DELTA, "count": DELTA}
+    assert [name for name, (has, _, _) in found.items() if has] == ["k", "few", "word"]
+    assert {name for name, (_, _, compression) in found.items() if compression == "UNCOMPRESSED"} == {"i", "price", "count"}
+    assert {compression for _, _, compression in found.values()} == {"UNCOMPRESSED", "LZ4"}
+
+
+def test_the_smallest_is_what_a_trial_finds() -> None:
+    said, file = chosen_by("smallest", **COLUMNS)
+    found = in_file(file)
+    assert said.others["text"] == "DELTA_BYTE_ARRAY"
+    assert "DELTA_BYTE_ARRAY" in found["text"][1]
+    assert said.others["i"] == DELTA
+    assert {compression for _, _, compression in found.values()} == {"ZSTD"}
+    sizes = {codec: len(encode_segment(sort_run(table(**COLUMNS), INDEX, GRID), INDEX, codec).data) for codec in CODECS}
+    assert min(sizes, key=sizes.__getitem__) == "smallest"
+    assert sizes["smallest"] < 0.9 * sizes["balanced"] < sizes["fastest"]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_file_has_an_encoding_that_spark_cannot_read(codec: Codec) -> None:
+    _, file = chosen_by(codec, **COLUMNS, wide=DICE.integers(-(2**62), 2**62, ROWS), real=DICE.normal(0, 1, ROWS).astype("f4"))
+    found = set().union(*(encodings for _, encodings, _ in in_file(file).values()))
+    assert found <= {"PLAIN", "RLE", "RLE_DICTIONARY", DELTA, "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}
+
+
+@pytest.mark.parametrize("codec", ["fastest", "balanced", "smallest"])
+def test_the_file_says_why(codec: Codec) -> None:
+    said, file = chosen_by(codec, **COLUMNS)
+    for name, (has_dictionary, encodings, _) in in_file(file).items():
+        named = said.why[name].split(":")[0]
+        assert named in encodings, name
+        assert has_dictionary is (named == "RLE_DICTIONARY"), name
+
+
+def test_what_a_file_says_is_bounded() -> None:
+    wide = {f"column {number}": np.arange(ROWS) for number in range(150)}
+    said, _ = chosen_by("balanced", **wide)
+    assert len(said.why) == 100
+
+
+@pytest.mark.parametrize("codec", ["fastest", "balanced", "smallest", "gzip"])
+def test_the_bytes_do_not_depend_on_the_number_of_cores_or_the_order_of_arrival(
+    codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gapless.parquet.segment_encoder.WORTH_THREADS_BYTES", 1)
+    monkeypatch.setattr("gapless.parquet.threads.WORTH_THREADS_BYTES", 1)
+    rows, usual = table(**COLUMNS), pa.cpu_count()
+    made = set()
+    try:
+        for cores in (1, 2, 7):
+            pa.set_cpu_count(cores)
+            for order in (
+                rows,
+                rows.sort_by([("k", "ascending"), ("i", "ascending")]),
+                pa.concat_tables([rows.slice(0, 9), rows.slice(9)]),
+            ):
+                made.add(bytes(encode_segment(sort_run(order, INDEX, GRID), INDEX, codec).data))
+    finally:
+        pa.set_cpu_count(usual)
+    assert len(made) == 1
+
+
+def test_a_prices_dictionary_is_made_only_where_it_is_shorter() -> None:
+    walk = np.round(100 + DICE.normal(0, 1, ROWS).cumsum() * 0.01, 4)
+    said, _ = chosen_by("balanced", walk=walk, often=np.round(walk, 1))
+    assert said.dictionary == ["k", "often"]
+    assert "with a dictionary they take about" in said.why["walk"]
+
+
+def test_floats_of_which_most_are_null_are_judged_by_the_others() -> None:
+    sparse = pa.array(np.where(DICE.random(ROWS) < 0.999, np.nan, DICE.normal(0, 1, ROWS)), from_pandas=True)
+    ends = pa.array([None if ROWS // 4 < at < ROWS - ROWS // 4 else at * 0.5 for at in range(ROWS)])
+    said, _ = chosen_by("balanced", sparse=sparse, ends=ends)
+    assert set(said.why) == {"i", "k", "sparse", "ends"}

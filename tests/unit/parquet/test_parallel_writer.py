@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from gapless.parquet import parallel_writer
 from gapless.parquet.encodings import Encodings
+from gapless.parquet.ordered import Ordered
 from gapless.parquet.parallel_writer import ParallelWriter, WriterOptions
 
 ROWS = 5_000
@@ -66,7 +67,7 @@ def side_by_side(
     sink = pa.BufferOutputStream()
     writer = ParallelWriter(sink, parts[0][0].schema, chosen)
     for table, group_rows in parts:
-        writer.write_table(table, group_rows, meanwhile=meanwhile)
+        writer.write(Ordered(table), group_rows, meanwhile=meanwhile)
     writer.close()
     return bytes(sink.getvalue().to_pybytes())
 

@@ -92,7 +92,7 @@ def test_bounds_of_another_kind_than_the_schema_declares_are_left_out() -> None:
 
 def test_a_nan_bound_is_none() -> None:
     leaf = SimpleNamespace(logical_type=SimpleNamespace(type="NONE", to_json=lambda: "{}"), physical_type="DOUBLE")
-    assert row_groups._bound(leaf, float("nan"), "number") is None
+    assert row_groups._bound(leaf, {}, float("nan"), "number") is None
 
 
 def test_a_row_group_that_is_not_there_is_refused() -> None:

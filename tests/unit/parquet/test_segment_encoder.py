@@ -15,6 +15,7 @@ from gapless.coverage.bucket import grid_of
 from gapless.model.index import IndexSpec, IntWidth
 from gapless.parquet import segment_encoder
 from gapless.parquet.checksum import check
+from gapless.parquet.ordered import Ordered
 from gapless.parquet.run import Run, sort_run
 from gapless.parquet.segment_encoder import SegmentEncoder, encode_segment
 
@@ -92,7 +93,7 @@ def test_a_segment_without_rows_is_refused() -> None:
     encoder = SegmentEncoder(SCHEMA, INDEX, "zstd")
     encoder.write(
         Run(
-            table=SCHEMA.empty_table(),
+            rows=Ordered(SCHEMA.empty_table()),
             identities=[],
             codes=run_of([(1, "a", None, None)]).codes[:0],
             buckets=run_of([(1, "a", None, None)]).buckets[:0],

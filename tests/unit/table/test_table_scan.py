@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -18,8 +18,8 @@ import gapless as gl
 from faulty_store import open_faulty
 from gapless.errors import InvalidFilter, InvalidOption, InvalidTime, UnknownColumn
 from gapless.model.segment import Segment
-from gapless.parquet import scan, segment_encoder
-from gapless.parquet.source import read_group
+from gapless.parquet import pieces, segment_encoder
+from gapless.parquet.source import read_groups
 from gapless.scan.opaque import expression_columns
 
 _counter = itertools.count()
@@ -165,11 +165,11 @@ def test_row_groups_that_cannot_match_are_not_read(monkeypatch: pytest.MonkeyPat
     table.append({"i": range(20), "n": range(20)})
     read: list[int] = []
 
-    def spy(file: Any, segment: Segment, number: int, names: list[str]) -> pa.Table:
-        read.append(number)
-        return read_group(file, segment, number, names)
+    def spy(file: Any, segment: Segment, numbers: Sequence[int], names: Sequence[str]) -> pa.Table:
+        read.extend(numbers)
+        return read_groups(file, segment, numbers, names)
 
-    monkeypatch.setattr(scan, "read_group", spy)
+    monkeypatch.setattr(pieces, "read_groups", spy)
     questions: list[Callable[[], gl.Rows]] = [
         lambda: table.scan(where="n > 16"),
         lambda: table.scan(where=pc.field("n") > 16),

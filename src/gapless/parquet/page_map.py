@@ -1,0 +1,97 @@
+"""Where the pages of a column chunk lie, so that those of some rows can be read without the others."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gapless.parquet.thrift import Struct, decode_first
+
+_HEADER_BYTES = 128
+"""A guess: headers with statistics of long texts are longer."""
+_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
+_COUNTS = {_DATA: 5, _DATA_V2: 8}
+"""Where PageHeader of parquet.thrift says how many values a page holds, by its type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One data page."""
+
+    start: int
+    """Its first byte in the file, that of its header."""
+    end: int
+    first: int
+    """Its first row, counted from the first of the row group."""
+    plain_bytes: int
+    """Its size uncompressed, with the header."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageMap:
+    """The pages of one flat column chunk."""
+
+    pages: tuple[Page, ...]
+    rows: int
+    dictionary: tuple[int, int] | None
+    """The bytes `[start, end)` of its dictionary page."""
+    dictionary_plain_bytes: int = 0
+
+    def around(self, first: int, end: int) -> tuple[int, int]:
+        """The pages that hold the rows `[first, end)`, of which there is one at least: numbers `[from, to)`."""
+        firsts = [page.first for page in self.pages]
+        return bisect_right(firsts, first) - 1, bisect_right(firsts, end - 1)
+
+    def row_range(self, pages: tuple[int, int]) -> tuple[int, int]:
+        """The rows `[first, end)` of pages `[from, to)`."""
+        return self.pages[pages[0]].first, self.pages[pages[1]].first if pages[1] < len(self.pages) else self.rows
+
+
+def map_pages(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData, rows: int) -> PageMap | None:
+    """The pages of a flat column's chunk, by their headers; None where these are not what they should be.
+
+    Headers have no checksums: they must fill the chunk and hold `rows` values together.
+    """
+    try:
+        return _map(file, chunk, rows)
+    except (IndexError, KeyError, TypeError, ValueError):
+        # What such headers say is for Arrow to refuse, which reads the chunk as a whole.
+        return None
+
+
+def _map(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData, rows: int) -> PageMap | None:
+    at = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
+    end = at + chunk.total_compressed_size
+    pages: list[Page] = []
+    dictionary, dictionary_plain, found = None, 0, 0
+    while at < end:
+        header, length = _header(file, at, end)
+        kind, size, plain = header[1][1], header[3][1], length + header[2][1]
+        if size < 0 or (kind == _DICTIONARY and pages):
+            return None
+        if kind == _DICTIONARY:
+            dictionary, dictionary_plain = (at, at + length + size), plain
+        else:
+            pages.append(Page(start=at, end=at + length + size, first=found, plain_bytes=plain))
+            found += header[_COUNTS[kind]][1][1][1]
+        at += length + size
+    if at != end or found != rows or not pages:
+        return None
+    return PageMap(pages=tuple(pages), rows=rows, dictionary=dictionary, dictionary_plain_bytes=dictionary_plain)
+
+
+def _header(file: pa.NativeFile, at: int, end: int) -> tuple[Struct, int]:
+    """A page's header and its length in bytes."""
+    size = _HEADER_BYTES
+    while True:
+        data: Any = file.read_at(min(size, end - at), at)
+        try:
+            return decode_first(data)
+        except IndexError:
+            if size >= end - at:
+                raise
+        size *= 16

@@ -1,0 +1,118 @@
+"""A part of a row group as a Parquet file of its own: pages as they are, with their checksums, and a footer that names no others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gapless.parquet.page_map import PageMap
+from gapless.parquet.thrift import Items, Struct, decode, encode
+
+_MAGIC = b"PAR1"
+_TYPES = {
+    name: n
+    for n, name in enumerate(["BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"])
+}
+_CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6, "LZ4": 7}
+_ENCODINGS = {
+    "PLAIN": 0, "PLAIN_DICTIONARY": 2, "RLE": 3, "BIT_PACKED": 4, "DELTA_BINARY_PACKED": 5, "DELTA_LENGTH_BYTE_ARRAY": 6,
+    "DELTA_BYTE_ARRAY": 7, "RLE_DICTIONARY": 8, "BYTE_STREAM_SPLIT": 9,
+}  # fmt: skip
+"""Numbers of parquet.thrift."""
+_OLDEST = 12
+"""Arrow of this version and later writes what it calls LZ4 in Parquet's newer form, of which alone `_CODECS` knows."""
+_I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnPages:
+    """Consecutive data pages of one column chunk."""
+
+    chunk: pq.ColumnChunkMetaData
+    map: PageMap
+    pages: tuple[int, int]
+    """Numbers `[from, to)`."""
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """The rows `[first, end)` that they hold, counted from the first of the row group."""
+        return self.map.row_range(self.pages)
+
+
+def can_slice(metadata: pq.FileMetaData, schema: pa.Schema, group: int, leaf: int) -> bool:
+    """Whether pages of a column of a row group can be read without the others; `schema` is the file's.
+
+    The column is flat, Arrow wrote the file, and would describe the column as it is there: decimals and times have several forms.
+    """
+    column, chunk = metadata.schema.column(leaf), metadata.row_group(group).column(leaf)
+    writer = re.match(r"parquet-cpp-arrow version (\d+)", metadata.created_by or "")
+    if column.path != column.name or column.max_repetition_level or writer is None or int(writer[1]) < _OLDEST:
+        return False
+    known = chunk.compression in _CODECS and all(name in _ENCODINGS for name in chunk.encodings)
+    alone = pa.schema([schema.field(column.name)])
+    return known and bool(pq.read_metadata(pa.BufferReader(_empty_file(alone))).schema.column(0).equals(column))
+
+
+def slice_file(file: pa.NativeFile, schema: pa.Schema, columns: Sequence[ColumnPages]) -> pa.Buffer:
+    """A Parquet file of the pages of columns that all hold the same rows; `schema` is that of the file, of these columns alone."""
+    (first, end), body, described = columns[0].rows, bytearray(_MAGIC), []
+    for column in columns:
+        described.append(_described(column, len(body), end - first))
+        if column.map.dictionary is not None:
+            body += _bytes(file, *column.map.dictionary)
+        body += _bytes(file, *_span(column))
+    sizes = sum(one[3][1][6][1] for one in described)
+    group: Struct = {1: (_LIST, Items(_STRUCT, described)), 2: (_I64, sizes), 3: (_I64, end - first)}
+    footer = encode(
+        dict(sorted((_empty_footer(schema) | {3: (_I64, end - first), 4: (_LIST, Items(_STRUCT, [group]))}).items()))
+    )
+    return pa.py_buffer(bytes(body) + footer + len(footer).to_bytes(4, "little") + _MAGIC)
+
+
+def _described(column: ColumnPages, at: int, rows: int) -> Struct:
+    """ColumnChunk of parquet.thrift for pages that begin at byte `at`."""
+    chunk, dictionary, (start, end) = column.chunk, column.map.dictionary, _span(column)
+    before = 0 if dictionary is None else dictionary[1] - dictionary[0]
+    plain = sum(page.plain_bytes for page in column.map.pages[slice(*column.pages)]) + column.map.dictionary_plain_bytes
+    told: Struct = {
+        1: (_I32, _TYPES[chunk.physical_type]),
+        2: (_LIST, Items(_I32, [_ENCODINGS[name] for name in chunk.encodings])),
+        3: (_LIST, Items(_BINARY, [chunk.path_in_schema.encode()])),
+        4: (_I32, _CODECS[chunk.compression]),
+        5: (_I64, rows),
+        6: (_I64, plain),
+        7: (_I64, before + end - start),
+        9: (_I64, at + before),
+    }
+    if dictionary is not None:
+        told[11] = (_I64, at)
+    return {2: (_I64, 0), 3: (_STRUCT, told)}
+
+
+def _span(column: ColumnPages) -> tuple[int, int]:
+    """The bytes of the pages, which follow each other."""
+    return column.map.pages[column.pages[0]].start, column.map.pages[column.pages[1] - 1].end
+
+
+def _bytes(file: pa.NativeFile, start: int, end: int) -> bytes:
+    data: bytes = file.read_at(end - start, start)
+    return data
+
+
+def _empty_file(schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.ParquetWriter(sink, schema).close()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+@lru_cache(maxsize=64)
+def _empty_footer(schema: pa.Schema) -> Struct:
+    data = _empty_file(schema)
+    length = int.from_bytes(data[-8:-4], "little")
+    return decode(data[-8 - length : -8])

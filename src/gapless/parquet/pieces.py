@@ -1,0 +1,158 @@
+"""Row groups that are read in one go, and the bytes that they need."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from gapless.model.protocols import Store
+from gapless.model.segment import Segment
+from gapless.parquet.ahead import Call, in_order
+from gapless.parquet.footer import LOST, Footer, missing
+from gapless.parquet.narrow import RowGroup, Stage, read_near
+from gapless.parquet.source import ObjectFile, open_source, parse_source, read_groups
+
+GAP_BYTES = 256 << 10
+"""Fewer bytes that nobody wants are fetched together with those around them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Row groups of one segment that are read together."""
+
+    segment: Segment
+    footer: Footer
+    numbers: tuple[int, ...]
+    """The row groups, ascending."""
+    names: tuple[str, ...]
+    """Stored names of the columns that are read; there may be none."""
+    dictionaries: tuple[str, ...] = ()
+    """Those of them that come dictionary-encoded."""
+    certain: bool = False
+    """Whether it is known beforehand that the filters keep every row."""
+    stages: tuple[Stage, ...] = ()
+    """How rows that the filters may keep are found in it; it then is one row group, sorted by these columns."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows its row groups have, by the footer."""
+        return sum(self.footer.groups.rows[number] for number in self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """Bytes `[start, end)` of a file."""
+
+    start: int
+    end: int
+
+
+def read_pieces(store: Store, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, pa.Table]]:
+    """Each piece with its rows, in order; raises CorruptTable, StoreError.
+
+    Where a request takes long, the bytes of pieces that follow are fetched meanwhile, several ranges at a time.
+    """
+    if not store.capabilities.concurrent:
+        yield from ((piece, _rows(piece, partial(open_source, store, piece.segment), piece.stages)) for piece in pieces)
+        return
+    asked: deque[tuple[Piece, list[ByteRange]]] = deque()
+
+    def calls() -> Iterator[Call[bytes]]:
+        for piece in pieces:
+            ranges = byte_ranges(piece)
+            asked.append((piece, ranges))
+            yield from (Call(partial(_fetch, store, piece.segment, one), one.end - one.start) for one in ranges)
+
+    got: list[bytes] = []
+    with closing(in_order(calls())) as answers:
+        for data in answers:
+            got.append(data)
+            piece, ranges = asked[0]
+            if len(got) == len(ranges):
+                asked.popleft()
+                fetched = {one.start: data for one, data in zip(ranges, got, strict=True)}
+                got = []
+                yield piece, _rows(piece, partial(_over, store, piece.segment, fetched))
+
+
+def byte_ranges(piece: Piece) -> list[ByteRange]:
+    """The ranges that hold the columns of a piece, in order, with gaps of more than `GAP_BYTES` between them; one that is empty for none."""
+    chunks = sorted(_chunks(piece), key=lambda found: found.start)
+    merged = chunks[:1] or [ByteRange(0, 0)]
+    for chunk in chunks[1:]:
+        if chunk.start - merged[-1].end <= GAP_BYTES:
+            merged[-1] = ByteRange(merged[-1].start, max(merged[-1].end, chunk.end))
+        else:
+            merged.append(chunk)
+    return merged
+
+
+def _chunks(piece: Piece) -> Iterator[ByteRange]:
+    if piece.segment.data is not None:
+        return
+    metadata = piece.footer.metadata
+    paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
+    # A dot may belong to a name; a leaf too many does no harm.
+    leaves = [
+        leaf for leaf, path in enumerate(paths) if any(path == name or path.startswith(f"{name}.") for name in piece.names)
+    ]
+    for number in piece.numbers:
+        group = metadata.row_group(number)
+        for leaf in leaves:
+            chunk = group.column(leaf)
+            start = chunk.data_page_offset
+            if chunk.dictionary_page_offset:
+                start = min(start, chunk.dictionary_page_offset)
+            yield ByteRange(start, start + chunk.total_compressed_size)
+
+
+def _fetch(store: Store, segment: Segment, one: ByteRange) -> bytes:
+    try:
+        return store.get(segment.path, one.start, one.end - one.start) if one.end > one.start else b""
+    except LOST as error:
+        raise missing(segment) from error
+
+
+class _FetchedFile(ObjectFile):
+    """An object of which some ranges are here already."""
+
+    def __init__(self, store: Store, path: str, size: int, fetched: dict[int, bytes]) -> None:
+        super().__init__(store, path, size)
+        self._fetched = fetched
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes; all that is left for a negative size."""
+        for start, data in self._fetched.items():
+            if size >= 0 and start <= self._at and self._at + size <= start + len(data):
+                at, self._at = self._at - start, self._at + size
+                return data[at : at + size]
+        return super().read(size)
+
+
+def _over(store: Store, segment: Segment, fetched: dict[int, bytes]) -> pa.NativeFile:
+    if segment.data is not None or segment.size is None:
+        return open_source(store, segment)
+    return pa.PythonFile(_FetchedFile(store, segment.path, segment.size, fetched), mode="r")
+
+
+def _rows(piece: Piece, source: Callable[[], pa.NativeFile], stages: Sequence[Stage] = ()) -> pa.Table:
+    """The piece's rows in its columns, in no columns where it names none; without some that no stage keeps."""
+    if not piece.names:
+        return pa.table({"": pa.nulls(piece.rows)}).select([])
+    try:
+        opened = source()
+    except LOST as error:
+        raise missing(piece.segment) from error
+    with opened:
+        if stages:
+            group = RowGroup(segment=piece.segment, footer=piece.footer, number=piece.numbers[0])
+            near = read_near(opened, group, piece.names, stages)
+            if near is not None:
+                return near
+        with parse_source(opened, piece.segment, piece.footer.metadata, piece.dictionaries) as file:
+            return read_groups(file, piece.segment, piece.numbers, piece.names)
