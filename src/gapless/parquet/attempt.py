@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gapless.coverage.bitmap import CoverageMap
@@ -13,6 +13,7 @@ from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.file_names import instant_digits, segment_path, sidecar_path
 from gapless.errors import StoreError
 from gapless.model.index import EntityType
+from gapless.model.protocols import StoresAhead, stores_ahead
 from gapless.model.report import Tally
 from gapless.model.segment import CoverageRef, InlineCoverage, Segment, SidecarCoverage
 from gapless.parquet.checksum import checksum
@@ -22,6 +23,11 @@ from gapless.store.probe import probe_put_if_absent
 
 INLINE_COVERAGE_BYTES = 4_096
 """Encoded coverage up to this size lies in the commit; larger in a sidecar."""
+
+MOST_AHEAD = 32
+"""Files of an attempt that may wait for its commit to be made durable; a local store holds each open."""
+MOST_AHEAD_BYTES = 64 << 20
+"""And their bytes together; a bucket's are held in memory until they are there."""
 
 
 @dataclass(slots=True)
@@ -35,6 +41,11 @@ class Attempt:
     written: list[str] = field(default_factory=list)
     skipped_rows: int = 0
     skipped: CoverageMap = field(default_factory=CoverageMap)
+    committed_here: bool = False
+    """Whether this process commits it, with `ahead`: what is written may then become durable with the commit, just before it."""
+    ahead: list[str] = field(default_factory=list)
+    """What was written and may not be durable yet."""
+    ahead_bytes: int = 0
 
     @property
     def tally(self) -> Tally:
@@ -53,20 +64,23 @@ class Attempt:
         return CoverageMap.union_of(self.coverage)
 
     @classmethod
-    def begin(cls, rim: Rim) -> Attempt:
+    def begin(cls, rim: Rim, *, committed_here: bool = False) -> Attempt:
         """An attempt with nothing in it; its instant is now, 17 digits, UTC.
 
         The first one in a process tries the store; raises StoreError where that lets two creates of one object win.
         """
         probe_put_if_absent(rim.store)
-        return cls(rim, instant_digits(rim.clock.now_ns()))
+        return cls(rim, instant_digits(rim.clock.now_ns()), committed_here=committed_here)
 
-    def write(self, encoded: EncodedSegment, state: TableState, types: tuple[EntityType, ...]) -> None:
-        """Store a segment and its coverage."""
+    def write(self, encoded: EncodedSegment, state: TableState, types: tuple[EntityType, ...], inline_bytes: int = 0) -> None:
+        """Store a segment and its coverage; the first, where both have at most `inline_bytes`, is left to the commit."""
         file_id = self.rim.ids.uuid()
         path = segment_path(file_id, len(self.segments), self.instant)
-        self._put(path, encoded.data)
-        ref = self._put_coverage(file_id, encode(encoded.coverage, types), types)
+        sidecar = encode(encoded.coverage, types)
+        inlined = not self.segments and encoded.size + len(sidecar) <= inline_bytes
+        if not inlined:
+            self._put(path, *encoded.pieces)
+        ref = InlineCoverage(sidecar) if inlined else self._put_coverage(file_id, sidecar, types)
         index = state.meta.index
         identities = encoded.coverage.identities()
         alone = len(identities) == 1
@@ -75,7 +89,7 @@ class Attempt:
             Segment(
                 path=path,
                 rows=encoded.rows,
-                size=len(encoded.data),
+                size=encoded.size,
                 bounds=encoded.bounds,
                 index_type=index.type,
                 identity=identities[0] if alone else None,
@@ -85,8 +99,13 @@ class Attempt:
                 checksum=encoded.checksum,
                 footer_checksum=encoded.footer_checksum,
                 sorted_by=index.keys,
+                data=bytes(encoded.data) if inlined else None,
             )
         )
+
+    def put_coverage(self, file_id: str, coverage: CoverageMap, types: tuple[EntityType, ...]) -> CoverageRef:
+        """Store what a segment covers that this attempt has placed otherwise, or leave it to the commit where it is small."""
+        return self._put_coverage(file_id, encode(coverage, types), types)
 
     def _put_coverage(self, file_id: str, sidecar: bytes, types: tuple[EntityType, ...]) -> CoverageRef:
         if len(sidecar) <= INLINE_COVERAGE_BYTES:
@@ -98,11 +117,25 @@ class Attempt:
             self._put(ref.index_path, index)
         return ref
 
-    def _put(self, path: str, data: bytes | memoryview) -> None:
+    def _put(self, path: str, *pieces: bytes | memoryview) -> None:
         # Named before it is stored: a put without an answer may have landed.
         self.written.append(path)
+        store = self.rim.store
+        if self.committed_here and stores_ahead(store):
+            self._put_ahead(store, path, pieces)
+            return
         # The name is unique, and a bucket may answer "exists" to our own write that its client sent twice.
-        self.rim.store.put(path, data, mode="overwrite")
+        store.put(path, pieces[0] if len(pieces) == 1 else b"".join(pieces), mode="overwrite")
+
+    def _put_ahead(self, store: StoresAhead, path: str, pieces: Sequence[bytes | memoryview]) -> None:
+        size = sum(memoryview(piece).nbytes for piece in pieces)
+        if self.ahead and (len(self.ahead) >= MOST_AHEAD or self.ahead_bytes + size > MOST_AHEAD_BYTES):
+            store.settle(self.ahead)
+            self.ahead.clear()
+            self.ahead_bytes = 0
+        self.ahead.append(path)
+        self.ahead_bytes += size
+        store.put_ahead(path, *pieces)
 
     @contextlib.contextmanager
     def discarded_on_error(self) -> Iterator[None]:

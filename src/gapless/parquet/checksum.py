@@ -12,7 +12,7 @@ _TRAILER = 8  # four bytes of footer length and "PAR1"
 
 
 def footer_checksum(data: memoryview) -> str:
-    """The checksum of the footer of a whole Parquet file."""
+    """The checksum of the footer of a Parquet file, which `data` is or ends."""
     length = int.from_bytes(data[-_TRAILER:-4], "little") + _TRAILER
     return f"{ALGORITHM}:{length}:{xxhash.xxh3_128_hexdigest(data[-length:])}"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,20 +14,20 @@ from gapless.model.segment import Bounds
 from gapless.model.stats import Bound, ColumnStats, stats_value, supports_bounds
 from gapless.parquet.run import as_int, unit_ns
 
-_MAX_BOUND_CHARACTERS = 128
-_MAX_STATS_COLUMNS = 100
+MAX_BOUND_CHARACTERS = 128
+MAX_STATS_COLUMNS = 100
+_PLAIN_FLOATS = {pa.float64().id, pa.float32().id}
 _ORDERED_AS = {pa.float16().id: pa.float32(), pa.duration("ns").id: pa.int64()}
 
 
-def column_stats(table: pa.Table, skip: str, ascending: str | None = None) -> dict[str, ColumnStats]:
+def column_stats(table: pa.Table, skip: str, ends: Mapping[str, pa.ChunkedArray] | None = None) -> dict[str, ColumnStats]:
     """Statistics of the first hundred columns but `skip`, whose bounds the log keeps apart.
 
-    `ascending` names a column without nulls and NaN by which the rows are sorted, if there is one: its ends are its bounds.
+    `ends` has, of columns without nulls and NaN, some values among which are the smallest and the largest, where those are known.
     """
-    names = [name for name in table.column_names if name != skip][:_MAX_STATS_COLUMNS]
-    return {
-        name: _stats_of(_edges(column) if name == ascending else column) for name in names for column in [table.column(name)]
-    }
+    names = [name for name in table.column_names if name != skip][:MAX_STATS_COLUMNS]
+    known = ends or {}
+    return {name: _stats_of(known.get(name, table.column(name))) for name in names}
 
 
 def index_bounds(column: pa.ChunkedArray) -> Bounds:
@@ -65,29 +67,41 @@ class GrowingStats:
         return ColumnStats(min=low, max=high, nulls=self.nulls, nans=self.nans)
 
 
-def _edges(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The first and the last value."""
-    return pa.chunked_array([*column.slice(0, 1).chunks, *column.slice(len(column) - 1).chunks], column.type)
-
-
 def _ends(column: pa.ChunkedArray) -> tuple[Any, Any]:
     """The smallest and the largest value that is neither null nor NaN, as scalars of the column's type."""
     # Arrow orders neither half floats, durations nor short decimals; what it casts them to holds each value exactly, in the same order.
     ordered = _ORDERED_AS.get(column.type.id, column.type)
     if pa.types.is_decimal32(ordered) or pa.types.is_decimal64(ordered):
         ordered = pa.decimal128(ordered.precision, ordered.scale)
+    if ordered == column.type:
+        ends = pc.min_max(column)
+        return ends["min"], ends["max"]
     ends = pc.min_max(column.cast(ordered))
     return tuple(ends[end].cast(column.type) for end in ("min", "max"))
 
 
+def _plain_ends(column: pa.ChunkedArray) -> tuple[float, float] | None:
+    """The smallest and the largest of floats without null and NaN, as fast as memory is read; None for any others."""
+    if column.type.id not in _PLAIN_FLOATS or column.null_count:
+        return None
+    values = [chunk.to_numpy() for chunk in column.chunks if len(chunk)]
+    # Of values with a NaN among them numpy gives NaN.
+    lows = [float(part.min()) for part in values]
+    if not lows or any(map(math.isnan, lows)):
+        return None
+    return min(lows), max(float(part.max()) for part in values)
+
+
 def _stats_of(column: pa.ChunkedArray) -> ColumnStats:
     nulls = column.null_count
+    if (ends := _plain_ends(column)) is not None:
+        return ColumnStats(min=ends[0], max=ends[1], nulls=0, nans=0)
     nans = None
     if pa.types.is_floating(column.type):
         nans = pc.sum(pc.is_nan(column)).as_py() or 0
     if not supports_bounds(column.type) or nulls + (nans or 0) == len(column):
         return ColumnStats(nulls=nulls, nans=nans)
     low, high = (stats_value(end, column.type) for end in _ends(column))
-    if any(isinstance(bound, str | bytes) and len(bound) > _MAX_BOUND_CHARACTERS for bound in (low, high)):
+    if any(isinstance(bound, str | bytes) and len(bound) > MAX_BOUND_CHARACTERS for bound in (low, high)):
         return ColumnStats(nulls=nulls, nans=nans)
     return ColumnStats(min=low, max=high, nulls=nulls, nans=nans)

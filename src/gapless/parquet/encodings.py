@@ -1,22 +1,37 @@
-"""Which Parquet encoding each column of a table deserves, by a sample of its values."""
+"""Which Parquet encoding each column of a table deserves, by a sample of its values, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.parquet.aims import Aim
+from gapless.parquet.dictionary_gain import Floats, dictionary_bytes, is_shorter, plain_bytes
+from gapless.parquet.ordered import Ordered
+
 _SAMPLE_ROWS = 8_192
-_UNIQUE = 0.95
-"""A column is not called repeating whose sample has a larger share of distinct values."""
+_FEW_ROWS = 1_024
+"""A sample that is enough to see that a few values make up a column."""
 
 _DENSE = 4
 """Whole numbers lie dense where their range is less than so many times as wide as they are many."""
 
-_DELTA = "DELTA_BINARY_PACKED"
+_SURELY = 0.5
+"""Floats of which no larger share is distinct get a dictionary without a second look."""
+
+_GROUP_ROWS = 262_144
+"""Rows that a dictionary serves, at most."""
+
+_TOLD = 100
+"""Columns of which a file says why: what it says is read with every footer."""
+
+DICTIONARY, PLAIN, DELTA = "RLE_DICTIONARY", "PLAIN", "DELTA_BINARY_PACKED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,42 +42,121 @@ class Encodings:
     """The columns that get a dictionary; True for all."""
     others: Mapping[str, str]
     """By column without one, its encoding; those that are not named here are plain."""
+    bare: frozenset[str] = frozenset()
+    """The columns that are not compressed."""
+    why: Mapping[str, str] = field(default_factory=dict)
+    """By column, or `*` for all, its encoding and the reason."""
+
+    @property
+    def told(self) -> str:
+        """The reasons as JSON, of the first hundred columns."""
+        return json.dumps(dict(list(self.why.items())[:_TOLD]), ensure_ascii=False)
 
 
-def choose_encodings(table: pa.Table, ascending: str | None) -> Encodings:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How one column is encoded."""
+
+    encoding: str
+    why: str
+    bare: bool = False
+
+
+def for_all(why: str) -> Encodings:
+    """A dictionary for each column, for this reason."""
+    return Encodings(dictionary=True, others={}, why={"*": f"{DICTIONARY}: {why}"})
+
+
+def together(choices: Mapping[str, Choice]) -> Encodings:
+    """The choices for all columns of a table as one value."""
+    return Encodings(
+        dictionary=[name for name, one in choices.items() if one.encoding == DICTIONARY],
+        others={name: one.encoding for name, one in choices.items() if one.encoding not in (DICTIONARY, PLAIN)},
+        bare=frozenset(name for name, one in choices.items() if one.bare),
+        why={name: f"{one.encoding}: {one.why}" for name, one in choices.items()},
+    )
+
+
+def has_only_dictionaries(rows: Ordered) -> Encodings | None:
+    """What few and nested rows get, whatever they hold; None for others."""
+    if rows.count < _SAMPLE_ROWS:
+        return for_all(f"fewer than {_SAMPLE_ROWS:,} rows")
+    if any(pa.types.is_nested(one.type) for one in rows.schema):
+        return for_all("a column is nested")
+    return None
+
+
+def choose_encodings(rows: Ordered, ascending: str | None, aim: Aim) -> Encodings:
     """The encodings for rows like these; `ascending` names the column of whole numbers that mostly rises by small steps, if one does.
 
     A dictionary where values repeat, so that it is worth its making: the writer would find out too, row group by row group, after it made
     most of one. Differences for whole numbers that rise, lie dense or do not repeat. A dictionary for all of a small or nested table.
+    BYTE_STREAM_SPLIT is not chosen, well as it does for floats: Spark 4.1 cannot read it.
     """
-    if table.num_rows < _SAMPLE_ROWS or any(pa.types.is_nested(field.type) for field in table.schema):
-        return Encodings(dictionary=True, others={})
-    rows = pa.array(np.linspace(0, table.num_rows - 1, _SAMPLE_ROWS).astype(np.int64))
-    dictionary, others = [], {}
-    for field in table.schema:
-        whole = _is_whole(field.type)
-        if whole and field.name == ascending:
-            others[field.name] = _DELTA
-            continue
-        values = table.column(field.name).take(rows)
-        values = values.drop_null() if values.null_count else values
-        distinct = pc.unique(values)
-        repeats = len(distinct) <= _UNIQUE * len(values)
-        if whole and (not repeats or _is_dense(distinct)):
-            others[field.name] = _DELTA
-        elif repeats:
-            dictionary.append(field.name)
-    return Encodings(dictionary=dictionary, others=others)
+    return has_only_dictionaries(rows) or together(dict(_choices(rows, ascending, aim)))
 
 
-def _is_whole(kind: pa.DataType) -> bool:
+def _choices(rows: Ordered, ascending: str | None, aim: Aim) -> Iterator[tuple[str, Choice]]:
+    count = _FEW_ROWS if aim.bare else _SAMPLE_ROWS
+    sample = rows.at(np.linspace(0, rows.count - 1, count).astype(np.int64))
+    for one in sample.schema:
+        if is_whole(one.type) and one.name == ascending:
+            yield one.name, Choice(DELTA, "rows are in its order", aim.bare)
+        else:
+            values = sample.column(one.name).drop_null()
+            yield one.name, _choice(_Sampled(values, pc.unique(values)), rows.count, partial(_together, rows, one.name), aim)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    """Some values of a column, without nulls."""
+
+    values: pa.ChunkedArray
+    distinct: pa.Array
+
+    @property
+    def found(self) -> str:
+        """What there is to say of them."""
+        return f"{len(self.distinct):,} of {len(self.values):,} sampled values are distinct"
+
+    def has_at_most(self, share: float) -> bool:
+        """Whether no more than this share of them is distinct."""
+        return len(self.distinct) <= share * len(self.values)
+
+
+def _choice(sampled: _Sampled, rows: int, together: Callable[[], Floats], aim: Aim) -> Choice:
+    """How a column of so many rows with such values is encoded; `together` gives some that lie next to each other."""
+    kind, found, repeats = sampled.values.type, sampled.found, sampled.has_at_most(aim.repeating)
+    if is_whole(kind) and (not repeats or _is_dense(sampled)):
+        return Choice(DELTA, found + (", and lie dense" if repeats else ""), aim.bare)
+    if not repeats:
+        return Choice(PLAIN, found, aim.bare and pa.types.is_primitive(kind))
+    if kind not in (pa.float64(), pa.float32()) or sampled.has_at_most(_SURELY):
+        return Choice(DICTIONARY, found)
+    # Values that repeat rarely make a large dictionary, which takes three times as long to make, and compression may find as much.
+    width = kind.bit_width // 8
+    short = dictionary_bytes(len(sampled.distinct), len(sampled.values), min(rows, _GROUP_ROWS), width)
+    plain = plain_bytes(together(), aim.compression)
+    best = DICTIONARY if is_shorter(short, plain) else PLAIN
+    return Choice(best, f"{found}; with a dictionary they take about {short:.1f} bytes each, without one {plain:.1f}")
+
+
+def _together(rows: Ordered, name: str) -> Floats:
+    """Values from the middle of a column, next to each other, without nulls."""
+    start = (rows.count - _SAMPLE_ROWS) // 2
+    values: Floats = rows.column(name, start, start + _SAMPLE_ROWS).drop_null().to_numpy()
+    return values
+
+
+def is_whole(kind: pa.DataType) -> bool:
     """Whether files hold the values as 32 or 64 bit integers."""
     return pa.types.is_integer(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
 
 
-def _is_dense(distinct: pa.Array) -> bool:
+def _is_dense(sampled: _Sampled) -> bool:
     """Whether there are many different values, and so near each other that differences take no more bits than numbers of a dictionary."""
-    if len(distinct) <= _SAMPLE_ROWS // 4:
+    distinct = sampled.distinct
+    if sampled.has_at_most(1 / 4):
         return False
     # Arrow does not order every type of time.
     width = distinct.type.bit_width

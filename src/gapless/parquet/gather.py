@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -18,19 +17,20 @@ from gapless.parquet.run import Run, sort_run
 def gather_runs(
     batches: Iterable[pa.RecordBatch], stored: pa.Schema, index: IndexSpec, grid: Grid, limit: int
 ) -> Iterator[Run]:
-    """Runs of about `limit` bytes of Arrow memory each, from batches of the stored schema; none without rows.
+    """Runs of up to `limit` bytes of Arrow memory each, or of one batch that has more, from batches of the stored schema; none without rows.
 
     Equal keys of one run stay in the order in which they came. What a run was made of is let go before the run is given out.
     """
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:
-        held.append(batch)
-        held_bytes += batch.nbytes
-        if held_bytes >= limit:
+        if any(one.num_rows for one in held) and held_bytes + batch.nbytes > limit:
             run = sort_run(pa.Table.from_batches(held, stored), index, grid)
             held, held_bytes = [], 0
             yield run
+            del run
+        held.append(batch)
+        held_bytes += batch.nbytes
     if any(batch.num_rows for batch in held):
         run = sort_run(pa.Table.from_batches(held, stored), index, grid)
         held = []
@@ -38,8 +38,8 @@ def gather_runs(
 
 
 def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """A batch in slices of at most about half of `limit` bytes, so that one huge batch costs no huge copies."""
-    rows = max(1, batch.num_rows * (limit // 2) // max(1, batch.nbytes)) if batch.num_rows else 1
+    """A batch in slices of one length and about `limit` bytes at most, so that one huge batch costs no huge copies."""
+    rows = max(1, -(-batch.num_rows // max(1, -(-batch.nbytes // limit))))
     for start in range(0, max(1, batch.num_rows), rows):
         yield batch.slice(start, rows)
 
@@ -48,5 +48,5 @@ def as_written(run: Run, meta: TableMeta) -> Run:
     """The run with the schema that files of this table have: with its metadata, where they must repeat them."""
     if METADATA_FEATURE not in meta.reader_features or meta.schema is None:
         return run
-    schema = annotated_schema(run.table.schema, meta.ids.physical_schema(meta.schema))
-    return replace(run, table=pa.Table.from_arrays(run.table.columns, schema=schema))
+    schema = annotated_schema(run.rows.schema, meta.ids.physical_schema(meta.schema))
+    return run.with_rows(run.rows.with_schema(schema))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless.parquet.encodings import Encodings
+from gapless.parquet.ordered import Ordered
 from gapless.parquet.thrift import Items, Struct, decode, encode
 
 _MAGIC = b"PAR1"
@@ -30,26 +32,52 @@ class WriterOptions:
     compression: str
     compression_level: int | None
     encodings: Encodings
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Key-value metadata of whole files."""
 
-    def open(self, sink: pa.BufferOutputStream, schema: pa.Schema, *, store_schema: bool = True) -> pq.ParquetWriter:
-        """A writer of files with the columns of `schema`, whose pages have checksums."""
-        dictionary, others = self.encodings.dictionary, self.encodings.others
-        return pq.ParquetWriter(
+    def open(self, sink: pa.NativeFile, schema: pa.Schema, *, whole: bool = True) -> pq.ParquetWriter:
+        """A writer of files with the columns of `schema`, whose pages have checksums; `whole` are those that someone reads as they are."""
+        dictionary, others, names = self.encodings.dictionary, self.encodings.others, schema.names
+        compression, level = self._by_column(names)
+        writer = pq.ParquetWriter(
             sink,
             schema,
-            compression=self.compression,
-            compression_level=self.compression_level,
-            use_dictionary=dictionary if isinstance(dictionary, bool) else [n for n in dictionary if n in schema.names],
-            column_encoding={name: others[name] for name in others if name in schema.names} or None,
+            compression=compression,
+            compression_level=level,
+            use_dictionary=dictionary if isinstance(dictionary, bool) else [n for n in dictionary if n in names],
+            column_encoding={name: others[name] for name in others if name in names} or None,
             write_page_checksum=True,
-            store_schema=store_schema,
+            store_schema=whole,
         )
+        if whole and self.notes:
+            writer.add_key_value_metadata(self.notes)
+        return writer
+
+    def _by_column(self, names: list[str]) -> tuple[str | dict[str, str], int | dict[str, int] | None]:
+        """Compression and level, by column where they differ."""
+        bare, level = self.encodings.bare, self.compression_level
+        if bare.isdisjoint(names):
+            return self.compression, level
+        compression = {name: "none" if name in bare else self.compression for name in names}
+        return compression, None if level is None else {name: level for name in names if name not in bare}
+
+
+class Sink(Protocol):
+    """What takes the bytes of a file, one piece after the other."""
+
+    def write(self, data: bytes | pa.Buffer) -> object:
+        """Add bytes."""
+        ...
+
+    def tell(self) -> int:
+        """Bytes so far."""
+        ...
 
 
 class ParallelWriter:
-    """Writes to `sink`, from its beginning; as many threads at a time as Arrow has for the processor (`pyarrow.cpu_count()`)."""
+    """Writes whole pieces to `sink`, from its beginning; as many threads at a time as Arrow has for the processor (`pyarrow.cpu_count()`)."""
 
-    def __init__(self, sink: pa.BufferOutputStream, schema: pa.Schema, options: WriterOptions) -> None:
+    def __init__(self, sink: Sink, schema: pa.Schema, options: WriterOptions) -> None:
         self._sink, self._schema, self._options = sink, schema, options
         self._groups: list[Struct] = []
         self._empty: Struct | None = None
@@ -57,17 +85,18 @@ class ParallelWriter:
         self._rows = 0
         sink.write(_MAGIC)
 
-    def write_table(self, table: pa.Table, row_group_size: int, *, meanwhile: Callable[[], None]) -> None:
+    def write(self, rows: Ordered, row_group_size: int, *, meanwhile: Callable[[], None]) -> None:
         """Add rows, as row groups of up to so many; does `meanwhile` in the thread of the caller while others encode."""
         # Threads live no longer than the call: a fork would leave a pool without any.
         with ThreadPoolExecutor(pa.cpu_count()) as pool:
-            starts = range(0, table.num_rows, row_group_size)
-            groups = [self._encode(pool, table.slice(start, row_group_size)) for start in starts]
+            shares = list(_shares(rows.source))
+            starts = range(0, rows.count, row_group_size)
+            groups = [self._encode(pool, rows, shares, start, min(rows.count, start + row_group_size)) for start in starts]
             meanwhile()
             self._empty = self._empty or self._without_rows()
             for parts in groups:
                 self._add([part.result() for part in parts])
-        self._rows += table.num_rows
+        self._rows += rows.count
 
     def close(self) -> None:
         """Write the footer; nothing may be written after."""
@@ -80,8 +109,11 @@ class ParallelWriter:
         self._options.open(sink, self._schema).close()
         return _footer(sink.getvalue())
 
-    def _encode(self, pool: Executor, group: pa.Table) -> list[Future[pa.Buffer]]:
-        return [pool.submit(_encoded, group.select(names), self._options) for names in _shares(group)]
+    def _encode(self, pool: Executor, rows: Ordered, shares: list[list[str]], start: int, end: int) -> list[Future[pa.Buffer]]:
+        def encode_share(names: list[str]) -> pa.Buffer:
+            return encoded(rows.columns(names, start, end), self._options)
+
+        return [pool.submit(encode_share, names) for names in shares]
 
     def _add(self, parts: list[pa.Buffer]) -> None:
         """Join the files that hold a row group's columns to one row group."""
@@ -97,9 +129,10 @@ class ParallelWriter:
         self._groups.append(groups[0] | sizes | {1: (9, Items(12, columns)), 5: (6, start)})
 
 
-def _encoded(columns: pa.Table, options: WriterOptions) -> pa.Buffer:
+def encoded(columns: pa.Table, options: WriterOptions) -> pa.Buffer:
+    """A Parquet file of one row group, for its pages: it says less of itself than others."""
     sink = pa.BufferOutputStream()
-    writer = options.open(sink, columns.schema, store_schema=False)
+    writer = options.open(sink, columns.schema, whole=False)
     writer.write_table(columns, row_group_size=max(1, columns.num_rows))
     writer.close()
     return sink.getvalue()

@@ -1,4 +1,4 @@
-"""A run: rows in memory, sorted by entity and index, with the coverage they bring.
+"""A run: rows in memory, in the order of entity and index, with the coverage they bring.
 
 Runs bound the memory of an append; each becomes one segment.
 """
@@ -6,7 +6,7 @@ Runs bound the memory of an append; each becomes one segment.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from gapless.coverage.bitmap import CoverageMap, StoredIds, array_of, stored_ids
 from gapless.coverage.bucket import Grid
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.instant import NS_PER
+from gapless.parquet.ordered import Ordered, Spelled, in_one_chunk
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +27,7 @@ Array = npt.NDArray[Any]
 class Run:
     """Sorted rows with their keys as parallel arrays."""
 
-    table: pa.Table
+    rows: Ordered
     """The rows in the stored schema, sorted by entity columns, then index, stably."""
     identities: Sequence[Identity]
     """The distinct identities, in order."""
@@ -34,15 +35,29 @@ class Run:
     """For each row, the position of its identity in `identities`; never decreasing."""
     buckets: StoredIds
     """For each row, the stored id of its bucket."""
+    _tables: list[pa.Table] = field(default_factory=list, init=False, repr=False, compare=False)
+    _coverage: list[CoverageMap] = field(default_factory=list, init=False, repr=False, compare=False)
+    """Both as they were made when they were first asked for."""
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows as a table."""
+        if not self._tables:
+            self._tables.append(self.rows.table())
+        return self._tables[0]
 
     @property
     def coverage(self) -> CoverageMap:
         """The (identity, bucket) pairs that hold at least one row."""
-        return CoverageMap.from_runs(self.identities, self.codes, self.buckets)
+        if not self._coverage:
+            self._coverage.append(CoverageMap.from_runs(self.identities, self.codes, self.buckets))
+        return self._coverage[0]
 
     def edge_key(self, index: IndexSpec, row: int) -> tuple[Identity, int]:
         """What the row at a position (-1 for the last) is sorted by: its identity, and its index value in the column's unit."""
-        return self.identities[int(self.codes[row])], as_int(self.table.column(index.column)[row % self.table.num_rows])
+        return self.identities[int(self.codes[row])], as_int(
+            self.rows.at(np.array([row % self.rows.count])).column(index.column)[0]
+        )
 
     def without(self, covered: CoverageMap) -> Run:
         """The run less the rows whose (identity, bucket) is covered."""
@@ -64,12 +79,18 @@ class Run:
     def take(self, positions: Array) -> Run:
         """The run of the rows at these positions, which ascend."""
         table = self.table.take(pa.array(positions))
-        return Run(table=table, identities=self.identities, codes=self.codes[positions], buckets=self.buckets[positions])
+        return Run(
+            rows=Ordered(table), identities=self.identities, codes=self.codes[positions], buckets=self.buckets[positions]
+        )
+
+    def with_rows(self, rows: Ordered | pa.Table) -> Run:
+        """The run of other values in the same places: those of the keys do not change."""
+        return replace(self, rows=rows if isinstance(rows, Ordered) else Ordered(rows))
 
     def part(self, start: int, end: int) -> Run:
         """The run of the rows at the positions `[start, end)`; copies nothing."""
-        table = self.table.slice(start, end - start)
-        return Run(table=table, identities=self.identities, codes=self.codes[start:end], buckets=self.buckets[start:end])
+        rows = Ordered(self.table.slice(start, end - start))
+        return Run(rows=rows, identities=self.identities, codes=self.codes[start:end], buckets=self.buckets[start:end])
 
 
 def sort_run(table: pa.Table, index: IndexSpec, grid: Grid) -> Run:
@@ -77,10 +98,22 @@ def sort_run(table: pa.Table, index: IndexSpec, grid: Grid) -> Run:
     codes, identities = _identity_codes(table, index.entity)
     values = index_values(table.column(index.column))
     order = _sort_order(codes, values)
+    rows = Ordered(table)
     if order is not None:
-        table, codes, values = table.take(pa.array(order)), codes[order], values[order]
+        codes = np.repeat(np.arange(len(identities), dtype=codes.dtype), np.bincount(codes, minlength=len(identities)))
+        values = values[order]
+        made = {index.column: pa.array(values).view(table.schema.field(index.column).type)}
+        rows = Ordered(in_one_chunk(table), order, made, _spelled(table, index.entity, identities, codes))
     ids = grid.ids(values, unit_ns(table.schema.field(index.column).type))
-    return Run(table=table, identities=identities, codes=codes, buckets=stored_ids(ids))
+    return Run(rows=rows, identities=identities, codes=codes, buckets=stored_ids(ids))
+
+
+def _spelled(table: pa.Table, entity: tuple[str, ...], identities: Sequence[Identity], codes: Array) -> dict[str, Spelled]:
+    """A single entity column by its sorted codes: what is gathered then is a few values, and not the text of each row."""
+    if len(entity) != 1 or len(identities) > len(codes) // _MANY:
+        return {}
+    values = pa.array([value for (value,) in identities], table.schema.field(entity[0]).type)
+    return {entity[0]: Spelled(values, codes)}
 
 
 def as_int(scalar: Any) -> int:
@@ -112,14 +145,26 @@ def _identity_codes(table: pa.Table, entity: tuple[str, ...]) -> tuple[Array, li
         if name == entity[0]:
             codes, identities = ranks, [(value,) for value in values]
             continue
-        present, codes = np.unique(codes * max(len(values), 1) + ranks, return_inverse=True)
+        pairs_of = codes.astype(np.int64) * max(len(values), 1) + ranks
+        present, codes = _dense(pairs_of, len(identities) * len(values))
         pairs = (divmod(int(code), max(len(values), 1)) for code in present)
         identities = [(*identities[left], values[right]) for left, right in pairs]
-    return _narrow(codes, len(identities)), identities
+    return codes.astype(_narrow(len(identities)), copy=False), identities
+
+
+def _dense(numbers: Array, end: int) -> tuple[Array, Array]:
+    """The distinct numbers, ascending, all in `[0, end)`, and the place of each number among them."""
+    if end > len(numbers):
+        return np.unique(numbers, return_inverse=True)
+    seen = np.bincount(numbers, minlength=end) > 0
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[numbers]
 
 
 _SAMPLE = 1_000
 """Rows by which a column is judged to lie in stretches of one value, as sorted rows do."""
+
+_MANY = 16
+"""Rows an identity from which on its rows' texts are spelled out anew rather than gathered."""
 
 
 def _column_codes(column: pa.ChunkedArray) -> tuple[Array, list[Any]]:
@@ -128,11 +173,16 @@ def _column_codes(column: pa.ChunkedArray) -> tuple[Array, list[Any]]:
         return np.zeros(0, dtype=np.int64), []
     if len(column) > 10 * _SAMPLE and len(pc.run_end_encode(column.slice(0, _SAMPLE).combine_chunks()).values) <= _SAMPLE // 50:
         return _stretch_codes(column)
+    return _ranks(column)
+
+
+def _ranks(column: pa.ChunkedArray) -> tuple[Array, list[Any]]:
+    """The same, looking at every row."""
     encoded = pc.dictionary_encode(column).combine_chunks()
     encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) and encoded.num_chunks else encoded
     values = encoded.dictionary.to_pylist()
     order = sorted(range(len(values)), key=values.__getitem__)
-    rank = np.empty(len(values), dtype=np.int64)
+    rank = np.empty(len(values), dtype=_narrow(len(values)))
     rank[order] = np.arange(len(values))
     return rank[encoded.indices.to_numpy(zero_copy_only=False)], [values[i] for i in order]
 
@@ -140,22 +190,22 @@ def _column_codes(column: pa.ChunkedArray) -> tuple[Array, list[Any]]:
 def _stretch_codes(column: pa.ChunkedArray) -> tuple[Array, list[Any]]:
     """The same, looking at each stretch of one value once."""
     runs = [pc.run_end_encode(chunk) for chunk in column.chunks if len(chunk)]
-    codes, values = _column_codes(pa.chunked_array([run.values for run in runs]))
+    codes, values = _ranks(pa.chunked_array([run.values for run in runs]))
     lengths = np.concatenate([np.diff(run.run_ends.to_numpy(), prepend=0) for run in runs])
     return np.repeat(codes, lengths), values
 
 
-def _narrow(codes: Array, count: int) -> Array:
-    """Codes in the smallest type: numpy sorts 16-bit integers by radix."""
-    return codes.astype(np.uint16 if count <= 2**16 else np.int64)
+def _narrow(count: int) -> type[np.integer[Any]]:
+    """The smallest type of so many codes: numpy sorts integers of up to 16 bits by radix, a byte a turn."""
+    return np.uint8 if count <= 2**8 else np.uint16 if count <= 2**16 else np.int64
 
 
 def _sort_order(codes: Array, values: Array) -> Array | None:
     """A stable permutation that sorts by code, then value; None where the rows are in that order."""
-    same, rising = codes[1:] == codes[:-1], values[1:] >= values[:-1]
-    if bool(np.all((codes[1:] > codes[:-1]) | (same & rising))):
-        return None
+    rising = values[1:] >= values[:-1]
     if bool(np.all(rising)):
-        return np.argsort(codes, kind="stable")
+        return None if bool(np.all(codes[1:] >= codes[:-1])) else np.argsort(codes, kind="stable")
+    if bool(np.all((codes[1:] > codes[:-1]) | ((codes[1:] == codes[:-1]) & rising))):
+        return None
     by_value = np.argsort(values, kind="stable")
     return by_value[np.argsort(codes[by_value], kind="stable")]

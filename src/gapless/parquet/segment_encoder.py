@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -13,33 +14,48 @@ from gapless.model.index import IndexSpec
 from gapless.model.properties import Codec
 from gapless.model.segment import Bounds
 from gapless.model.stats import ColumnStats
-from gapless.parquet.checksum import checksum, footer_checksum
+from gapless.model.types import has_metadata
+from gapless.parquet.aims import AIMS
+from gapless.parquet.checksum import footer_checksum
 from gapless.parquet.column_stats import GrowingStats, column_stats, index_bounds
+from gapless.parquet.encoding_trial import try_encodings
 from gapless.parquet.encodings import choose_encodings
+from gapless.parquet.growing_file import GrowingFile
+from gapless.parquet.ordered import Ordered
 from gapless.parquet.parallel_writer import ParallelWriter, WriterOptions
 from gapless.parquet.run import Run
+from gapless.parquet.threads import WORTH_THREADS_BYTES
 
 MAX_ROW_GROUP_ROWS = 262_144
 ROW_GROUP_BYTES = 64 << 20
 """What a row group aims at, in Arrow's memory: the unit in which scans read and hold rows."""
 
-_WORTH_THREADS_BYTES = 16 << 20
-"""What is smaller, in Arrow's memory, is encoded before threads for its columns are made."""
 
-_LEVELS: dict[Codec, int | None] = {"zstd": 1, "snappy": None, "lz4": None, "gzip": None, "none": None}
+CODEC_KEY = "gapless.codec"
+"""The entry of a file's key-value metadata that names the codec it was written with."""
+ENCODINGS_KEY = "gapless.encodings"
+"""The entry that says, as JSON, how each column is encoded and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedSegment:
     """A segment's bytes and what the log needs to know of them."""
 
-    data: memoryview
+    pieces: tuple[memoryview, ...]
+    """Its bytes, one piece after the other."""
+    size: int
+    """How many bytes."""
     rows: int
     bounds: Bounds
     coverage: CoverageMap
     stats: Mapping[str, ColumnStats]
     checksum: str
     footer_checksum: str
+
+    @property
+    def data(self) -> memoryview:
+        """Its bytes in one piece; a copy, where they are in several."""
+        return self.pieces[0] if len(self.pieces) == 1 else memoryview(b"".join(self.pieces))
 
 
 class SegmentEncoder:
@@ -51,8 +67,9 @@ class SegmentEncoder:
         Row groups have about `ROW_GROUP_BYTES` of Arrow memory, and no more than `group_rows` rows.
         """
         self._index, self._group_rows = index, group_rows or MAX_ROW_GROUP_ROWS
-        self._schema, self._codec = schema, codec
-        self._sink = pa.BufferOutputStream()
+        self._schema = schema
+        self._codec, self._aim = codec, AIMS[codec]
+        self._sink: GrowingFile | pa.BufferOutputStream = GrowingFile()
         self._writer: pq.ParquetWriter | ParallelWriter | None = None
         self._held: list[_Held] = []
         self._held_bytes = self._held_rows = 0
@@ -73,11 +90,11 @@ class SegmentEncoder:
 
     def write(self, run: Run) -> None:
         """Add the rows of a run that belongs after those before it."""
-        self._hold(_Held(run.table, lambda: run.coverage, in_order=True))
+        self._hold(_Held(run.rows, lambda: run.coverage, in_order=True))
 
     def write_table(self, table: pa.Table, coverage: CoverageMap) -> None:
         """Add rows in the order they have, with the buckets that hold them; none of them may lack its index value."""
-        self._hold(_Held(table, lambda: coverage, in_order=False))
+        self._hold(_Held(Ordered(table), lambda: coverage, in_order=False))
 
     def finish(self) -> EncodedSegment:
         """The whole segment; nothing may be written after. Raises ValueError where it has no rows."""
@@ -87,25 +104,29 @@ class SegmentEncoder:
         assert self._writer is not None
         assert self._bounds is not None
         self._writer.close()
-        data = memoryview(self._sink.getvalue())
+        file = self._sink
+        if isinstance(file, pa.BufferOutputStream):
+            written, file = file.getvalue(), GrowingFile()
+            file.write(written)
         return EncodedSegment(
-            data=data,
+            pieces=file.pieces,
+            size=file.tell(),
             rows=self._rows,
             bounds=self._bounds,
             coverage=CoverageMap.union_of(self._coverage),
             stats={name: growing.stats for name, growing in self._stats.items()},
-            checksum=checksum(data),
-            footer_checksum=footer_checksum(data),
+            checksum=file.checksum,
+            footer_checksum=footer_checksum(file.last),
         )
 
     def _hold(self, held: _Held) -> None:
-        rows = held.table
-        if not rows.num_rows:
+        rows = held.rows
+        if not rows.count:
             return
-        self._rows += rows.num_rows
+        self._rows += rows.count
         self._held.append(held)
-        self._held_rows += rows.num_rows
-        self._held_bytes += rows.nbytes
+        self._held_rows += rows.count
+        self._held_bytes += rows.source.nbytes
         if self._held_rows >= MAX_ROW_GROUP_ROWS or self._held_bytes >= ROW_GROUP_BYTES:
             self._flush()
 
@@ -113,34 +134,42 @@ class SegmentEncoder:
         """Take in what the log will say of these rows."""
         for part in held:
             self._coverage.append(part.coverage())
-            found = index_bounds(part.table.column(self._index.column))
+            # In which order they are read makes no difference here.
+            table = part.rows.source
+            found = index_bounds(table.column(self._index.column))
             old = self._bounds or found
             self._bounds = Bounds(first=min(old.first, found.first), last=max(old.last, found.last))
-            leading = self._index.entity[0] if part.in_order and self._index.entity else None
-            for name, stats in column_stats(part.table, skip=self._index.column, ascending=leading).items():
-                self._stats.setdefault(name, GrowingStats()).add(stats, part.table.num_rows)
+            ends = {name: part.ends(name) for name in self._index.entity[:1] if part.in_order}
+            for name, stats in column_stats(table, self._index.column, ends).items():
+                self._stats.setdefault(name, GrowingStats()).add(stats, table.num_rows)
 
-    def _open(self, first: pa.Table) -> pq.ParquetWriter | ParallelWriter:
+    def _open(self, first: Ordered) -> pq.ParquetWriter | ParallelWriter:
         in_order = all(part.in_order for part in self._held)
-        encodings = choose_encodings(first, self._index.column if in_order else None)
-        options = WriterOptions(compression=self._codec, compression_level=_LEVELS[self._codec], encodings=encodings)
-        if pa.cpu_count() > 1 and self._held_bytes >= _WORTH_THREADS_BYTES and len(first.column_names) > 1:
+        aim, ascending = self._aim, self._index.column if in_order else None
+        encodings = try_encodings(first, aim) if aim.by_trial else choose_encodings(first, ascending, aim)
+        # timeseries-table-format wants a file's metadata to be exactly the table's, where that has any.
+        annotated = bool(self._schema.metadata) or any(map(has_metadata, self._schema))
+        notes = {} if annotated else {CODEC_KEY: self._codec, ENCODINGS_KEY: encodings.told}
+        options = WriterOptions(compression=aim.compression, compression_level=aim.level, encodings=encodings, notes=notes)
+        if pa.cpu_count() > 1 and self._held_bytes >= WORTH_THREADS_BYTES and len(first.schema) > 1:
+            self._sink = GrowingFile()
             return ParallelWriter(self._sink, self._schema, options)
+        self._sink = pa.BufferOutputStream()
         return options.open(self._sink, self._schema)
 
     def _flush(self) -> None:
         held = self._held
         if not held:
             return
-        table = pa.concat_tables([part.table for part in held])
-        groups = -(-table.num_rows // min(row_group_rows(table), self._group_rows))
+        rows = held[0].rows if len(held) == 1 else Ordered(pa.concat_tables([part.rows.table() for part in held]))
+        groups = -(-rows.count // min(row_group_rows(rows.source), self._group_rows))
         if self._writer is None:
-            self._writer = self._open(table)
-        group_rows = -(-table.num_rows // groups)
+            self._writer = self._open(rows)
+        group_rows = -(-rows.count // groups)
         if isinstance(self._writer, ParallelWriter):
-            self._writer.write_table(table, group_rows, meanwhile=lambda: self._describe(held))
+            self._writer.write(rows, group_rows, meanwhile=lambda: self._describe(held))
         else:
-            self._writer.write_table(table, row_group_size=group_rows)
+            self._writer.write_table(rows.table(), row_group_size=group_rows)
             self._describe(held)
         self._held, self._held_rows, self._held_bytes = [], 0, 0
 
@@ -149,15 +178,19 @@ class SegmentEncoder:
 class _Held:
     """Rows that wait for their row group."""
 
-    table: pa.Table
+    rows: Ordered
     coverage: Callable[[], CoverageMap]
     in_order: bool
     """Whether they are sorted by entity and index."""
 
+    def ends(self, name: str) -> pa.ChunkedArray:
+        """The first and the last value of a column."""
+        return self.rows.at(np.array([0, self.rows.count - 1])).column(name)
+
 
 def encode_segment(run: Run, index: IndexSpec, codec: Codec) -> EncodedSegment:
     """Encode a run that holds at least one row."""
-    encoder = SegmentEncoder(run.table.schema, index, codec)
+    encoder = SegmentEncoder(run.rows.schema, index, codec)
     encoder.write(run)
     return encoder.finish()
 

@@ -157,14 +157,18 @@ class ReplaceCovered:
     """Where the table's overlap policy asks for it, and not the caller: gives the newest version that is known."""
 
     def decide(self, before: Before, rows: pa.Table) -> Decision:
-        """See `Correction.decide`; raises DuplicateKey in a unique table, CommitConflict where the table has another policy now."""
-        now = before.meta.properties.on_overlap
-        if self.by_table is not None and now != "replace":
-            raise refuse_conflict(Conflict(self.by_table(), Clash(PROPERTIES, f"on_overlap={now!r}")))
+        """See `Correction.decide`; raises DuplicateKey in a unique table, and as `check`."""
+        self.check(before)
         run = sort_run(rows, before.index, before.grid)
         if before.meta.properties.unique:
             check_distinct(run, before)
         return Decision(run, CoverageCut.of(before, run.coverage))
+
+    def check(self, before: Before) -> None:
+        """Raise CommitConflict where the table, whose policy asked for this, has another one now."""
+        now = before.meta.properties.on_overlap
+        if self.by_table is not None and now != "replace":
+            raise refuse_conflict(Conflict(self.by_table(), Clash(PROPERTIES, f"on_overlap={now!r}")))
 
 
 def condition_cut(before: Before, request: ScanRequest) -> ConditionCut:

@@ -78,6 +78,8 @@ class Stager:
     on_overlap: OnOverlap
     by_table: bool = False
     """Whether `on_overlap` is the table's property, and not the caller's word."""
+    inline_bytes: int = 0
+    """Up to which size the first segment of an attempt is left to its commit."""
     newest: Callable[[], TableState] | None = None
     """Asks for the table's newest version, before rows are refused or left out for what `state` covers."""
 
@@ -141,10 +143,10 @@ class Stager:
     def check_keys(self, run: Run, schema: pa.Schema, written: Sequence[Segment] = ()) -> None:
         """In a unique table, raise DuplicateKey where rows of the run share a key, or have one of the table's or of segments written before."""
         meta = self.state.meta
-        if not meta.properties.unique or not run.table.num_rows:
+        if not meta.properties.unique or not run.rows.count:
             return
         before = Before(store=self.rim.store, state=self.state, schema=schema, grid=self.grid, cache=self.cache)
-        declared = replace(run, table=restore(run.table, schema, ids=meta.ids))
+        declared = run.with_rows(restore(run.table, schema, ids=meta.ids))
         check_distinct(declared, before)
         # Under the other policies no segment that is there covers a bucket of the run.
         present = live_meeting(self.state, run.coverage, self.grid) if self.on_overlap == "allow" else []
@@ -161,13 +163,14 @@ class Stager:
 
     def write(self, run: Run, attempt: Attempt, types: tuple[EntityType, ...]) -> None:
         """Store the run as a segment of the attempt; nothing where it holds no rows."""
-        if run.table.num_rows:
+        if run.rows.count:
             meta = self.state.meta
-            attempt.write(encode_segment(as_written(run, meta), meta.index, meta.properties.codec), self.state, types)
+            encoded = encode_segment(as_written(run, meta), meta.index, meta.properties.codec)
+            attempt.write(encoded, self.state, types, self.inline_bytes)
 
     def filter_covered(self, run: Run, types: tuple[EntityType, ...], also: CoverageMap | None = None) -> Filtered:
         """The run, where the table (and `also`) covers nothing of it; under "skip" its other rows; else raises CoverageOverlap."""
-        if self.on_overlap == "allow" or not run.table.num_rows:
+        if self.on_overlap == "allow" or not run.rows.count:
             return Filtered(run)
         state, mine = self.state, run.coverage
         present, found = self._meet(state, mine, types, also)
@@ -181,7 +184,7 @@ class Stager:
             raise overlap_error(state, self.cache, found, types, self.grid)
         covered = mine.intersection(present)
         kept = run.without(covered)
-        return Filtered(kept, run.table.num_rows - kept.table.num_rows, covered)
+        return Filtered(kept, run.rows.count - kept.rows.count, covered)
 
     def _meet(
         self, state: TableState, mine: CoverageMap, types: tuple[EntityType, ...], also: CoverageMap | None

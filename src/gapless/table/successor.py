@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -85,7 +85,7 @@ class SuccessorWriter:
         for run in runs:
             stored = as_written(self._stored(run), self.meta)
             if encoder is None:
-                encoder = SegmentEncoder(stored.table.schema, self.before.index, self.meta.properties.codec)
+                encoder = SegmentEncoder(stored.rows.schema, self.before.index, self.meta.properties.codec)
             encoder.write(stored)
         if encoder is not None and encoder.rows:
             self.attempt.write(encoder.finish(), self.before.state, self.before.entity_types)
@@ -116,8 +116,8 @@ class SuccessorWriter:
     def _stored(self, run: Run) -> Run:
         schema, ids = self.before.schema, self.meta.ids
         stored = stored_schema(schema, ids)
-        if run.table.schema.equals(stored):
+        if run.rows.schema.equals(stored):
             # Restored or fitted once already: to fit the values again would give the same.
-            return replace(run, table=pa.Table.from_arrays(run.table.columns, schema=stored))
+            return run.with_rows(run.rows.with_schema(stored))
         batches = [fit(batch, schema, self.before.index, 0, ids) for batch in run.table.to_batches()]
-        return replace(run, table=pa.Table.from_batches(batches, stored))
+        return run.with_rows(pa.Table.from_batches(batches, stored))

@@ -19,11 +19,15 @@ from gapless.maintain.verify import verify_table
 from gapless.model.operation import parse_operation_id
 from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.model.report import AppendReport
+from gapless.parquet.adopt_place import Adopt, parse_adopt
+from gapless.parquet.adopt_source import Source
 from gapless.parquet.batches import Batches, Progress, watched
 from gapless.parquet.files import expand_paths, open_files
 from gapless.runtime.driver import Rim
 from gapless.runtime.turns import Turns
 from gapless.store.open import table_name
+from gapless.table.adopt import Adopter
+from gapless.table.adopt_take import open_sources
 from gapless.table.append import Appender
 from gapless.table.corrections import Corrections
 from gapless.table.evolution import Evolution
@@ -78,10 +82,12 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
             index_type: "timestamp", "int64" or "uint64".
             timezone: IANA zone of local days and months; a naive index then means its wall clock.
             schema: Columns; without it the first append's are adopted.
-            properties: `on_overlap` ("reject", "skip", "replace", "allow"), `unique` (no two rows with one identity and index value), `codec` ("zstd", "snappy", "lz4", "gzip", "none"),
+            properties: `on_overlap` ("reject", "skip", "replace", "allow"), `unique` (no two rows with one identity and index value), `codec` ("fastest" to
+                append, "balanced", "smallest" files, or one compression: "zstd", "snappy", "lz4", "gzip", "none"),
                 `checkpoint_interval` (commits from one log checkpoint to the next; 100), `operation_retention_days` (90),
-                `auto_compact_segments` (small segments that may gather before an append compacts them; 0 for never, unless given) and
-                `auto_compact_bytes` (Parquet that such a compaction reads at most; 32 MiB).
+                `auto_compact_segments` (small segments that may gather before an append compacts them; 0 for never, unless given),
+                `auto_compact_bytes` (Parquet that such a compaction reads at most; 32 MiB), `inline_bytes` (appends of at most so many bytes of
+                Parquet lie in the commit itself; 0 for none, unless given).
             storage_options: Options of the object store, in obstore's names.
 
         Raises:
@@ -139,14 +145,23 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
         on_overlap: OnOverlap | None = None,
         operation_id: tuple[str, int] | str | None = None,
         progress: Progress | None = None,
+        adopt: Adopt | None = None,
     ) -> AppendReport:
         """Append a file, all data files of a directory, all that a glob matches, or a list of these, as one commit.
 
         `format` is a `gl.Csv(…)`, `gl.Json(…)`, "parquet", "csv" or "json"; without it the suffix decides. `progress` is called after
         each batch with the rows read so far, and with all rows there are where that is known (else None). See `append` for the rest;
         raises InvalidPath for a path that names nothing, or a file named twice, and UnreadableInput where a file cannot be read.
+
+        `adopt` takes Parquet files as segments as they are: only their footers, index and entity columns are read. "copy" copies them,
+        "link" gives them a second name (on the table's disk; who then writes into the file damages the table), "move" takes them away once
+        the commit has landed. A file whose columns do not lie as the table's files hold them is refused with SchemaMismatch. Under "skip" a
+        file whose buckets are all covered is left out whole; one with others besides is refused.
         """
-        parts = open_files(expand_paths(path), format, index=self.index, schema=self.schema)
+        files = expand_paths(path)
+        if adopt is not None:
+            return self._adopt(open_sources(files, format, parse_adopt(adopt)), adopt, on_overlap, operation_id, progress)
+        parts = open_files(files, format, index=self.index, schema=self.schema)
         return self._append(parts if progress is None else watched(parts, progress), on_overlap, operation_id)
 
     def fill(  # noqa: PLR0913  # what to look at is said as in `coverage`; the rest is how to ask
@@ -198,6 +213,32 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
     def _append(self, parts: Iterable[Batches], on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         before = self.version
         report = self._append_rows(parts, on_overlap, operation_id)
+        self._compact_when_due(before)
+        return report
+
+    def _adopt(
+        self,
+        sources: Sequence[Source],
+        how: Adopt,
+        on_overlap: OnOverlap | None,
+        operation_id: object,
+        progress: Progress | None,
+    ) -> AppendReport:
+        given = None if on_overlap is None else parse_on_overlap(on_overlap)
+        operation = None if operation_id is None else parse_operation_id(operation_id)
+        before, committer = self.version, self._committer
+        newest = committer.refresh(self._snapshot)
+        self._check_writable()
+        appender = Appender(
+            committer=committer,
+            cache=self._cache,
+            grid=self._grid,
+            on_overlap=given or newest.state.meta.properties.on_overlap,
+            by_table=given is None,
+            operation=operation,
+        )
+        adopter = Adopter(appender=appender, how=how, newest=lambda: self.version, progress=progress)
+        report = adopter.adopt(newest, sources)
         self._compact_when_due(before)
         return report
 

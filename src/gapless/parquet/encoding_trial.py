@@ -1,0 +1,49 @@
+"""The smallest encoding of each column, found by encoding some of its rows in each."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pyarrow as pa
+
+from gapless.parquet.aims import Aim
+from gapless.parquet.encodings import DELTA, DICTIONARY, PLAIN, Choice, Encodings, has_only_dictionaries, is_whole, together
+from gapless.parquet.ordered import Ordered
+from gapless.parquet.parallel_writer import WriterOptions, encoded
+from gapless.parquet.threads import side_by_side
+
+_TRIAL_ROWS = 131_072
+"""Rows next to each other: what a dictionary saves grows with them, and so does the time it takes to find out."""
+
+
+def try_encodings(all_rows: Ordered, aim: Aim) -> Encodings:
+    """The encodings that make rows from the middle smallest; a dictionary for all columns of few or nested rows."""
+    if (simple := has_only_dictionaries(all_rows)) is not None:
+        return simple
+    start = max(0, all_rows.count - _TRIAL_ROWS) // 2
+    rows = all_rows.columns(all_rows.schema.names, start, min(all_rows.count, start + _TRIAL_ROWS))
+    acts = [partial(_smallest, rows.select([name]), aim) for name in rows.column_names]
+    return together(dict(zip(rows.column_names, side_by_side(acts, rows.nbytes), strict=True)))
+
+
+def _smallest(rows: pa.Table, aim: Aim) -> Choice:
+    """How the one column of these rows takes the fewest bytes; the first of those that take as few."""
+    (column,) = rows.schema
+    sizes = {kind: _size(rows, kind, aim) for kind in _candidates(column.type)}
+    best, *others = sorted(sizes, key=sizes.__getitem__)
+    beside = "".join(f", {sizes[kind]:,} as {kind}" for kind in others)
+    return Choice(best, f"{sizes[best]:,} bytes for {rows.num_rows:,} rows{beside}")
+
+
+def _size(rows: pa.Table, kind: str, aim: Aim) -> int:
+    chosen = together({rows.column_names[0]: Choice(kind, "")})
+    return int(encoded(rows, WriterOptions(compression=aim.compression, compression_level=aim.level, encodings=chosen)).size)
+
+
+def _candidates(kind: pa.DataType) -> tuple[str, ...]:
+    """Encodings for values of a type which all readers that we promise know."""
+    if is_whole(kind):
+        return DICTIONARY, DELTA, PLAIN
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return DICTIONARY, "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", PLAIN
+    return DICTIONARY, PLAIN
