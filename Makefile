@@ -39,9 +39,9 @@ format: setup ## format the code and mend what ruff can mend
 docs: setup ## build the documentation into build/site, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
-bench: setup ## run bench/bench_*.py; each prints ratios measured in one run
-	@for script in bench/bench_*.py; do \
-	    if [ ! -e "$$script" ]; then echo "there is no bench/bench_*.py yet"; exit 0; fi; \
+bench: setup ## gapless beside every peer that installs (ARGS goes there, as in ARGS=--quick), then the other bench/bench_*.py
+	$(BIN)/python bench/bench_peers.py $(ARGS)
+	@for script in $(filter-out bench/bench_peers.py,$(wildcard bench/bench_*.py)); do \
 	    echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
 	done
 

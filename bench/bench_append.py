@@ -1,29 +1,52 @@
-"""Append rate as a ratio to `pyarrow.parquet.write_table` (zstd level 1) of the same 2M-row table, interleaved in one run.
+"""Append rate and bytes beside `pyarrow.parquet.write_table` (zstd level 1, one thread) of the same 2M rows, interleaved in one run.
 
 The floor writes one file to the same disk without sync, sort, coverage, statistics or checksum; gapless does all of these.
+Rates are ratios of wall time and, after "cpu", of processor time over all threads. Bytes are those of the floor's one file for the same rows
+in the same order.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import gapless as gl
+from gapless.coverage.bucket import index_grid
+from gapless.parquet.column_stats import column_stats, index_bounds
+from gapless.parquet.run import sort_run
 
-ROWS, SYMBOLS, REPEATS = 2_000_000, 50, 5
+ROWS, SYMBOLS = 2_000_000, 50
+PART = 50_000
+CODECS = ("fastest", "balanced", "smallest")
+PRICES = ("open", "high", "low", "close")
 
 
-def ticks() -> pa.Table:
-    """One table in arrival order: time rises, symbols alternate."""
+def _one_walk(dice: np.random.Generator) -> np.ndarray:
+    """All symbols trade at one price: what is next to each other in order of arrival is near."""
+    return np.round(100 + dice.normal(0, 1, ROWS).cumsum() * 0.01, 4)
+
+
+def _own_walks(dice: np.random.Generator) -> np.ndarray:
+    """Each symbol has a price of its own, as symbols have: what is next to each other in order of arrival is far apart."""
+    steps = dice.normal(0, 1, (ROWS // SYMBOLS, SYMBOLS)).cumsum(axis=0)
+    return np.round((dice.uniform(20, 400, SYMBOLS) + steps * 0.01).reshape(-1), 4)
+
+
+def ticks(walk: Callable[[np.random.Generator], np.ndarray] = _one_walk) -> pa.Table:
+    """Rows in arrival order: time rises, symbols alternate."""
     dice = np.random.default_rng(7)
-    prices = {name: np.round(100 + dice.normal(0, 1, ROWS).cumsum() * 0.01, 4) for name in ("open", "high", "low", "close")}
+    prices = {name: walk(dice) for name in PRICES}
     return pa.table(
         {
             "ts": pa.array(1_700_000_000_000_000 + np.arange(ROWS) // SYMBOLS * 1_000_000, pa.timestamp("us", "UTC")),
@@ -34,34 +57,103 @@ def ticks() -> pa.Table:
     )
 
 
-def seconds(act: Callable[[], object]) -> float:
-    start = time.perf_counter()
+class Cost(NamedTuple):
+    """Seconds that something took."""
+
+    wall: float
+    cpu: float
+
+
+def cost(act: Callable[[], object]) -> Cost:
+    """What an act takes, once."""
+    wall, cpu = time.perf_counter(), time.process_time()
     act()
-    return time.perf_counter() - start
+    return Cost(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def write_floor(table: pa.Table, path: Path) -> None:
+    """What all else is compared with."""
+    pq.write_table(table, path, compression="zstd", compression_level=1)
+
+
+class Figures:
+    """Ratios by name, as they are measured."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.rates: dict[str, list[float]] = defaultdict(list)
+        self.cpu: dict[str, list[float]] = defaultdict(list)
+        self.bytes: dict[str, float] = {}
+
+    def add(self, name: str, floor: Cost, took: Cost, size: float) -> None:
+        """Take in one measurement beside its floor, with its bytes as a ratio."""
+        self.rates[name].append(floor.wall / took.wall)
+        self.cpu[name].append(floor.cpu / took.cpu)
+        self.bytes[name] = size
+
+    def lines(self) -> Iterable[str]:
+        """One line a name."""
+        for name, rates in self.rates.items():
+            cpu = statistics.median(self.cpu[name])
+            yield f"  {name:36} {min(rates):5.2f} / {statistics.median(rates):5.2f} / {max(rates):5.2f}  {cpu:5.2f}  {self.bytes[name]:5.2f}"
+
+
+def append_all(target: gl.TimeSeriesTable, inputs: list[pa.Table]) -> None:
+    """One append for each of the inputs."""
+    for part in inputs:
+        target.append(part)
+
+
+def stored(root: Path) -> int:
+    """Bytes of the segments of a table."""
+    return sum(file.stat().st_size for file in (root / "data").iterdir())
+
+
+def measure(data: dict[str, pa.Table], folder: Path, figures: Figures) -> None:
+    """One repeat: for each order a floor, then an append with each codec; then 40 appends with each."""
+    for order, table in data.items():
+        floor = cost(partial(write_floor, table, folder / "floor.parquet"))
+        size = (folder / "floor.parquet").stat().st_size
+        parts = [table.slice(at, PART) for at in range(0, ROWS, PART)]
+        for codec in CODECS:
+            # Slices end in the middle of a minute, so the table must take a bucket twice.
+            for name, inputs in ((order, [table]), (f"{order}, 40 appends", parts)):
+                root = folder / f"{codec} {name}"
+                target = gl.create(
+                    root, index="ts", entity=["symbol"], bucket="1m", properties={"codec": codec, "on_overlap": "allow"}
+                )
+                took = cost(partial(append_all, target, inputs))
+                figures.add(f"{codec}, {name}", floor, took, stored(root) / size)
+
+
+def described(table: pa.Table, folder: Path, codec: str) -> float:
+    """Share of an append's processor time that coverage and statistics take, once rows are sorted."""
+    target = gl.create(folder / f"described {codec}", index="ts", entity=["symbol"], bucket="1m", properties={"codec": codec})
+    run = sort_run(table, target.index, index_grid(target.index))
+    ends = {"symbol": run.rows.at(np.array([0, run.rows.count - 1])).column("symbol")}
+
+    def describe() -> None:
+        _ = run.coverage, index_bounds(table.column("ts")), column_stats(table, "ts", ends)
+
+    return cost(describe).cpu / cost(lambda: target.append(table)).cpu
 
 
 def main() -> None:
-    table = ticks()
-    by_symbol = table.sort_by([("symbol", "ascending"), ("ts", "ascending")])
-    ratios: dict[str, list[float]] = {"in arrival order": [], "sorted already": [], "40 appends of 50k rows": []}
-    with tempfile.TemporaryDirectory() as folder:
-        for repeat in range(REPEATS):
-            root = Path(folder) / str(repeat)
-            root.mkdir()
-            floor = seconds(
-                lambda root=root: pq.write_table(table, root / "floor.parquet", compression="zstd", compression_level=1)
-            )
-            for name, data in (("in arrival order", table), ("sorted already", by_symbol)):
-                target = gl.create(root / name, index="ts", entity=["symbol"], bucket="1m")
-                ratios[name].append(floor / seconds(lambda target=target, data=data: target.append(data)))
-            target = gl.create(root / "many", index="ts", entity=["symbol"], bucket="1m")
-            slices = [table.slice(at, 50_000) for at in range(0, ROWS, 50_000)]
-            # Slices end in the middle of a minute, so the table must take a bucket twice.
-            took = seconds(lambda target=target, slices=slices: [target.append(part, on_overlap="allow") for part in slices])
-            ratios["40 appends of 50k rows"].append(floor / took)
-    print(f"append rate x the floor, {ROWS:,} rows, {REPEATS} interleaved repeats: min / median / max")
-    for name, values in ratios.items():
-        print(f"  {name:24} {min(values):.2f} / {statistics.median(values):.2f} / {max(values):.2f}")
+    """Print all figures; the number of repeats may be given."""
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    for walk in (_one_walk, _own_walks):
+        table = ticks(walk)
+        data = {"arrival": table, "sorted": table.sort_by([("symbol", "ascending"), ("ts", "ascending")]).combine_chunks()}
+        figures = Figures()
+        for _ in range(repeats):
+            with tempfile.TemporaryDirectory() as folder:
+                measure(data, Path(folder), figures)
+        print(f"{walk.__name__.strip('_').replace('_', ' ')}, {ROWS:,} rows, {repeats} interleaved repeats")
+        print(f"  {'x the floor':36} {'rate: min / median / max':22}  cpu   bytes")
+        print(*figures.lines(), sep="\n")
+        with tempfile.TemporaryDirectory() as folder:
+            shares = ", ".join(f"{described(table, Path(folder), codec):.1%} of {codec}" for codec in CODECS)
+        print(f"  processor time of an append that coverage and statistics take: {shares}")
 
 
 if __name__ == "__main__":
