@@ -22,7 +22,7 @@ def compact(
     path: TablePath,
     target_mib: Annotated[int, option("N", "MiB of Parquet that a segment shall have; 128.", least=1)] = 128,
     window: Annotated[str | None, option("STRETCH", "No segment crosses an edge of these, such as 1d or 1mo.")] = None,
-    codec: Annotated[str | None, option("NAME", "Also write segments again that have another compression.")] = None,
+    codec: Annotated[str | None, option("NAME", "Also write segments again that have another codec.")] = None,
     cluster_by: Annotated[
         list[str] | None, option("COLUMN", "Rows lie along the z-order of these columns; may be repeated.", "--cluster-by")
     ] = None,

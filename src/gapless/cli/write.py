@@ -25,6 +25,7 @@ from gapless.model.formats import Format, parse_format
 from gapless.model.index import format_bucket
 from gapless.model.properties import parse_on_overlap
 from gapless.model.report import AppendReport
+from gapless.parquet.adopt_place import parse_adopt
 from gapless.parquet.files import expand_paths, format_of
 from gapless.table.table import TimeSeriesTable
 
@@ -57,7 +58,7 @@ def create(
     properties: Annotated[
         list[str] | None,
         option(
-            "NAME=VALUE", "on_overlap=reject|skip|replace|allow, unique=true, codec=zstd|snappy|lz4|gzip|none.", "--property"
+            "NAME=VALUE", "on_overlap=reject|skip|replace|allow, unique=true, codec=fastest|balanced|smallest.", "--property"
         ),
     ] = None,
     storage_option: StorageOptions = None,
@@ -125,6 +126,10 @@ def append(
         ),
     ] = None,
     operation_id: OperationText = None,
+    adopt: Annotated[
+        str | None,
+        option("WAY", "Take Parquet files as segments as they are: copy, link or move them; only their keys are read."),
+    ] = None,
     upgrade: UpgradeFlag = False,
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
@@ -141,7 +146,12 @@ def append(
     file_format = choose_format(format_, {name: value for name, value in given.items() if value is not None}, files)
     with row_progress(f"appending {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else "")) as done:
         report = table.append_file(
-            files, format=file_format, on_overlap=policy, operation_id=parse_operation(operation_id), progress=done
+            files,
+            format=file_format,
+            on_overlap=policy,
+            operation_id=parse_operation(operation_id),
+            progress=done,
+            adopt=None if adopt is None else parse_adopt(adopt),
         )
     if json:
         write_json(asdict(report))

@@ -122,8 +122,11 @@ class CoverageMap(Mapping[Identity, BitMap64]):
     @classmethod
     def union_of(cls, maps: Iterable[CoverageMap]) -> CoverageMap:
         """All that any of the maps covers."""
+        given = [one for one in maps if one]
+        if len(given) == 1:
+            return given[0]
         found: dict[Identity, list[BitMap64]] = {}
-        for one in maps:
+        for one in given:
             for identity, bitmap in one.items():
                 found.setdefault(identity, []).append(bitmap)
         return cls({i: many[0] if len(many) == 1 else BitMap64.union(*many) for i, many in found.items()})

@@ -47,7 +47,7 @@ def compact(
         table: A table, or the path or URL of one, that executors can reach.
         target_size: Bytes of Parquet that a segment shall have; this and the others as in `table.compact`.
         window: No segment that is written crosses an edge of these windows.
-        codec: Segments with another Parquet compression are written again with this one.
+        codec: Segments of another codec are written again with this one.
         cluster_by: Columns along whose z-order rows shall lie.
         resort: Segments that scans must sort are written again.
 
