@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import date
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -172,3 +173,54 @@ def test_every_identity_comes_back_as_it_was() -> None:
         assert one in found
         assert {s.identity for s in found} == {one.identity}
     assert [entry.segment for entry in opened.values()] == made
+
+
+def test_a_name_of_the_year_9999_opens_and_is_found() -> None:
+    """Nanoseconds in 64 bits end in 2262; a clock, or whoever named the file, need not know."""
+    made = [
+        replace(POOL[1], path=segment_path(f"{n:08x}-0000-4000-8000-000000000000", 0, digits), identity=("A",))
+        for n, digits in enumerate(("00010101000000000", "20260101000000000", "99991231235959999"))
+    ]
+    log = Log()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "PART_SEGMENTS", 1)
+        opened = log.checkpoint(LiveSegments.of({one.path: LiveSegment(one, n) for n, one in enumerate(made, 1)}), 3, "open")
+    assert all(one.path in opened for one in made)
+    assert [number for one in made for number in opened.base.catalogue.holding(one.path)] == [0, 1, 2]
+
+
+class Counted(frozenset[int]):
+    """Ordinals that count how often they are copied."""
+
+    copies: ClassVar[int] = 0
+
+    def __or__(self, other: AbstractSet[Any]) -> Counted:
+        Counted.copies += 1
+        return Counted({*self, *other})
+
+
+def test_what_one_commit_removes_of_a_part_is_noted_at_once() -> None:
+    """A copy for each segment would take minutes where a compaction takes all that one commit of 100,000 segments added."""
+    log = Log()
+    live = LiveSegments.of({one.path: LiveSegment(one, 1) for one in POOL})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "PART_SEGMENTS", 1)
+        stock = log.checkpoint(live, 1, "open").base
+    assert len(stock.catalogue.parts) == 1
+    counted, Counted.copies = replace(stock, gone={0: Counted()}), 0
+    left = counted.changed({}, {one.path for one in POOL[1:]})
+    assert (list(left), Counted.copies) == ([POOL[0].path], 1)
+
+
+def test_a_part_larger_than_most_is_rewritten_too_once_most_of_it_is_gone() -> None:
+    """One commit's segments are not divided: such a part may still hold as many as others do."""
+    log = Log()
+    live = LiveSegments.of({one.path: LiveSegment(one, 1) for one in POOL})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "PART_SEGMENTS", 4)
+        live = log.checkpoint(live, 1, "settle")
+        for one in POOL[5:]:
+            del live[one.path]
+        live = log.checkpoint(live, 2, "settle")
+    assert [part.ref.segments for part in live.stock().catalogue.parts] == [5]
+    assert not live.stock().gone

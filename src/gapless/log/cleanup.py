@@ -1,7 +1,7 @@
 """The conversations that clean a log of commits which no version that is kept needs.
 
 A cleaned log starts at a log checkpoint. Of the first version whose commit stays and of the one before it a checkpoint was read back,
-so that either serves where the other is damaged. Commits go in order: where one is there, all after it are. Last go the parts that only
+so that either serves where the other is damaged; parts that both name are there once. Commits go in order: where one is there, all after it are. Last go the parts that only
 removed checkpoints named.
 """
 

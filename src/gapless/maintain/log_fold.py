@@ -188,10 +188,11 @@ def same_state(replayed: TableState, found: Snapshot[TableState]) -> bool:
     dropped = (known[key] for key in known.keys() - kept.keys())
     return (
         replayed.meta == found.state.meta
-        and replayed.live == found.state.live
+        and list(replayed.live.items()) == list(found.state.live.items())
         and replayed.removed.items() <= found.state.removed.items()
         and replayed.tags == found.state.tags
         and replayed.earliest == found.state.earliest
+        and replayed.inlined_bytes == found.state.inlined_bytes
         and all(known.get(key) == value for key, value in kept.items())
         and all(isinstance(one.operation, JobId) and one.time_ns < horizon_ns for one in dropped)
     )

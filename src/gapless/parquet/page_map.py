@@ -58,7 +58,7 @@ def map_pages(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData, rows: int) -> 
     """
     try:
         return _map(file, chunk, rows)
-    except (IndexError, KeyError, TypeError, ValueError):
+    except (IndexError, KeyError, RecursionError, TypeError, ValueError):
         # What such headers say is for Arrow to refuse, which reads the chunk as a whole.
         return None
 

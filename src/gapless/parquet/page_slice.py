@@ -54,8 +54,7 @@ def can_slice(metadata: pq.FileMetaData, schema: pa.Schema, group: int, leaf: in
     if column.path != column.name or column.max_repetition_level or writer is None or int(writer[1]) < _OLDEST:
         return False
     known = chunk.compression in _CODECS and all(name in _ENCODINGS for name in chunk.encodings)
-    alone = pa.schema([schema.field(column.name)])
-    return known and bool(pq.read_metadata(pa.BufferReader(_empty_file(alone))).schema.column(0).equals(column))
+    return known and bool(_described_anew(schema.field(column.name)).equals(column))
 
 
 def slice_file(file: pa.NativeFile, schema: pa.Schema, columns: Sequence[ColumnPages]) -> pa.Buffer:
@@ -71,7 +70,8 @@ def slice_file(file: pa.NativeFile, schema: pa.Schema, columns: Sequence[ColumnP
     footer = encode(
         dict(sorted((_empty_footer(schema) | {3: (_I64, end - first), 4: (_LIST, Items(_STRUCT, [group]))}).items()))
     )
-    return pa.py_buffer(bytes(body) + footer + len(footer).to_bytes(4, "little") + _MAGIC)
+    body += footer + len(footer).to_bytes(4, "little") + _MAGIC
+    return pa.py_buffer(body)
 
 
 def _described(column: ColumnPages, at: int, rows: int) -> Struct:
@@ -102,6 +102,11 @@ def _span(column: ColumnPages) -> tuple[int, int]:
 def _bytes(file: pa.NativeFile, start: int, end: int) -> bytes:
     data: bytes = file.read_at(end - start, start)
     return data
+
+
+@lru_cache(maxsize=256)
+def _described_anew(column: pa.Field) -> pq.ColumnSchema:
+    return pq.read_metadata(pa.BufferReader(_empty_file(pa.schema([column])))).schema.column(0)
 
 
 def _empty_file(schema: pa.Schema) -> bytes:

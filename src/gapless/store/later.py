@@ -23,6 +23,14 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_MOST, "gapless-put")
 
 
+def _submit(act: Callable[..., None], *args: object) -> Future[None] | None:
+    """Begin an act; None where the program ends and only threads that are there go on: then the caller does it."""
+    try:
+        return _pool().submit(act, *args)
+    except RuntimeError:
+        return None
+
+
 class Later:
     """Puts of one store under way, by path."""
 
@@ -37,7 +45,12 @@ class Later:
         """Overwrite a hint by and by; of several for one path the last is put, and those before may be passed over."""
         with self._lock:
             known = self._hints.get(path)
-            self._hints[path] = data, known[1] if known else _pool().submit(self._put_newest, path)
+            future = known[1] if known else _submit(self._put_newest, path)
+            if future is not None:
+                self._hints[path] = data, future
+                return
+        with contextlib.suppress(GaplessError):
+            self._put(path, data)
 
     def _put_newest(self, path: str) -> None:
         """Put the hint for a path until it is the newest that was given."""
@@ -54,7 +67,11 @@ class Later:
 
     def put_ahead(self, path: str, data: bytes | memoryview) -> None:
         """Begin to store an object under a name that no one else takes."""
-        self._ahead[path] = _pool().submit(self._put, path, data)
+        future = _submit(self._put, path, data)
+        if future is None:
+            self._put(path, data)
+        else:
+            self._ahead[path] = future
 
     def settle(self, paths: Iterable[str]) -> None:
         """Wait until those of these paths that were put ahead are stored. Raises StoreError, again if asked again."""

@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterator
 
 PATIENCE_S = 0.5
-"""How long one waits at most; each time it was in vain, the next wait is a tenth as long, until a turn comes again: who stopped in its
-turn holds no one up for longer."""
+"""How long one waits at most, and half as long after each time it was in vain, until a turn comes again: who stopped in its turn costs
+the others a second each.
+"""
 _FIRST_LOOK_S = 0.0002
 _LONGEST_LOOK_S = 0.002
 
@@ -32,7 +33,7 @@ class Turn:
             return
         try:
             taken = _take(handle, self._patience_s)
-            self._patience_s = PATIENCE_S if taken else self._patience_s / 10
+            self._patience_s = PATIENCE_S if taken else self._patience_s / 2
             self._mine.handle = handle if taken else None
             yield taken
         finally:

@@ -6,6 +6,7 @@ import io
 import json
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow.parquet as pq
@@ -357,6 +358,17 @@ def test_verify_names_a_lost_part_and_repair_writes_it_anew(world: Clocked) -> N
         assert not [step for step in report.steps if step.act == "remove-checkpoint"]
         assert world.store.get(lost) == before
         assert verify_table(world.store).problems == ()
+
+
+@pytest.mark.parametrize("wrong", ["order", "inlined_bytes"])
+def test_verify_holds_the_order_and_the_inlined_bytes_of_a_checkpoint_against_the_commits(world: Clocked, wrong: str) -> None:
+    snapshot = TIME_SERIES.decode_checkpoint(world.store.get(checkpoint(25)), 25, world.rim().drive)
+    state = snapshot.state
+    turned = LiveSegments.of(dict(reversed(list(state.live.items()))))
+    state = replace(state, live=turned) if wrong == "order" else replace(state, inlined_bytes=7)
+    data = TIME_SERIES.encode_checkpoint(replace(snapshot, state=state))
+    world.store.put(checkpoint(25), data, mode="overwrite")
+    assert [one.code for one in verify_table(world.store).problems if one.path == checkpoint(25)] == ["checkpoint-differs"]
 
 
 def test_a_part_that_cannot_be_made_again_takes_its_checkpoints_along(world: Clocked) -> None:

@@ -179,6 +179,9 @@ def test_headers_that_are_not_headers_are_left_to_arrow(tmp_path: Path) -> None:
             told = map_pages(pa.BufferReader(altered), chunk, rows)
             # Sizes may be wrong, which checksums of pages show; which rows a page holds may not.
             assert told is None or [page.first for page in told.pages] == [page.first for page in found.pages]
+    start = found.pages[1].start
+    nested = good[:start] + b"\x1c" * 4_000 + good[start + 4_000 :]
+    assert map_pages(pa.BufferReader(nested), chunk, rows) is None, "structs in structs without an end"
 
 
 ODD_FILES: dict[str, dict[str, Any]] = {

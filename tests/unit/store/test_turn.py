@@ -116,7 +116,7 @@ def test_who_waited_in_vain_waits_less_the_next_time(store: LocalStore, monkeypa
         assert mine
     with other.turn("log"):
         pass
-    assert found == pytest.approx([0.5, 0.5, 0.05, 0.005, 0.0005, 0.5])
+    assert found == pytest.approx([0.5, 0.5, 0.25, 0.125, 0.0625, 0.5])
 
 
 def test_a_turn_that_cannot_be_given_back_does_no_harm(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:

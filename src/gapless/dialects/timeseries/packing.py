@@ -84,7 +84,6 @@ class _Run:
     """Parts one after another that are poor, or one that is not."""
 
     parts: tuple[int, ...]
-    poor: bool
     lost: bool
     """Whether one of them is missing or damaged."""
 
@@ -94,14 +93,14 @@ def _runs(stock: Stock, lost: frozenset[str]) -> Iterator[_Run]:
     unsound = {number for number, part in enumerate(parts) if part.ref.path in lost or part.is_recovered}
     for poor, run in groupby(range(len(parts)), lambda number: stock.count(number) * 2 < PART_SEGMENTS):
         for numbers in (tuple(run),) if poor else ((number,) for number in run):
-            yield _Run(numbers, poor, not unsound.isdisjoint(numbers))
+            yield _Run(numbers, not unsound.isdisjoint(numbers))
 
 
 def _is_due(stock: Stock, run: _Run) -> bool:
     """Whether parts are to be rewritten: several poor ones become one, one that has lost more than it holds becomes small, or nothing."""
     held = sum(stock.catalogue.parts[number].ref.segments for number in run.parts)
     left = sum(stock.count(number) for number in run.parts)
-    return run.lost or (run.poor and (len(run.parts) > 1 or held > 2 * left))
+    return run.lost or len(run.parts) > 1 or held > 2 * left
 
 
 def _cut(live: Iterable[LiveSegment]) -> Iterator[list[LiveSegment]]:

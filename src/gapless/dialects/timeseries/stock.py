@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,8 +67,8 @@ class Catalogue:
         self._first = np.array([coarse(ref.first) for ref in refs], dtype=np.int64)
         self._last = np.array([coarse(ref.last) for ref in refs], dtype=np.int64)
         self._strangers = np.array([ref.strangers for ref in refs], dtype=bool)
-        self._from = np.array([1 if ref.instants is None else ref.instants[0] for ref in refs], dtype=np.int64)
-        self._to = np.array([0 if ref.instants is None else ref.instants[1] for ref in refs], dtype=np.int64)
+        self._from = np.array([1 if ref.instants is None else coarse(ref.instants[0]) for ref in refs], dtype=np.int64)
+        self._to = np.array([0 if ref.instants is None else coarse(ref.instants[1]) for ref in refs], dtype=np.int64)
 
     def near(self, start: int, end: int, identities: frozenset[Identity]) -> list[int]:
         """The numbers of the parts that may hold a segment which `meeting` gives."""
@@ -84,7 +85,7 @@ class Catalogue:
         if name is None or name.instant_ns is None:
             fit = self._strangers
         else:
-            fit = (self._from <= name.instant_ns) & (self._to >= name.instant_ns)
+            fit = (self._from <= coarse(name.instant_ns)) & (self._to >= coarse(name.instant_ns))
         found: list[int] = np.flatnonzero(fit).tolist()
         return found
 
@@ -149,10 +150,11 @@ class Stock(Mapping[str, LiveSegment]):
 
     def changed(self, new: Mapping[str, LiveSegment], gone: set[str]) -> Stock:
         """Without the paths that are gone, and then with new segments."""
-        left: dict[int, frozenset[int]] = dict(self.gone)
+        lost: defaultdict[int, set[int]] = defaultdict(set)
         for path in (gone | new.keys()) - self.loose.keys():
             if (place := self.locate(path)) is not None:
-                left[place[0]] = left.get(place[0], _NONE) | {place[1]}
+                lost[place[0]].add(place[1])
+        left = {**self.gone, **{number: self.gone.get(number, _NONE) | some for number, some in lost.items()}}
         kept = {path: one for path, one in self.loose.items() if path not in gone} if gone else self.loose
         return Stock(self.catalogue, left, {**kept, **new}, self.version)
 
