@@ -49,15 +49,15 @@ def store_checkpoint(dialect: Dialect[Entry, State], packed: Packed[State]) -> T
     return put
 
 
-def store_snapshot(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Put]:
-    """Store a checkpoint of a snapshot, where there must be none: parts that it would name and that are lost are made anew.
+def store_snapshot(dialect: Dialect[Entry, State], snapshot: Snapshot[State], apart: frozenset[str] = frozenset()) -> Talk[Put]:
+    """Store a checkpoint of a snapshot, where there must be none: parts that it would name and that are lost, or in `apart`, are made anew.
 
     Raises CorruptTable where what they held is not known any more, StoreError.
     """
     packed = Packed(snapshot, ())
     if dialect.rests_on(snapshot) or dialect.owes_parts(snapshot):
-        damaged = yield from lost_parts(dialect.parts_of(snapshot))
-        packed = dialect.pack(snapshot, (yield from ask(NewId())), (yield from ask(Later())), damaged)
+        again = apart | (yield from lost_parts(dialect.parts_of(snapshot)))
+        packed = dialect.pack(snapshot, (yield from ask(NewId())), (yield from ask(Later())), again)
     return (yield from store_checkpoint(dialect, packed))
 
 

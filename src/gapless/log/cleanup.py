@@ -1,8 +1,8 @@
 """The conversations that clean a log of commits which no version that is kept needs.
 
 A cleaned log starts at a log checkpoint. Of the first version whose commit stays and of the one before it a checkpoint was read back,
-so that either serves where the other is damaged; parts that both name are there once. Commits go in order: where one is there, all after it are. Last go the parts that only
-removed checkpoints named.
+and no part is in both, so that either serves where the other is damaged. Commits go in order: where one is there, all after it are.
+Last go the parts that only removed checkpoints named.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from gapless.errors import CorruptTable, StoreUnavailable, UnsupportedTable
 from gapless.log.checkpoint import decode_read, point_to_checkpoint, read_hint, read_whole
 from gapless.log.checkpoint_writing import store_snapshot
-from gapless.log.dialect import Dialect, Entry, State
+from gapless.log.dialect import Dialect, Entry, Snapshot, State
 from gapless.log.requests import Delete, Get, ListNames, Put, Talk, Together, ask
 from gapless.log.snapshot import load, lost
 
@@ -46,7 +46,9 @@ def clean(dialect: Dialect[Entry, State], floor: int, tagged: Collection[int]) -
     checkpoints = sorted(c for name in names if (c := dialect.checkpoint_of(name)) is not None and c < floor and c not in stay)
     if floor < 2 or not (commits or checkpoints):
         return ()
-    for version in sorted(stay):
+    shared = yield from _ensure_checkpoint(dialect, floor)
+    yield from _ensure_checkpoint(dialect, floor - 1, apart=shared)
+    for version in sorted(stay - {floor, floor - 1}):
         yield from _ensure_checkpoint(dialect, version)
     if (yield from read_hint(dialect)) in checkpoints:
         yield from point_to_checkpoint(dialect, floor)
@@ -79,36 +81,47 @@ def _parts_named(dialect: Dialect[Entry, State], checkpoints: Sequence[int]) -> 
         found = yield from ask(Together(tuple(Get(dialect.checkpoint_path(version)) for version in some)))
         for version, data in zip(some, found, strict=True):
             snapshot = None if data is None else (yield from decode_read(dialect, version, data))
-            named.update(() if snapshot is None else (part.path for part in dialect.parts_of(snapshot)))
+            named |= frozenset() if snapshot is None else _parts_of(dialect, snapshot)
     return frozenset(named)
 
 
-def _ensure_checkpoint(dialect: Dialect[Entry, State], version: int) -> Talk[None]:
-    """See to it that a version's checkpoint is there and reads back."""
+def _ensure_checkpoint(
+    dialect: Dialect[Entry, State], version: int, *, apart: frozenset[str] = frozenset()
+) -> Talk[frozenset[str]]:
+    """See to it that a version's checkpoint is there and reads back; returns the paths of its parts, none of which is in `apart`."""
     path = dialect.checkpoint_path(version)
-    if (yield from ask(Get(path))) is not None:
-        if (yield from read_whole(dialect, version)) is not None:
-            return
-        # Damaged, it serves no one, and a create would not replace it.
-        yield from ask(Delete(path))
+    stored = yield from ask(Get(path))
+    found = None if stored is None else (yield from read_whole(dialect, version))
+    if found is not None and apart.isdisjoint(named := _parts_of(dialect, found)):
+        return named
     snapshot = yield from load(dialect, version)
     if snapshot is None:
         raise lost(dialect, version, "The log is there no more")
-    put = yield from store_snapshot(dialect, snapshot)
-    if (yield from read_whole(dialect, version)) is None:
-        if put not in (Put.DONE, Put.LATE):
-            raise StoreUnavailable(
-                f"the write of the log checkpoint {path} was not confirmed",
-                why="Whether it is stored is not known; the log was not cleaned",
-                fix="Try again",
-                path=path,
-            )
-        raise CorruptTable(
-            f"the log checkpoint {path} was written and cannot be read back",
-            why="The store lost or altered it; the log was not cleaned",
-            fix="Check the disk or the bucket, then try again",
+    if stored is not None:
+        if found is not None and (yield from ask(Get(dialect.path_of(version)))) is None:
+            return named  # nothing else tells of this version
+        # A create would not replace it.
+        yield from ask(Delete(path))
+    put = yield from store_snapshot(dialect, snapshot, apart)
+    if (found := (yield from read_whole(dialect, version))) is not None:
+        return _parts_of(dialect, found)
+    if put not in (Put.DONE, Put.LATE):
+        raise StoreUnavailable(
+            f"the write of the log checkpoint {path} was not confirmed",
+            why="Whether it is stored is not known; the log was not cleaned",
+            fix="Try again",
             path=path,
         )
+    raise CorruptTable(
+        f"the log checkpoint {path} was written and cannot be read back",
+        why="The store lost or altered it; the log was not cleaned",
+        fix="Check the disk or the bucket, then try again",
+        path=path,
+    )
+
+
+def _parts_of(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> frozenset[str]:
+    return frozenset(part.path for part in dialect.parts_of(snapshot))
 
 
 def _commits(dialect: Dialect[Entry, State]) -> Talk[Sequence[int]]:

@@ -399,6 +399,25 @@ def test_repair_keeps_the_only_checkpoint_of_a_cleaned_log(world: Clocked) -> No
     assert world.open().scan(start="2026-01-01T20:00:00Z").to_arrow().num_rows == 4
 
 
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("appends", [0, 1, 3, 4])
+def test_each_part_of_a_cleaned_log_may_be_lost(world: Clocked, appends: int) -> None:
+    """The two log checkpoints at its beginning name no part together, and each tells what the other's held."""
+    world.append(*range(24, 24 + appends))
+    world.wait(days=2)
+    before = list(world.state.live.items())
+    world.table.expire(keep_versions=1, clean_log=True)
+    commits = [version for name in world.names("_timeseries_log") if (version := TIME_SERIES.version_of(name))]
+    floor = min(commits)
+    assert floor > 20
+    assert set(named(world, floor)).isdisjoint(named(world, floor - 1))
+    for lost in world.names("_log_parts"):
+        data = world.store.get(lost)
+        world.store.delete(lost)
+        assert list(world.state.live.items()) == before
+        world.store.put(lost, data)
+
+
 def test_a_large_plain_checkpoint_opens_and_becomes_parts(world: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the release before wrote it: all segments in the checkpoint itself, and no parts."""
     monkeypatch.setattr(packing, "PART_SEGMENTS", 1_000)

@@ -82,13 +82,18 @@ def rows_of_commits(dialect: Log, ref: PartRef) -> Talk[dict[int, LiveSegment] |
         return None
     live: dict[str, LiveSegment] = {}
     for version, commit, _ in entries:
-        for action in commit.actions:
-            match action:
-                case AddSegment(segment) if version <= ref.end:
-                    live[segment.path] = LiveSegment(segment, version)
-                case RemoveSegment(path):
-                    live.pop(path, None)
+        _follow(live, commit, version, ref)
     return dict(enumerate(live.values())) if len(live) == ref.segments else None
+
+
+def _follow(live: dict[str, LiveSegment], commit: Commit, version: int, ref: PartRef) -> None:
+    """What a commit does to the segments of a part's versions."""
+    for action in commit.actions:
+        match action:
+            case AddSegment(segment) if version <= ref.end:
+                live[segment.path] = LiveSegment(segment, version)
+            case RemoveSegment(path):
+                live.pop(path, None)
 
 
 def remade(dialect: Log, ref: PartRef) -> Talk[bytes | None]:
@@ -103,7 +108,7 @@ def remade(dialect: Log, ref: PartRef) -> Talk[bytes | None]:
 def _rows_of_checkpoints(dialect: Log, ref: PartRef, gone: frozenset[int]) -> Talk[dict[int, LiveSegment] | None]:
     """What is left of a part, by ordinal, from a log checkpoint that does not name it and the commits after; None where none tells."""
     names = yield from ask(ListNames(dialect.folder))
-    versions = (v for name in names if (v := dialect.checkpoint_of(name)) is not None and v >= ref.written)
+    versions = (v for name in names if (v := dialect.checkpoint_of(name)) is not None)
     for version in sorted(versions, reverse=True):
         data = yield from ask(Get(dialect.checkpoint_path(version)))
         drive = yield from ask(Later())
@@ -125,13 +130,12 @@ def _left_of(dialect: Log, snapshot: Snapshot[TableState], ref: PartRef, count: 
         return None
     left = {one.segment.path: one for one in live.of_versions(ref.start, ref.end)}
     version = snapshot.version
-    while len(left) > count:
+    while version < ref.written or len(left) > count:
         version += 1
         data = yield from ask(Get(dialect.path_of(version)))
         if data is None:
             return None
-        for path in dialect.decode(data, version)[0].removed:
-            left.pop(path, None)
+        _follow(left, dialect.decode(data, version)[0], version, ref)
     return left if len(left) == count else None
 
 
