@@ -65,14 +65,23 @@ class Faults:
 def flaky_proxy(upstream: str) -> Iterator[tuple[str, Faults]]:
     """A running proxy: its endpoint, and what it does wrong."""
     faults = Faults(upstream)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Relay", (_Relay,), {"faults": faults}))
+    with serving(type("Faulty", (Relay,), {"faults": faults})) as endpoint:
+        try:
+            yield endpoint, faults
+        finally:
+            faults.settle()
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A server on a free port of this machine while the context lasts: its endpoint."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", faults
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
-        faults.settle()
         server.shutdown()
         thread.join()
         server.server_close()
@@ -85,7 +94,7 @@ class _Answer:
     body: bytes
 
 
-class _Relay(BaseHTTPRequestHandler):
+class Relay(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     faults: Faults
 

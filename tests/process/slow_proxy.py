@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import ThreadingHTTPServer
 
-from process.flaky_proxy import Faults, _Relay
+from process.flaky_proxy import Faults, Relay, serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def slow_proxy(upstream: str, seconds: float) -> Iterator[tuple[str, Log]]:
     """A running proxy, each request through which takes so long: its endpoint, and what it saw."""
     log = Log()
 
-    class Slow(_Relay):
+    class Slow(Relay):
         faults = Faults(upstream)
 
         def do_GET(self) -> None:  # noqa: N802 - http.server names it
@@ -63,13 +61,5 @@ def slow_proxy(upstream: str, seconds: float) -> Iterator[tuple[str, Log]]:
 
         do_PUT = do_HEAD = do_DELETE = do_POST = do_GET  # noqa: N815 - http.server names them
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", log
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Slow) as endpoint:
+        yield endpoint, log

@@ -77,18 +77,22 @@ def _check_nulls(array: pa.Array, field: pa.Field, index: IndexSpec, first_row: 
         return
     row = first_row + pc.index(array.is_null(), True).as_py()
     if is_key:
-        kind = "index" if field.name == index.column else "entity"
-        raise NullKey(
-            f"the {kind} column {field.name!r} is null in row {row}",
-            why="Every row needs its index value and its identity",
-            fix="Fill the value, or drop the row",
-            column=field.name, row=row,
-        )  # fmt: skip
+        raise null_key(field.name, index, row)
     raise InvalidValue(
         f"column {field.name!r} is null in row {row}",
         why="The table declares it non-null",
         fix="Fill the value, or drop the row",
         column=field.name, row=row, value=None,
+    )  # fmt: skip
+
+
+def null_key(name: str, index: IndexSpec, row: int) -> NullKey:
+    """The error for an index or entity column that is null in a row, counted from 0."""
+    return NullKey(
+        f"the {'index' if name == index.column else 'entity'} column {name!r} is null in row {row}",
+        why="Every row needs its index value and its identity",
+        fix="Fill the value, or drop the row",
+        column=name, row=row,
     )  # fmt: skip
 
 

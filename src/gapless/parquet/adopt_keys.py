@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from gapless.coverage.bitmap import CoverageMap, StoredIds, stored_ids
 from gapless.coverage.bucket import Grid
-from gapless.errors import NullKey
+from gapless.model.fit import null_key
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.segment import Bounds
 from gapless.parquet.run import index_values, unit_ns
@@ -85,12 +85,7 @@ class KeyScan:
             column = batch.column(name)
             if column.null_count:
                 row = self.rows + pc.index(column.is_null(), True).as_py()
-                raise NullKey(
-                    f"the {'index' if name == self.index.column else 'entity'} column {name!r} is null in row {row}",
-                    why="Every row needs its index value and its identity",
-                    fix="Fill the value, or drop the row",
-                    column=name, row=row,
-                )  # fmt: skip
+                raise null_key(name, self.index, row)
 
     def _identity_codes(self, batch: pa.RecordBatch) -> tuple[Array, Sequence[Identity]]:
         """Each row's identity as a place in a list of identities, some of which may be those of no row."""

@@ -16,6 +16,7 @@ from gapless.errors import SchemaMismatch
 from gapless.model.column_ids import ColumnIds
 from gapless.model.schema import stored_schema
 from gapless.model.types import FIELD_ID, bare_type, children, is_any_list, normal_zone
+from gapless.parquet.file_shell import empty_file
 
 _READABLE = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4", "LZ4_RAW"})
 _COARSE = frozenset({pa.time32("s")})
@@ -164,9 +165,7 @@ def null_count(metadata: pq.FileMetaData, group: int, leaf: int) -> int | None:
 @lru_cache(maxsize=32)
 def _parquet_schema(stored: pa.Schema) -> pq.ParquetSchema:
     """How we would write these columns."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(stored.empty_table(), sink)
-    return pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    return pq.read_metadata(pa.BufferReader(empty_file(stored))).schema
 
 
 def _leaves(schema: pq.ParquetSchema, columns: pa.Schema) -> dict[str, list[_Leaf]]:

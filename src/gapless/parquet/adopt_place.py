@@ -24,6 +24,7 @@ from gapless.model.checksum import ALGORITHM
 from gapless.model.protocols import Store
 from gapless.parquet.adopt_source import Source, changed
 from gapless.parquet.checksum import checksum, footer_checksum
+from gapless.parquet.file_shell import TRAILER
 from gapless.parquet.text_files import reading
 from gapless.store.os_errors import typed_os_errors
 from gapless.store.publish import discard, make_folder, sync_folder
@@ -35,7 +36,6 @@ _STRETCH_BYTES = 16 << 20
 """What is copied at a time."""
 _READ_BYTES = 1 << 20
 """What is hashed at a time."""
-_TRAILER = 8
 _NO_CLONE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF, errno.EPERM, errno.ETXTBSY}
 """What a kernel or file system answers that cannot copy between these two files by itself."""
 _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EACCES}
@@ -220,9 +220,9 @@ def _read_into(handle: int, buffer: memoryview, at: int, source: Source) -> int:
 
 def _footer(handle: int, source: Source) -> memoryview:
     """The end of the file, from its footer on."""
-    trailer = memoryview(bytearray(_TRAILER))
-    _read_into(handle, trailer, source.stamp.size - _TRAILER, source)
-    length = int.from_bytes(trailer[:4], "little") + _TRAILER
+    trailer = memoryview(bytearray(TRAILER))
+    _read_into(handle, trailer, source.stamp.size - TRAILER, source)
+    length = int.from_bytes(trailer[:4], "little") + TRAILER
     footer = memoryview(bytearray(min(length, source.stamp.size)))
     _read_into(handle, footer, source.stamp.size - len(footer), source)
     return footer

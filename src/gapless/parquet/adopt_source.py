@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from gapless.errors import UnreadableInput
 from gapless.model.index import IndexSpec
 from gapless.parquet.adopt_layout import Layout
+from gapless.parquet.file_shell import TRAILER
 from gapless.parquet.source import encoded_columns
 from gapless.parquet.text_files import reading
 
-_TRAILER = 8  # four bytes of footer length and "PAR1"
 _BATCH_ROWS = 1 << 17
 _PIECE_ROWS = 1 << 15
 """Keys of so many rows fit into the cache of a processor."""
@@ -104,7 +104,7 @@ def _parquet(path: Path, dictionaries: Sequence[str] = ()) -> Iterator[pq.Parque
 def _refuse_encrypted(path: Path, metadata: pq.FileMetaData) -> None:
     """Raise UnreadableInput where a signature follows the footer: columns may be encrypted then, and Arrow ends the process at a look at them."""
     with path.open("rb") as file:
-        file.seek(-_TRAILER, io.SEEK_END)
+        file.seek(-TRAILER, io.SEEK_END)
         length = int.from_bytes(file.read(4), "little")
     if length != metadata.serialized_size:
         raise UnreadableInput(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import xxhash
 
 from gapless.model.checksum import ALGORITHM, check, checksum
+from gapless.parquet.file_shell import TRAILER
 
 __all__ = ["check", "checksum", "footer_checksum", "footer_length"]
-
-_TRAILER = 8  # four bytes of footer length and "PAR1"
 
 
 def footer_checksum(data: memoryview) -> str:
     """The checksum of the footer of a Parquet file, which `data` is or ends."""
-    length = int.from_bytes(data[-_TRAILER:-4], "little") + _TRAILER
+    length = int.from_bytes(data[-TRAILER:-4], "little") + TRAILER
     return f"{ALGORITHM}:{length}:{xxhash.xxh3_128_hexdigest(data[-length:])}"
 
 

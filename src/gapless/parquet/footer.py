@@ -12,11 +12,11 @@ from gapless.errors import CorruptTable, ObjectNotFound
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.parquet.checksum import check, footer_length
+from gapless.parquet.file_shell import MAGIC
 from gapless.parquet.page_map import PageMap
 from gapless.parquet.row_groups import GroupStats
 from gapless.runtime.locks import ForkSafeLock
 
-_HEADER = b"PAR1"
 KEPT_BYTES = 16 << 20
 """Size of the footers whose parsed form a process keeps; that takes a few times as much."""
 
@@ -88,7 +88,7 @@ def read_footer(store: Store, segment: Segment) -> Footer | None:
     if kept is not None:
         return kept
     try:
-        metadata = pq.read_metadata(pa.BufferReader(_HEADER + data))
+        metadata = pq.read_metadata(pa.BufferReader(MAGIC + data))
     except (pa.ArrowException, OSError) as error:
         raise damaged(segment, error) from error
     footer = Footer.of(metadata)

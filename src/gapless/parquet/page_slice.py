@@ -10,10 +10,10 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gapless.parquet.file_shell import MAGIC, empty_file, end_of, footer_of
 from gapless.parquet.page_map import PageMap
-from gapless.parquet.thrift import Items, Struct, decode, encode
+from gapless.parquet.thrift import Items, Struct
 
-_MAGIC = b"PAR1"
 _TYPES = {
     name: n
     for n, name in enumerate(["BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"])
@@ -59,7 +59,7 @@ def can_slice(metadata: pq.FileMetaData, schema: pa.Schema, group: int, leaf: in
 
 def slice_file(file: pa.NativeFile, schema: pa.Schema, columns: Sequence[ColumnPages]) -> pa.Buffer:
     """A Parquet file of the pages of columns that all hold the same rows; `schema` is that of the file, of these columns alone."""
-    (first, end), body, described = columns[0].rows, bytearray(_MAGIC), []
+    (first, end), body, described = columns[0].rows, bytearray(MAGIC), []
     for column in columns:
         described.append(_described(column, len(body), end - first))
         if column.map.dictionary is not None:
@@ -67,10 +67,7 @@ def slice_file(file: pa.NativeFile, schema: pa.Schema, columns: Sequence[ColumnP
         body += _bytes(file, *_span(column))
     sizes = sum(one[3][1][6][1] for one in described)
     group: Struct = {1: (_LIST, Items(_STRUCT, described)), 2: (_I64, sizes), 3: (_I64, end - first)}
-    footer = encode(
-        dict(sorted((_empty_footer(schema) | {3: (_I64, end - first), 4: (_LIST, Items(_STRUCT, [group]))}).items()))
-    )
-    body += footer + len(footer).to_bytes(4, "little") + _MAGIC
+    body += end_of(_empty_footer(schema), end - first, [group])
     return pa.py_buffer(body)
 
 
@@ -106,18 +103,9 @@ def _bytes(file: pa.NativeFile, start: int, end: int) -> bytes:
 
 @lru_cache(maxsize=256)
 def _described_anew(column: pa.Field) -> pq.ColumnSchema:
-    return pq.read_metadata(pa.BufferReader(_empty_file(pa.schema([column])))).schema.column(0)
-
-
-def _empty_file(schema: pa.Schema) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.ParquetWriter(sink, schema).close()
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return pq.read_metadata(pa.BufferReader(empty_file(pa.schema([column])))).schema.column(0)
 
 
 @lru_cache(maxsize=64)
 def _empty_footer(schema: pa.Schema) -> Struct:
-    data = _empty_file(schema)
-    length = int.from_bytes(data[-8:-4], "little")
-    return decode(data[-8 - length : -8])
+    return footer_of(empty_file(schema))

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless.parquet.encodings import Encodings
+from gapless.parquet.file_shell import MAGIC, end_of, footer_of
 from gapless.parquet.ordered import Ordered
-from gapless.parquet.thrift import Items, Struct, decode, encode
+from gapless.parquet.thrift import Items, Struct
 
-_MAGIC = b"PAR1"
-_TAIL = 8  # four bytes of footer length and the magic
 _OFFSETS = (9, 10, 11, 14)
 """Where ColumnMetaData of parquet.thrift says a position: of data, index and dictionary pages, and of the Bloom filter."""
 
@@ -83,7 +82,7 @@ class ParallelWriter:
         self._empty: Struct | None = None
         """The footer of a file with these columns and no rows."""
         self._rows = 0
-        sink.write(_MAGIC)
+        sink.write(MAGIC)
 
     def write(self, rows: Ordered, row_group_size: int, *, meanwhile: Callable[[], None]) -> None:
         """Add rows, as row groups of up to so many; does `meanwhile` in the thread of the caller while others encode."""
@@ -100,14 +99,12 @@ class ParallelWriter:
 
     def close(self) -> None:
         """Write the footer; nothing may be written after."""
-        empty = self._empty or self._without_rows()
-        data = encode(dict(sorted((empty | {3: (6, self._rows), 4: (9, Items(12, list(self._groups)))}).items())))
-        self._sink.write(data + len(data).to_bytes(4, "little") + _MAGIC)
+        self._sink.write(end_of(self._empty or self._without_rows(), self._rows, self._groups))
 
     def _without_rows(self) -> Struct:
         sink = pa.BufferOutputStream()
         self._options.open(sink, self._schema).close()
-        return _footer(sink.getvalue())
+        return footer_of(sink.getvalue())
 
     def _encode(self, pool: Executor, rows: Ordered, shares: list[list[str]], start: int, end: int) -> list[Future[pa.Buffer]]:
         def encode_share(names: list[str]) -> pa.Buffer:
@@ -121,10 +118,10 @@ class ParallelWriter:
         columns: list[Struct] = []
         groups: list[Struct] = []
         for part in parts:
-            (group,) = _footer(part)[4][1].values
-            columns += [_moved(column, self._sink.tell() - len(_MAGIC)) for column in group[1][1].values]
+            (group,) = footer_of(part)[4][1].values
+            columns += [_moved(column, self._sink.tell() - len(MAGIC)) for column in group[1][1].values]
             groups.append(group)
-            self._sink.write(part.slice(len(_MAGIC), group[6][1]))
+            self._sink.write(part.slice(len(MAGIC), group[6][1]))
         sizes = {at: (6, sum(group[at][1] for group in groups)) for at in _SIZES}
         self._groups.append(groups[0] | sizes | {1: (9, Items(12, columns)), 5: (6, start)})
 
@@ -152,11 +149,6 @@ def _shares(table: pa.Table) -> Iterator[list[str]]:
             names, held = [], 0
     if names:
         yield names
-
-
-def _footer(file: pa.Buffer) -> Struct:
-    length = int.from_bytes(file[-_TAIL : -len(_MAGIC)].to_pybytes(), "little")
-    return decode(file[-_TAIL - length : -_TAIL].to_pybytes())
 
 
 def _moved(chunk: Struct, by: int) -> Struct:

@@ -107,16 +107,18 @@ def _append_like(latest: Latest, members: dict[int, Member], results: dict[int, 
         snapshot = lead.committer.refresh(latest()) if any(m.appender.operation for m in members.values()) else latest()
     except StoreError:
         return  # each finds out alone
-    if not lead.heeds(snapshot):
+    meta = snapshot.state.meta
+    # In a unique table that allows overlaps, one member's rows may have keys of another's.
+    if not lead.heeds(snapshot) or meta.schema is None or (meta.properties.unique and lead.on_overlap == "allow"):
         return
     try:
-        if (merged := _merge(lead.stager(snapshot), snapshot, members)) is not None:
+        if (merged := _merge(lead.stager(snapshot), snapshot, meta.schema, members)) is not None:
             results |= _commit_together(lead, snapshot, members, merged)
             return
     except Exception as error:  # noqa: BLE001  # their callers get it
         results |= dict.fromkeys(members, error)
         return
-    settled, accepted = _accept(lead.stager(snapshot), snapshot, members)
+    settled, accepted = _accept(lead.stager(snapshot), snapshot, meta.schema, members)
     results |= settled
     if len(accepted) > 1:
         mine = {one.place: one.member for one in accepted}
@@ -126,30 +128,20 @@ def _append_like(latest: Latest, members: dict[int, Member], results: dict[int, 
             results |= dict.fromkeys(mine, error)
 
 
-def _merge(stager: Stager, snapshot: Snapshot[TableState], members: dict[int, Member]) -> Merged | None:
+def _merge(stager: Stager, snapshot: Snapshot[TableState], schema: pa.Schema, members: dict[int, Member]) -> Merged | None:
     """All members at once, where that says the same as looking at each; None where one must be told something of its own."""
-    meta = snapshot.state.meta
     named = [operation_key(one.appender.operation) for one in members.values() if one.appender.operation is not None]
-    if (
-        meta.schema is None
-        or (meta.properties.unique and stager.on_overlap == "allow")
-        or len(set(named)) < len(named)
-        or any(one.appender.known(snapshot) is not None for one in members.values())
-    ):
+    if len(set(named)) < len(named) or any(one.appender.known(snapshot) is not None for one in members.values()):
         return None
-    return merge(stager, [part for one in members.values() for part in one.parts], meta.schema)
+    return merge(stager, [part for one in members.values() for part in one.parts], schema)
 
 
 def _accept(
-    stager: Stager, snapshot: Snapshot[TableState], members: dict[int, Member]
+    stager: Stager, snapshot: Snapshot[TableState], schema: pa.Schema, members: dict[int, Member]
 ) -> tuple[dict[int, Result], list[_Accepted]]:
     """Check each member by itself: those with a result already, and those whose rows may be written together."""
-    schema = snapshot.state.meta.schema
     results: dict[int, Result] = {}
     accepted: list[_Accepted] = []
-    # In a unique table that allows overlaps, one member's rows may have keys of another's.
-    if schema is None or (snapshot.state.meta.properties.unique and stager.on_overlap == "allow"):
-        return results, accepted
     types = entity_types(schema, snapshot.state.meta.index)
     taken = CoverageMap()
     named: set[str] = set()
