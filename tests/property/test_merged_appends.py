@@ -11,12 +11,10 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.model.operation import parse_operation_id
 from gapless.table import group as grouping
 from gapless.table import merged
-from gapless.table.append import Appender
-from gapless.table.group import Member, append_group, gather_small
-from gapless.table.inputs import as_batches
+from gapless.table.group import Member, append_group
+from group_members import member
 
 Rows = Sequence[tuple[int | None, str, float]]
 
@@ -46,16 +44,7 @@ def members_of(table: gl.TimeSeriesTable, drawn: Sequence[tuple[Rows, object]], 
     for rows, operation in drawn:
         at, who, value = ([row[place] for row in rows] for place in range(3))
         columns = {"at": pa.array(at, pa.int64()), "who": pa.array(who, pa.string()), "value": pa.array(value, pa.float64())}
-        part, small = gather_small(as_batches(columns))
-        assert small
-        appender = Appender(
-            committer=table._committer,
-            cache=table._cache,
-            grid=table._grid,
-            on_overlap=policy,
-            operation=None if operation is None else parse_operation_id(operation),
-        )
-        found.append(Member(parts=(part,), appender=appender))
+        found.append(member(table, columns, policy, operation))
     return found
 
 

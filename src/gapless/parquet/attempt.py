@@ -12,7 +12,7 @@ from gapless.coverage.sidecar_index import index_sidecar
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.file_names import instant_digits, segment_path, sidecar_path
 from gapless.errors import StoreError
-from gapless.model.index import EntityType
+from gapless.model.index import EntityType, Identity
 from gapless.model.protocols import StoresAhead, stores_ahead
 from gapless.model.report import Tally
 from gapless.model.segment import CoverageRef, InlineCoverage, Segment, SidecarCoverage
@@ -82,8 +82,7 @@ class Attempt:
             self._put(path, *encoded.pieces)
         ref = InlineCoverage(sidecar) if inlined else self._put_coverage(file_id, sidecar, types)
         index = state.meta.index
-        identities = encoded.coverage.identities()
-        alone = len(identities) == 1
+        identity, identity_types = only_identity(encoded.coverage, types)
         self.coverage.append(encoded.coverage)
         self.segments.append(
             Segment(
@@ -92,8 +91,8 @@ class Attempt:
                 size=encoded.size,
                 bounds=encoded.bounds,
                 index_type=index.type,
-                identity=identities[0] if alone else None,
-                identity_types=types if alone else (),
+                identity=identity,
+                identity_types=identity_types,
                 coverage=ref,
                 stats=encoded.stats,
                 checksum=encoded.checksum,
@@ -151,3 +150,9 @@ class Attempt:
         for path in self.written:
             with contextlib.suppress(StoreError):
                 self.rim.store.delete(path)
+
+
+def only_identity(coverage: CoverageMap, types: tuple[EntityType, ...]) -> tuple[Identity | None, tuple[EntityType, ...]]:
+    """The one identity that a segment with this coverage holds, with the types of its values; None and no types where it holds several."""
+    identities = coverage.identities()
+    return (identities[0], types) if len(identities) == 1 else (None, ())

@@ -23,7 +23,7 @@ from gapless.parquet.adopt_keys import KeyScan
 from gapless.parquet.adopt_place import Adopt, Placed, Placing, check_movable
 from gapless.parquet.adopt_source import Source
 from gapless.parquet.adopt_stats import adopted_stats
-from gapless.parquet.attempt import Attempt
+from gapless.parquet.attempt import Attempt, only_identity
 from gapless.parquet.batches import Progress
 from gapless.parquet.files import format_of
 
@@ -129,8 +129,8 @@ class Taking:
     def _taken(self, one: Surveyed, begun: _Begun, attempt: Attempt) -> Taken:
         file, layout, scan = begun.placed.result(), one.source.layout, one.scan
         meta, schema, index = self.state.meta, self.schema, self.state.meta.index
-        types, identities = entity_types(schema, index), one.coverage.identities()
-        alone = len(identities) == 1
+        types = entity_types(schema, index)
+        identity, identity_types = only_identity(one.coverage, types)
         assert scan.bounds is not None
         segment = Segment(
             path=begun.path,
@@ -138,10 +138,10 @@ class Taking:
             size=file.size,
             bounds=scan.bounds,
             index_type=index.type,
-            identity=identities[0] if alone else None,
-            identity_types=types if alone else (),
+            identity=identity,
+            identity_types=identity_types,
             coverage=attempt.put_coverage(begun.file_id, one.coverage, types),
-            stats=adopted_stats(layout.metadata, layout.schema.names, schema, meta.ids, index, identities),
+            stats=adopted_stats(layout.metadata, layout.schema.names, schema, meta.ids, index, one.coverage.identities()),
             checksum=file.checksum,
             footer_checksum=file.footer_checksum,
             sorted_by=index.keys if scan.in_order else (),

@@ -11,11 +11,8 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CommitConflict, CommitOutcomeUnknown, NullKey
-from gapless.model.operation import parse_operation_id
-from gapless.model.properties import OnOverlap
-from gapless.table.append import Appender
-from gapless.table.group import Member, append_group, gather_small
-from gapless.table.inputs import as_batches
+from gapless.table.group import Member, append_group
+from group_members import member
 
 START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
@@ -29,19 +26,6 @@ def table(tmp_path: Path) -> gl.TimeSeriesTable:
     table = gl.create(tmp_path / "t", index="ts", entity="symbol", bucket="1h")
     table.append([row(0, "Z")])
     return table
-
-
-def member(table: gl.TimeSeriesTable, data: object, policy: OnOverlap = "reject", operation: object = None) -> Member:
-    part, small = gather_small(as_batches(data))
-    assert small
-    appender = Appender(
-        committer=table._committer,
-        cache=table._cache,
-        grid=table._grid,
-        on_overlap=policy,
-        operation=None if operation is None else parse_operation_id(operation),
-    )
-    return Member(parts=(part,), appender=appender)
 
 
 def group(table: gl.TimeSeriesTable, *members: Member) -> list[gl.AppendReport | BaseException]:

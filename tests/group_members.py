@@ -1,0 +1,24 @@
+"""Members of a group commit, as a handle makes them of small appends."""
+
+from __future__ import annotations
+
+import gapless as gl
+from gapless.model.operation import parse_operation_id
+from gapless.model.properties import OnOverlap
+from gapless.table.append import Appender
+from gapless.table.group import Member, gather_small
+from gapless.table.inputs import as_batches
+
+
+def member(table: gl.TimeSeriesTable, data: object, policy: OnOverlap = "reject", operation: object = None) -> Member:
+    """One append of `data` to the table."""
+    part, small = gather_small(as_batches(data))
+    assert small
+    appender = Appender(
+        committer=table._committer,
+        cache=table._cache,
+        grid=table._grid,
+        on_overlap=policy,
+        operation=None if operation is None else parse_operation_id(operation),
+    )
+    return Member(parts=(part,), appender=appender)
