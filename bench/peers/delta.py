@@ -10,13 +10,13 @@ import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from contest.contender import Contender
-from contest.questions import BY_HOUR, GAPS, TOTALS, instant, iso
+from contest.questions import instant, iso
+from contest.sql_contender import SqlContender
 from contest.synthetic import BYTES, ROWS, Piece, pieces
 from contest.workload import SCHEMA
 
 
-class Delta(Contender):
+class Delta(SqlContender):
     durability = "nothing: files and commits are left to the page cache"
 
     def version(self) -> str:
@@ -34,23 +34,13 @@ class Delta(Contender):
 
     def day(self, symbol: str, start_us: int, end_us: int) -> pa.Table:
         between = f"ts >= {_micros(start_us)} and ts < {_micros(end_us)}"
-        return self._sql(f"select * from {{table}} where symbol = '{symbol}' and {between}")
-
-    def by_hour(self) -> pa.Table:
-        return self._sql(BY_HOUR)
-
-    def gaps(self) -> pa.Table:
-        return self._sql(GAPS)
+        return self.ask(f"select * from {{table}} where symbol = '{symbol}' and {between}")
 
     def update(self, row: pa.Table) -> None:
         symbol, ts = row["symbol"][0].as_py(), row["ts"][0].value
         self.table.update(
             new_values={"close": row["close"][0].as_py()}, predicate=f"symbol = '{symbol}' and ts = {_micros(ts)}"
         )
-
-    def totals(self) -> tuple[int, int]:
-        row = self._sql(TOTALS).to_pylist()[0]
-        return row["rows"], row["volume"]
 
     def synthesize(self, place: Path, count: int) -> None:
         """A checkpoint by hand, which also is commit 1."""
@@ -67,7 +57,7 @@ class Delta(Contender):
         kept &= (pc.field("min.ts") < instant(end_us)) & (pc.field("max.ts") >= instant(start_us))
         return list(adds.filter(kept)["path"].to_pylist())
 
-    def _sql(self, question: str) -> pa.Table:
+    def ask(self, question: str) -> pa.Table:
         return pa.table(deltalake.QueryBuilder().register("t", self.table).execute(question.format(table="t")).read_all())
 
 

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import duckdb
 import pyarrow as pa
-from contest.contender import Contender
-from contest.questions import BY_HOUR, GAPS, TOTALS, instant
+from contest.questions import instant
+from contest.sql_contender import SqlContender
 
 _COLUMNS = "ts timestamptz, symbol varchar, open double, high double, low double, close double, volume bigint"
 
 
-class Duck(Contender):
+class Duck(SqlContender):
     cannot: ClassVar[Mapping[str, str]] = {
         "open": "its metadata describe its own blocks and are made by writing them",
         "writers": "one process at a time may have a database open",
@@ -43,20 +43,10 @@ class Duck(Contender):
         asked = "select * from t where symbol = ? and ts >= ? and ts < ?"
         return self.connection.sql(asked, params=[symbol, instant(start_us), instant(end_us)]).to_arrow_table()
 
-    def by_hour(self) -> pa.Table:
-        return self._sql(BY_HOUR)
-
-    def gaps(self) -> pa.Table:
-        return self._sql(GAPS)
-
     def update(self, row: pa.Table) -> None:
         values = row.to_pylist()[0]
         asked = "update t set close = ? where symbol = ? and ts = ?"
         self.connection.execute(asked, [values["close"], values["symbol"], values["ts"]])
-
-    def totals(self) -> tuple[int, int]:
-        row = self._sql(TOTALS).to_pylist()[0]
-        return row["rows"], int(row["volume"])
 
     def size(self) -> int:
         self.connection.execute("checkpoint")
@@ -66,7 +56,7 @@ class Duck(Contender):
         if hasattr(self, "connection"):
             self.connection.close()
 
-    def _sql(self, question: str) -> pa.Table:
+    def ask(self, question: str) -> pa.Table:
         return self.connection.sql(question.format(table="t")).to_arrow_table()
 
 

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import lance
 import pyarrow as pa
-from contest.contender import Contender
-from contest.questions import BY_HOUR, GAPS, TOTALS, iso
+from contest.questions import iso
+from contest.sql_contender import SqlContender
 from contest.workload import SCHEMA
 
 
-class Lance(Contender):
+class Lance(SqlContender):
     cannot: ClassVar[Mapping[str, str]] = {"open": "a fragment's metadata have no bounds"}
     durability = "nothing: fragments and manifests are left to the page cache"
 
@@ -33,12 +33,6 @@ class Lance(Contender):
         between = f"ts >= timestamp '{iso(start_us)}' and ts < timestamp '{iso(end_us)}'"
         return self.table.to_table(filter=f"symbol = '{symbol}' and {between}")
 
-    def by_hour(self) -> pa.Table:
-        return self._sql(BY_HOUR)
-
-    def gaps(self) -> pa.Table:
-        return self._sql(GAPS)
-
     def update(self, row: pa.Table) -> None:
         symbol, ts = row["symbol"][0].as_py(), row["ts"][0].as_py()
         self.table.update(
@@ -46,11 +40,7 @@ class Lance(Contender):
             where=f"symbol = '{symbol}' and ts = timestamp '{ts:%Y-%m-%d %H:%M:%S.%f}'",
         )
 
-    def totals(self) -> tuple[int, int]:
-        row = self._sql(TOTALS).to_pylist()[0]
-        return row["rows"], row["volume"]
-
-    def _sql(self, question: str) -> pa.Table:
+    def ask(self, question: str) -> pa.Table:
         return pa.Table.from_batches(self.table.sql(question.format(table="dataset")).build().to_batch_records())
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import timeseries_table_format as ttf
-from contest.contender import Contender
-from contest.questions import BY_HOUR, GAPS, TOTALS, iso
+from contest.questions import iso
+from contest.sql_contender import SqlContender
 from contest.synthetic import batched, commit, pieces
 from contest.workload import small
 
 
-class Ttf(Contender):
+class Ttf(SqlContender):
     durability = "segment, coverage, commit and CURRENT are synced"
 
     def version(self) -> str:
@@ -36,20 +36,10 @@ class Ttf(Contender):
 
     def day(self, symbol: str, start_us: int, end_us: int) -> pa.Table:
         between = f"ts >= timestamp '{iso(start_us)}Z' and ts < timestamp '{iso(end_us)}Z'"
-        return self._sql(f"select * from {{table}} where symbol = '{symbol}' and {between}")
-
-    def by_hour(self) -> pa.Table:
-        return self._sql(BY_HOUR)
-
-    def gaps(self) -> pa.Table:
-        return self._sql(GAPS)
+        return self.ask(f"select * from {{table}} where symbol = '{symbol}' and {between}")
 
     def update(self, row: pa.Table) -> None:
         self.table.update_rows(row.select(["ts", "symbol", "close"]), columns=["close"], expected_version=self.table.version())
-
-    def totals(self) -> tuple[int, int]:
-        row = self._sql(TOTALS).to_pylist()[0]
-        return row["rows"], row["volume"]
 
     def synthesize(self, place: Path, count: int) -> None:
         """Commits by hand from the third on."""
@@ -63,10 +53,10 @@ class Ttf(Contender):
     def prune(self, symbol: str, start_us: int, end_us: int) -> list[str]:
         """The files that its plan for a query names."""
         between = f"ts >= timestamp '{iso(start_us)}Z' and ts < timestamp '{iso(end_us)}Z'"
-        plan = self._sql(f"explain select volume from {{table}} where symbol = '{symbol}' and {between}")
+        plan = self.ask(f"explain select volume from {{table}} where symbol = '{symbol}' and {between}")
         return re.findall(r"data/[^\s,\]]+\.parquet", plan["plan"][-1].as_py())
 
-    def _sql(self, question: str) -> pa.Table:
+    def ask(self, question: str) -> pa.Table:
         session = ttf.Session()
         session.register_tstable("t", str(self.place))
         return session.sql(question.format(table="t"))
