@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from gapless.dialects.timeseries.actions import Action, Commit, RemoveSegment, SetTag, TableState
-from gapless.log.commit import Stands
 from gapless.log.dialect import Snapshot
 from gapless.log.requests import Talk
+from gapless.log.verdict import Stands
 from gapless.model.instant import NS_PER, NS_PER_DAY
 from gapless.model.protocols import Store
 from gapless.runtime.clock import RandomIds

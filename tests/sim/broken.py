@@ -22,6 +22,7 @@ from gapless.model.report import AppendReport
 from gapless.parquet.attempt import Attempt
 from gapless.runtime.committer import Committer
 from gapless.runtime.driver import Rim
+from gapless.runtime.series import SeriesCommitter
 from gapless.table import group, lifecycle
 from gapless.table.append import Appender
 from gapless.table.coverage import CoverageCache
@@ -168,7 +169,7 @@ def ask_for_the_operation_only_where_it_clashed(monkeypatch: pytest.MonkeyPatch)
 
     honest_refresh = Committer.refresh
 
-    def refresh(self: Committer, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+    def refresh(self: SeriesCommitter, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
         newest = honest_refresh(self, snapshot)
         if snapshot.version < newest.version:
             refreshed.append(newest)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from gapless.dialects.timeseries.actions import Commit
-from gapless.log.commit import Judge, Outcome, commit
+from gapless.log.commit import Outcome, commit
 from gapless.log.requests import Get, Put, PutHint, PutNew, Request, Talk, ask
+from gapless.log.verdict import Judge
 from gapless.runtime import committer
 
 Plant = Callable[[pytest.MonkeyPatch], None]

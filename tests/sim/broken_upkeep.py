@@ -16,13 +16,14 @@ from gapless.dialects.timeseries.restore_terms import RestoreTerms
 from gapless.dialects.timeseries.rewrite_terms import RewriteTerms
 from gapless.log import commit as commit_module
 from gapless.log.cleanup import clean
-from gapless.log.commit import Stands
 from gapless.log.dialect import Snapshot
 from gapless.log.requests import Talk
+from gapless.log.verdict import Stands
 from gapless.maintain import expire, vacuum, vacuum_plan
 from gapless.maintain.sweep import delete_all, list_stored
 from gapless.maintain.vacuum_plan import Limits
-from gapless.runtime.committer import Committer, Proposal
+from gapless.runtime.committer import Committer
+from gapless.runtime.series import SeriesCommitter, SeriesProposal
 from gapless.table import restore, travel
 from gapless.table.append import Appender
 from gapless.table.restore import Restoring
@@ -45,7 +46,7 @@ def compact_against_a_fresh_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """MAINT-09: a compaction is committed against the newest version instead of the one it read."""
     honest = Committer.commit
 
-    def broken(self: Committer, snapshot: Snapshot[TableState], proposal: Proposal) -> Any:
+    def broken(self: SeriesCommitter, snapshot: Snapshot[TableState], proposal: SeriesProposal) -> Any:
         if proposal.commit.operation == "compact":
             snapshot = self.refresh(snapshot)
         return honest(self, snapshot, proposal)
@@ -115,7 +116,7 @@ def vacuum_what_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
 def vacuum_by_an_old_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vacuum reads the log, then lists the files, and deletes those that it does not know from the log without a commit."""
 
-    def broken(committer: Committer, *, older_than: Any, dry_run: bool = True, horizon_ns: int = 0) -> Any:
+    def broken(committer: SeriesCommitter, *, older_than: Any, dry_run: bool = True, horizon_ns: int = 0) -> Any:
         rim = committer.rim
         limits = Limits(now_ns=rim.clock.now_ns(), older_than_ns=vacuum.parse_age("", older_than), horizon_ns=horizon_ns)
         snapshot = vacuum.load_newest(rim)

@@ -12,10 +12,11 @@ from hashlib import blake2b
 from typing import Any
 
 from gapless.errors import StorageFull, StoreError, StoreUnavailable
-from gapless.log.commit import Clash, Committed, Conflict, Stands, Unknown, commit
+from gapless.log.commit import Committed, Conflict, Unknown, commit
 from gapless.log.dialect import Snapshot
 from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Together, Wait
 from gapless.log.snapshot import advance, load, refresh
+from gapless.log.verdict import Clash, Stands
 from sim.toy_log import TOY, Entry, State, decode
 
 NOW_NS = 5_000_000

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from gapless.log.commit import Stands, commit
+from gapless.log.commit import commit
 from gapless.log.requests import Talk
+from gapless.log.verdict import Stands
 from sim import small_model
 from sim.small_model import Explorer, World, commits_of, writer
 from sim.toy_log import TOY, Entry

@@ -6,10 +6,13 @@ import functools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from gapless.log.dialect import Packed, PartName, Snapshot
+from gapless.log.dialect import Packed, PartName, Placed, Snapshot
 from gapless.log.requests import Drive
+from gapless.log.verdict import Judge
+
+E = TypeVar("E")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +28,24 @@ State = tuple[tuple[int, Entry], ...]
 """(version, entry) of every commit."""
 
 
-class NoParts:
-    """A dialect whose log checkpoints have no parts."""
+class Plain(Generic[E]):
+    """A dialect whose versions begin with 1, whose log checkpoints have no parts, and whose commits say no more than their content."""
 
+    first = 1
+    tick_ns = 1_000
     parts_folder = "parts"
+
+    def timed(self, entry: E, duration_ms: int) -> E:
+        raise NotImplementedError
+
+    def placed(self, entry: E) -> Iterable[Placed]:
+        raise NotImplementedError
+
+    def guarded(self, judge: Judge[E]) -> Judge[E]:
+        raise NotImplementedError
+
+    def interval(self, state: Any) -> int:
+        raise NotImplementedError
 
     def owes_parts(self, snapshot: Snapshot[Any]) -> bool:
         raise NotImplementedError
@@ -51,7 +68,7 @@ class NoParts:
         raise NotImplementedError
 
 
-class Toy(NoParts):
+class Toy(Plain[Entry]):
     """A dialect as small as can be; its state is the list of commits."""
 
     folder = "log"

@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable
 
 from gapless.errors import CorruptTable
-from gapless.log.dialect import Dialect, Entry, PartName, Snapshot, State
+from gapless.log.dialect import Dialect, PartName, Snapshot, State
 from gapless.log.requests import Get, Later, PutHint, Talk, Warn, ask
+from gapless.log.verdict import Entry
 from gapless.model.checksum import check
 
 

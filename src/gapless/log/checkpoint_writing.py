@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gapless.errors import StoreError, TableError, VersionNotFound
 from gapless.log.checkpoint import lost_parts, point_to_checkpoint, read_hint
-from gapless.log.dialect import Dialect, Entry, Packed, Snapshot, State
+from gapless.log.dialect import Dialect, Packed, Snapshot, State
 from gapless.log.requests import Delete, Get, Later, NewId, Put, PutNew, Talk, Warn, ask
 from gapless.log.snapshot import load
+from gapless.log.verdict import Entry
 
 
 def write_checkpoint(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[None]:

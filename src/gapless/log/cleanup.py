@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable, Sequence
 from gapless.errors import CorruptTable, StoreUnavailable, UnsupportedTable
 from gapless.log.checkpoint import decode_read, point_to_checkpoint, read_hint, read_whole
 from gapless.log.checkpoint_writing import store_snapshot
-from gapless.log.dialect import Dialect, Entry, Snapshot, State
+from gapless.log.dialect import Dialect, Snapshot, State
 from gapless.log.requests import Delete, Get, ListNames, Put, Talk, Together, ask
 from gapless.log.snapshot import load, lost
+from gapless.log.verdict import Entry
 
 _TOGETHER = 32
 """Log checkpoints that are read at a time."""

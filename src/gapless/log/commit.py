@@ -6,34 +6,15 @@ commit ids; a lost race reads only the new commits, asks `judge` whether they cl
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
 
 from gapless.errors import StoreError
-from gapless.log.dialect import Dialect, Entry, State
+from gapless.log.dialect import Dialect, State
 from gapless.log.requests import Get, Now, Put, PutHint, PutNew, Talk, Wait, ask
 from gapless.log.snapshot import is_there
+from gapless.log.verdict import Clash, Entry, Judge
 from gapless.model.horizon import is_old
-
-
-@dataclass(frozen=True, slots=True)
-class Stands(Generic[Entry]):
-    """Ours may follow theirs, as `entry` (the same, or rebased on theirs)."""
-
-    entry: Entry
-
-
-@dataclass(frozen=True, slots=True)
-class Clash:
-    """Ours may not follow theirs; `detail` is what the dialect wants to tell its caller."""
-
-    reason: str
-    detail: object = None
-
-
-Judge = Callable[[Entry, int, Entry], Talk["Stands[Entry] | Clash"]]
-"""May our entry stand after the other entry, which landed as this version?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +43,6 @@ class Unknown:
 Outcome = Committed[Entry] | Conflict | Unknown
 
 CLEANED = "the log was cleaned past the version that this change was made for"
-_TICK_NS = 1_000
 
 
 @dataclass(slots=True)
@@ -113,7 +93,7 @@ def commit(
             refused = yield from _look_back(dialect, at, tried=asked == at.version)
             if refused is not None:
                 return refused
-        ours_ns = max(at.now_ns - at.now_ns % _TICK_NS, at.time_ns + _TICK_NS)
+        ours_ns = max(at.now_ns - at.now_ns % dialect.tick_ns, at.time_ns + dialect.tick_ns)
         data = dialect.encode(race.entry, at.version, ours_ns)
         put = yield from _put(dialect.path_of(at.version), data, again=asked == at.version)
         if put in (Put.DONE, Put.LATE):

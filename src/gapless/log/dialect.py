@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from gapless.log.requests import Drive
+from gapless.log.verdict import Entry, Judge
 
-Entry = TypeVar("Entry")
 State = TypeVar("State")
 
 
@@ -38,9 +38,22 @@ class Packed(Generic[State]):
     parts: tuple[tuple[str, bytes], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A file that a commit makes live, and when it was begun to be written (nanoseconds since 1970 UTC; None: not known)."""
+
+    path: str
+    """Relative to the table root."""
+    instant_ns: int | None
+
+
 class Dialect(Protocol[Entry, State]):
     """Names, codec and replay of one log format. `Entry` is one commit's content, `State` what replay makes of them."""
 
+    first: int
+    """The number of a table's first version."""
+    tick_ns: int
+    """What commit times are whole numbers of, in nanoseconds; each is at least one of these after the one before."""
     folder: str
     """The log's folder, relative to the table root."""
     hint: str
@@ -116,6 +129,22 @@ class Dialect(Protocol[Entry, State]):
 
     def id_of(self, entry: Entry) -> str:
         """What tells this commit from another's; empty where its writer gave none."""
+        ...
+
+    def timed(self, entry: Entry, duration_ms: int) -> Entry:
+        """The same entry, which says how long its change took, from the call to the commit."""
+        ...
+
+    def placed(self, entry: Entry) -> Iterable[Placed]:
+        """The files that a commit makes live and that its writer wrote, with when."""
+        ...
+
+    def guarded(self, judge: Judge[Entry]) -> Judge[Entry]:
+        """The same judge, which besides asks what every change of this format must."""
+        ...
+
+    def interval(self, state: State) -> int:
+        """How many commits there are from one log checkpoint to the next; 0 for no checkpoints."""
         ...
 
     def replay(self, state: State | None, entries: Iterable[tuple[int, Entry, int]]) -> State:

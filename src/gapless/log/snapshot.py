@@ -10,8 +10,9 @@ from typing import Generic
 
 from gapless.errors import CorruptTable, TableError, VersionNotFound
 from gapless.log.checkpoint import decode_read, parse_pointer, read_checkpoint, read_hint
-from gapless.log.dialect import Dialect, Entry, Snapshot, State
+from gapless.log.dialect import Dialect, Snapshot, State
 from gapless.log.requests import Get, ListNames, Now, Talk, Together, ask
+from gapless.log.verdict import Entry
 from gapless.model.horizon import is_old
 
 BATCH = 256

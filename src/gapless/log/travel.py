@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from gapless.errors import CorruptTable, VersionNotFound
 from gapless.log.checkpoint import read_checkpoint
-from gapless.log.dialect import Dialect, Entry, Snapshot, State
+from gapless.log.dialect import Dialect, Snapshot, State
 from gapless.log.requests import Get, ListNames, Talk, Together, ask
 from gapless.log.snapshot import BATCH, cleaned_until, lost, read_entries
+from gapless.log.verdict import Entry
 from gapless.model.instant import NS_PER
 
 

@@ -18,8 +18,9 @@ from gapless.maintain.compact_plan import Bin, CompactionPlan, plan_compaction
 from gapless.maintain.finding import count
 from gapless.model.properties import Codec
 from gapless.model.segment import Segment
-from gapless.runtime.committer import ENGINE, Committer, Proposal
+from gapless.runtime.committer import ENGINE, Proposal
 from gapless.runtime.driver import Rim
+from gapless.runtime.series import SeriesCommitter, SeriesProposal
 
 MAX_CONFLICTS = 5
 """How many commits in a row may be lost to others' before the bins of the last one are given up."""
@@ -108,7 +109,7 @@ class Compactor:
     """
 
     rim: Rim
-    committer: Committer
+    committer: SeriesCommitter
     grid: Grid
     options: CompactOptions
     remember: Callable[[Segment, CoverageMap], None]
@@ -208,7 +209,7 @@ class Compactor:
             raise
         return written
 
-    def _proposal(self, state: TableState, written: list[WrittenBin]) -> Proposal:
+    def _proposal(self, state: TableState, written: list[WrittenBin]) -> SeriesProposal:
         removed = frozenset(path for one in written for path in one.bin.paths)
         actions: list[Action] = [] if state.meta.is_ours else [UpdateTableMeta(claim(state.meta))]
         for one in written:

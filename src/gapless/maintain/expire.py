@@ -15,8 +15,9 @@ from gapless.log.dialect import Snapshot
 from gapless.log.travel import TooEarly, version_at
 from gapless.maintain.vacuum import load_newest, parse_age
 from gapless.model.horizon import WRITER_HORIZON_NS
-from gapless.runtime.committer import ENGINE, Committer, Proposal
+from gapless.runtime.committer import ENGINE, Proposal
 from gapless.runtime.driver import Rim
+from gapless.runtime.series import SeriesCommitter, SeriesProposal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,7 @@ class _Expire:
     floor: int = 1
     """The first version whose commit must stay, by the last proposal: it is kept, or younger than the writer horizon."""
 
-    def propose(self, snapshot: Snapshot[TableState]) -> Proposal | None:
+    def propose(self, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
         """The commit that expires versions, and says that the log may be cleaned where that is new; None where both are said."""
         meta, earliest = snapshot.state.meta, snapshot.state.earliest
         before = max(earliest, self.expiry.boundary(self.rim, snapshot))
@@ -127,7 +128,7 @@ class _Expire:
 
 
 def expire_versions(
-    committer: Committer, expiry: Expiry, *, clean_log: bool = False, horizon_ns: int = WRITER_HORIZON_NS
+    committer: SeriesCommitter, expiry: Expiry, *, clean_log: bool = False, horizon_ns: int = WRITER_HORIZON_NS
 ) -> ExpireReport:
     """Expire versions by one commit; with `clean_log` then remove commits and log checkpoints that no version that is kept needs.
 

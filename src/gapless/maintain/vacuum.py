@@ -19,8 +19,9 @@ from gapless.maintain.vacuum_plan import Limits, PartsInUse, Reason, VacuumEntry
 from gapless.model.horizon import WRITER_HORIZON_NS
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo
-from gapless.runtime.committer import ENGINE, Committer, Proposal
+from gapless.runtime.committer import ENGINE, Proposal
 from gapless.runtime.driver import Rim
+from gapless.runtime.series import SeriesCommitter, SeriesProposal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,7 @@ class _Vacuum:
         self.plan = plan_vacuum(snapshot.state, self.stored, self.limits, linked=self.linked, parts=self.parts)
         return self.plan
 
-    def propose(self, snapshot: Snapshot[TableState]) -> Proposal | None:
+    def propose(self, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
         """The commit that gives up what is to go; None where no version needs to hear of it."""
         plan = self.decide(snapshot)
         if not plan.forget:
@@ -111,7 +112,7 @@ class _Vacuum:
 
 
 def vacuum_table(
-    committer: Committer, *, older_than: timedelta, dry_run: bool = True, horizon_ns: int = WRITER_HORIZON_NS
+    committer: SeriesCommitter, *, older_than: timedelta, dry_run: bool = True, horizon_ns: int = WRITER_HORIZON_NS
 ) -> VacuumReport:
     """Delete what no version that is kept needs, or with `dry_run` only say what that is.
 

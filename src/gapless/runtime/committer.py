@@ -1,14 +1,12 @@
-"""Changes of a time-series table, from a proposal to the commit: told anew where another's commit came first and clashes."""
+"""Changes of a table, from a proposal to the commit: told anew where another's commit came first and clashes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Generic
 
 from gapless._version import __version__
-from gapless.dialects.timeseries.actions import Commit, TableState
-from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.dialects.timeseries.upkeep_terms import guarded
 from gapless.errors import (
     AccessDenied,
     CommitConflict,
@@ -20,9 +18,10 @@ from gapless.errors import (
 )
 from gapless.log.checkpoint import is_due
 from gapless.log.checkpoint_writing import write_checkpoint
-from gapless.log.commit import Committed, Conflict, Judge, commit
-from gapless.log.dialect import Snapshot
+from gapless.log.commit import Committed, Conflict, commit
+from gapless.log.dialect import Dialect, Snapshot, State
 from gapless.log.snapshot import advance, refresh
+from gapless.log.verdict import Entry, Judge
 from gapless.runtime.driver import Rim
 from gapless.runtime.presence import require_files
 
@@ -39,11 +38,11 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Proposal(Generic[Entry]):
     """A change of one version of the table, ready to be committed."""
 
-    commit: Commit
-    judge: Judge[Commit]
+    commit: Entry
+    judge: Judge[Entry]
     """May it stand after a commit that came first?"""
     discard: Callable[[], None] = _nothing
     """Removes the files that were written for it, once it certainly is not and will not be committed."""
@@ -51,43 +50,44 @@ class Proposal:
     """Files of it that were put ahead, and become durable with its commit, just before it."""
 
 
-Propose = Callable[[Snapshot[TableState]], Proposal | None]
+Propose = Callable[[Snapshot[State]], "Proposal[Entry] | None"]
 """The change as it should be made to this version; None where nothing is left to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committer:
+class Committer(Generic[Entry, State]):
     """Commits to one table; `publish` is given each newer snapshot as it becomes known."""
 
+    dialect: Dialect[Entry, State]
     rim: Rim
-    publish: Callable[[Snapshot[TableState]], None]
+    publish: Callable[[Snapshot[State]], None]
     began: float | None = None
     """When the call began, by the rim's monotonic clock in seconds; None leaves the duration of its commits out."""
 
-    def refresh(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+    def refresh(self, snapshot: Snapshot[State]) -> Snapshot[State]:
         """The newest version, published."""
-        newest = self.rim.drive(refresh(TIME_SERIES, snapshot))
+        newest = self.rim.drive(refresh(self.dialect, snapshot))
         self.publish(newest)
         return newest
 
-    def commit(self, snapshot: Snapshot[TableState], proposal: Proposal) -> Snapshot[TableState] | Conflict:
+    def commit(self, snapshot: Snapshot[State], proposal: Proposal[Entry]) -> Snapshot[State] | Conflict:
         """The version that holds the change, or the commit that it cannot follow, with its files still there.
 
         Writes the log checkpoint that the version may owe. Raises CommitOutcomeUnknown, StoreError; CommitConflict where the change
         took so long that its files are gone.
         """
-        entry, judge = self._timed(proposal.commit), guarded(proposal.judge)
+        entry, judge = self._timed(proposal.commit), self.dialect.guarded(proposal.judge)
         try:
-            require_files(self.rim, entry, snapshot.version)
+            require_files(self.rim, self.dialect.placed(entry), snapshot.version)
         except CommitConflict:
             proposal.discard()
             raise
         try:
             base = snapshot.version, snapshot.time_ns
             # On a disk a look back costs next to nothing.
-            looks_back = self.rim.store.local_path(TIME_SERIES.hint) is not None
-            talk = commit(TIME_SERIES, *base, entry, judge, looks_back=looks_back)
-            outcome = self.rim.drive(talk, proposal.ahead, turn=TIME_SERIES.folder)
+            looks_back = self.rim.store.local_path(self.dialect.hint) is not None
+            talk = commit(self.dialect, *base, entry, judge, looks_back=looks_back)
+            outcome = self.rim.drive(talk, proposal.ahead, turn=self.dialect.folder)
         except StoreError as error:
             if isinstance(error, NOT_COMMITTED) or error.facts.get("path") in proposal.ahead:
                 proposal.discard()
@@ -100,17 +100,17 @@ class Committer:
         match outcome:
             case Committed(version, entries):
                 try:
-                    newest = advance(TIME_SERIES, snapshot, entries)
+                    newest = advance(self.dialect, snapshot, entries)
                 except (StoreError, CorruptTable) as error:
                     # Commits that came first may remove what lies in a part of the log checkpoint that was not read yet.
-                    raise _landed_unread(version, entry.id, error) from error
+                    raise _landed_unread(version, self.dialect.id_of(entry), error) from error
                 return self._landed(newest)
             case Conflict():
                 return outcome
             case unknown:
-                raise outcome_unknown(unknown.version, entry.id)
+                raise outcome_unknown(unknown.version, self.dialect.id_of(entry))
 
-    def change(self, snapshot: Snapshot[TableState], propose: Propose) -> Snapshot[TableState] | None:
+    def change(self, snapshot: Snapshot[State], propose: Propose[State, Entry]) -> Snapshot[State] | None:
         """The version that holds the change; None where there was nothing to change.
 
         Proposes again from the newest version each time another's commit clashes, until the rim's deadline. Raises CommitConflict then,
@@ -137,22 +137,22 @@ class Committer:
                 raise refuse_conflict(outcome)
             snapshot = self.refresh(snapshot)
 
-    def _newer(self, snapshot: Snapshot[TableState], missed: GaplessError) -> Snapshot[TableState]:
+    def _newer(self, snapshot: Snapshot[State], missed: GaplessError) -> Snapshot[State]:
         """The newest version, which says whether the files that were missed had expired; raises `missed` where this is the newest."""
         newest = self.refresh(snapshot)
         if newest.version == snapshot.version:
             raise missed
         return newest
 
-    def _timed(self, entry: Commit) -> Commit:
+    def _timed(self, entry: Entry) -> Entry:
         if self.began is None:
             return entry
-        return replace(entry, duration_ms=max(0, round(1_000 * (self.rim.clock.monotonic() - self.began))))
+        return self.dialect.timed(entry, max(0, round(1_000 * (self.rim.clock.monotonic() - self.began))))
 
-    def _landed(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+    def _landed(self, snapshot: Snapshot[State]) -> Snapshot[State]:
         self.publish(snapshot)
-        if is_due(snapshot.version, snapshot.state.meta.properties.checkpoint_interval):
-            self.rim.drive(write_checkpoint(TIME_SERIES, snapshot))
+        if is_due(snapshot.version, self.dialect.interval(snapshot.state)):
+            self.rim.drive(write_checkpoint(self.dialect, snapshot))
         return snapshot
 
 

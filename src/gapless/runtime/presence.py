@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from gapless.dialects.timeseries.actions import Commit
-from gapless.dialects.timeseries.file_names import parse_own_name
+from collections.abc import Iterable
+
 from gapless.errors import CommitConflict, ObjectNotFound
+from gapless.log.dialect import Placed
 from gapless.model.horizon import is_old
 from gapless.runtime.driver import Rim
 
 
-def require_files(rim: Rim, commit: Commit, version: int) -> None:
-    """Raise CommitConflict where a segment that the commit makes live was written long ago and is no longer there.
+def require_files(rim: Rim, placed: Iterable[Placed], version: int) -> None:
+    """Raise CommitConflict where a file that a commit makes live was written long ago and is no longer there.
 
     Long is half the writer horizon: until then nothing removes what a writer at work has written. `version` is the newest
     that the writer knows. Raises StoreError.
     """
     now_ns = rim.clock.now_ns()
-    for segment in commit.added:
-        name = parse_own_name(segment.path)
-        if name is None or name.instant_ns is None or is_old(now_ns, name.instant_ns):
-            for path in segment.files:
-                require_file(rim, path, version)
+    for file in placed:
+        if file.instant_ns is None or is_old(now_ns, file.instant_ns):
+            require_file(rim, file.path, version)
 
 
 def require_file(rim: Rim, path: str, version: int) -> None:

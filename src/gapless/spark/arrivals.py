@@ -12,7 +12,8 @@ import pyarrow as pa
 from gapless.coverage.bitmap import CoverageMap
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.conflict import SCHEMA
-from gapless.log.commit import Clash, Conflict
+from gapless.log.commit import Conflict
+from gapless.log.verdict import Clash
 from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
 from gapless.runtime.committer import refuse_conflict

@@ -8,8 +8,8 @@ from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import TableState
 from gapless.errors import NotSupported
 from gapless.log.dialect import Snapshot
-from gapless.runtime.committer import Committer
 from gapless.runtime.driver import Rim
+from gapless.runtime.series import SeriesCommitter
 from gapless.table.coverage import CoverageCache
 from gapless.table.handle import Handle
 
@@ -22,7 +22,7 @@ class Inside:
 
     rim: Rim
     snapshot: Snapshot[TableState]
-    committer: Committer
+    committer: SeriesCommitter
     cache: CoverageCache
     grid: Grid
 

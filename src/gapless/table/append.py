@@ -15,8 +15,9 @@ from gapless.dialects.timeseries.conflict import OVERLAP, PROPERTIES, SCHEMA
 from gapless.dialects.timeseries.inline import inline_limit
 from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
 from gapless.errors import CorruptTable, UnsupportedTable, UpgradeNeeded
-from gapless.log.commit import CLEANED, Clash, Conflict
+from gapless.log.commit import CLEANED, Conflict
 from gapless.log.dialect import Snapshot
+from gapless.log.verdict import Clash
 from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import restore
 from gapless.model.operation import OperationId
@@ -26,9 +27,10 @@ from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches
 from gapless.parquet.source import open_segment, read_group
-from gapless.runtime.committer import Committer, Proposal, refuse_conflict
+from gapless.runtime.committer import Proposal, refuse_conflict
 from gapless.runtime.driver import Rim
 from gapless.runtime.presence import require_file
+from gapless.runtime.series import SeriesCommitter
 from gapless.table.coverage import CoverageCache
 from gapless.table.stage import Staged, Stager
 
@@ -37,7 +39,7 @@ from gapless.table.stage import Staged, Stager
 class Appender:
     """Appends to one table."""
 
-    committer: Committer
+    committer: SeriesCommitter
     cache: CoverageCache
     grid: Grid
     on_overlap: OnOverlap

@@ -13,7 +13,8 @@ from gapless.coverage.bitmap import STORED_END, CoverageMap, bias, count_in
 from gapless.dialects.timeseries.conflict import PROPERTIES
 from gapless.dialects.timeseries.live import live_meeting
 from gapless.errors import InvalidOption, InvalidTime, InvalidValue, SchemaMismatch
-from gapless.log.commit import Clash, Conflict
+from gapless.log.commit import Conflict
+from gapless.log.verdict import Clash
 from gapless.parquet.keys import KeySet, can_match
 from gapless.parquet.run import sort_run
 from gapless.runtime.committer import refuse_conflict

@@ -17,6 +17,7 @@ from gapless.model import evolve
 from gapless.model.column_ids import ColumnPath
 from gapless.model.evolve import Columns, NewColumn, parse_metadata, parse_names, parse_path, parse_type
 from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.series import SeriesProposal
 from gapless.table.append import check_writable
 from gapless.table.handle import Handle
 
@@ -143,7 +144,7 @@ class Evolution(Handle):
         landed = self._committer.change(newest, partial(self._propose, shown, change))
         return self.version if landed is None else landed.version
 
-    def _propose(self, shown: Mapping[str, object], change: Change, snapshot: Snapshot[TableState]) -> Proposal | None:
+    def _propose(self, shown: Mapping[str, object], change: Change, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
         """The commit that makes this change to a version; None where it changes nothing."""
         meta = snapshot.state.meta
         check_writable(snapshot.state, self.url, upgrade=self._upgrade)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid, index_grid
 from gapless.dialects.timeseries.actions import TableState
+from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.log.dialect import Snapshot
 from gapless.model.index import EntityType, Identity, IndexSpec, format_bucket
 from gapless.model.properties import Properties
@@ -17,6 +18,7 @@ from gapless.model.segment import Segment
 from gapless.runtime.committer import Committer
 from gapless.runtime.driver import Rim
 from gapless.runtime.locks import ForkSafeLock
+from gapless.runtime.series import SeriesCommitter
 from gapless.table.append import check_writable
 from gapless.table.coverage import CoverageCache, Wanted
 
@@ -86,9 +88,9 @@ class Handle:
                 self._snapshot = snapshot
 
     @property
-    def _committer(self) -> Committer:
+    def _committer(self) -> SeriesCommitter:
         """Commits the changes of a call that begins now, and moves this handle to them."""
-        return Committer(rim=self._rim, publish=self._move_to, began=self._rim.clock.monotonic())
+        return Committer(dialect=TIME_SERIES, rim=self._rim, publish=self._move_to, began=self._rim.clock.monotonic())
 
     def _check_writable(self) -> None:
         """Raise UpgradeNeeded or UnsupportedTable where this handle may not write."""

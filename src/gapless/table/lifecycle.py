@@ -14,10 +14,11 @@ from gapless.dialects.timeseries.actions import Commit, TableMeta, TableState, U
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.features import claim
 from gapless.errors import InvalidOption, TableExists, TableNotFound, nearest
-from gapless.log.commit import Clash, Committed, Unknown, commit
+from gapless.log.commit import Committed, Unknown, commit
 from gapless.log.dialect import Snapshot
 from gapless.log.requests import Talk
 from gapless.log.snapshot import advance, load
+from gapless.log.verdict import Clash
 from gapless.model.index import INDEX_TYPES, IndexSpec, IndexType, parse_bucket
 from gapless.model.properties import Properties
 from gapless.model.schema import adopt_schema

@@ -20,14 +20,16 @@ from gapless.dialects.timeseries.actions import (
 from gapless.dialects.timeseries.conflict import SCHEMA
 from gapless.dialects.timeseries.features import claim
 from gapless.dialects.timeseries.rewrite_terms import RewriteTerms
-from gapless.log.commit import Clash, Conflict
+from gapless.log.commit import Conflict
 from gapless.log.dialect import Snapshot
+from gapless.log.verdict import Clash
 from gapless.model.index import IndexSpec
 from gapless.model.operation import OperationId
 from gapless.model.report import Tally
 from gapless.model.schema import entity_types
 from gapless.parquet.attempt import Attempt
-from gapless.runtime.committer import ENGINE, NOT_COMMITTED, Committer, Proposal, refuse_conflict
+from gapless.runtime.committer import ENGINE, NOT_COMMITTED, Proposal, refuse_conflict
+from gapless.runtime.series import SeriesCommitter, SeriesProposal
 from gapless.table.coverage import CoverageCache
 from gapless.table.rewrite import Done
 
@@ -36,7 +38,7 @@ from gapless.table.rewrite import Done
 class Overwriter:
     """Overwrites one table."""
 
-    committer: Committer
+    committer: SeriesCommitter
     cache: CoverageCache
     index: IndexSpec
     grid: Grid
@@ -51,7 +53,7 @@ class Overwriter:
         """
         found, tally = snapshot, Tally()
 
-        def propose(now: Snapshot[TableState]) -> Proposal | None:
+        def propose(now: Snapshot[TableState]) -> SeriesProposal | None:
             nonlocal found, tally
             found, tally = now, _tally(now.state, attempt)
             if Done.before(now, self.operation) is not None:
@@ -84,7 +86,7 @@ class Overwriter:
             actions.insert(0, UpdateTableMeta(claim(replace(now.meta, schema=schema))))
         return tuple(actions)
 
-    def _proposal(self, actions: tuple[Action, ...], schema: pa.Schema, attempt: Attempt) -> Proposal:
+    def _proposal(self, actions: tuple[Action, ...], schema: pa.Schema, attempt: Attempt) -> SeriesProposal:
         terms = RewriteTerms(
             near=lambda segments: segments,
             reaches=lambda _segment, _coverage: True,

@@ -10,6 +10,7 @@ from gapless.dialects.timeseries.restore_terms import RestoreTerms, TagTerms, pl
 from gapless.errors import CorruptTable, InvalidOption, ObjectNotFound, nearest
 from gapless.log.dialect import Snapshot
 from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.series import SeriesProposal
 from gapless.table.handle import Handle
 from gapless.table.travel import Moment, check_kept, find_version, open_version, parse_version
 
@@ -52,7 +53,7 @@ class Restoring(Handle):
         then = open_version(self._rim, newest, find_version(self._rim, newest, moment))
         reports: list[RestoreReport] = []
 
-        def propose(now: Snapshot[TableState]) -> Proposal | None:
+        def propose(now: Snapshot[TableState]) -> SeriesProposal | None:
             check_kept(now.state, then.version)
             report, proposal = self._propose_restore(now, then)
             reports.append(report)
@@ -62,7 +63,9 @@ class Restoring(Handle):
         report = reports[-1]
         return report if landed is None else replace(report, version=landed.version)
 
-    def _propose_restore(self, now: Snapshot[TableState], then: Snapshot[TableState]) -> tuple[RestoreReport, Proposal | None]:
+    def _propose_restore(
+        self, now: Snapshot[TableState], then: Snapshot[TableState]
+    ) -> tuple[RestoreReport, SeriesProposal | None]:
         actions = plan_restore(now.state, then.state)
         commit = Commit(
             id=self._rim.ids.uuid(),
@@ -125,14 +128,14 @@ class Restoring(Handle):
         committer = self._committer
         named: list[int] = []
 
-        def propose(now: Snapshot[TableState]) -> Proposal:
+        def propose(now: Snapshot[TableState]) -> SeriesProposal:
             named.append(_tagged(now.state, name))
             return self._tagging(name, None)
 
         committer.change(committer.refresh(self._snapshot), propose)
         return named[-1]
 
-    def _propose_tag(self, name: str, version: int, now: Snapshot[TableState], *, move: bool) -> Proposal | None:
+    def _propose_tag(self, name: str, version: int, now: Snapshot[TableState], *, move: bool) -> SeriesProposal | None:
         find_version(self._rim, now, Moment(version=version))
         known = now.state.tags.get(name)
         if known == version:
@@ -147,7 +150,7 @@ class Restoring(Handle):
             )
         return self._tagging(name, version)
 
-    def _tagging(self, name: str, version: int | None) -> Proposal:
+    def _tagging(self, name: str, version: int | None) -> SeriesProposal:
         commit = Commit(
             id=self._rim.ids.uuid(),
             operation="tag" if version is not None else "untag",

@@ -28,7 +28,8 @@ from gapless.model.operation import OperationId
 from gapless.model.report import Tally
 from gapless.parquet.attempt import Attempt
 from gapless.parquet.batches import Batches
-from gapless.runtime.committer import ENGINE, Committer, Proposal
+from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.series import SeriesCommitter, SeriesProposal
 from gapless.table.before import Before
 from gapless.table.coverage import CoverageCache
 from gapless.table.cut import Cut
@@ -93,7 +94,7 @@ class Made:
 class Rewriter:
     """Makes corrections of one table."""
 
-    committer: Committer
+    committer: SeriesCommitter
     cache: CoverageCache
     grid: Grid
     operation: OperationId | None = None
@@ -110,7 +111,7 @@ class Rewriter:
         """Commit what `make` makes of a version, or of a newer one where another's commit came first and clashes; see `apply`."""
         last: Made | None = None
 
-        def propose(newest: Snapshot[TableState]) -> Proposal | None:
+        def propose(newest: Snapshot[TableState]) -> SeriesProposal | None:
             nonlocal snapshot, last
             snapshot, last = newest, None
             if Done.before(newest, self.operation) is not None:
@@ -125,7 +126,7 @@ class Rewriter:
             self.cache.remember(segment, coverage)
         return Done(last.tally, landed.version)
 
-    def _proposal(self, operation: str, made: Made) -> Proposal:
+    def _proposal(self, operation: str, made: Made) -> SeriesProposal:
         commit = Commit(
             id=self.committer.rim.ids.uuid(),
             operation=operation,

@@ -18,6 +18,7 @@ from gapless.model.properties import Properties
 from gapless.model.protocols import Store
 from gapless.model.report import Tally
 from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.series import SeriesProposal
 from gapless.table.duplicates import refuse_duplicates
 from gapless.table.handle import Handle
 from gapless.table.scan import ScanRequest
@@ -36,7 +37,7 @@ class Settings(Handle):
         snapshot = self._committer.refresh(self._snapshot)
         self._check_writable()
 
-        def propose(newest: Snapshot[TableState]) -> Proposal | None:
+        def propose(newest: Snapshot[TableState]) -> SeriesProposal | None:
             nonlocal snapshot
             snapshot = newest
             return self._proposal(newest.state, properties, operation)
@@ -45,7 +46,7 @@ class Settings(Handle):
         known = None if operation is None or landed is not None else snapshot.state.recognise(operation)
         return known.version if known is not None else (landed or snapshot).version
 
-    def _proposal(self, state: TableState, changes: Mapping[str, Any], operation: OperationId | None) -> Proposal | None:
+    def _proposal(self, state: TableState, changes: Mapping[str, Any], operation: OperationId | None) -> SeriesProposal | None:
         """The change as it should be made to this version; None where that has it already."""
         old = state.meta.properties
         if operation is not None and state.recognise(operation) is not None:

@@ -9,7 +9,7 @@ import pytest
 from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableMeta, UpdateTableMeta
 from gapless.dialects.timeseries.compact_terms import METADATA, CompactTerms
 from gapless.dialects.timeseries.conflict import SEGMENTS
-from gapless.log.commit import Clash, Stands
+from gapless.log.verdict import Clash, Stands
 from gapless.model.index import FixedWidth, IndexSpec
 from gapless.model.segment import Bounds, Segment
 

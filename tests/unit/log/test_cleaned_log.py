@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from gapless.errors import AccessDenied, StoreUnavailable
-from gapless.log.commit import CLEANED, Clash, Committed, Conflict, Outcome, Stands, Unknown, commit
+from gapless.log.commit import CLEANED, Committed, Conflict, Outcome, Unknown, commit
 from gapless.log.requests import Talk
+from gapless.log.verdict import Clash, Stands
 from gapless.model.horizon import WRITER_HORIZON_NS
 from gapless.model.instant import NS_PER
 from gapless.runtime.driver import Rim

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from gapless.errors import AccessDenied, StoreError, StoreUnavailable
-from gapless.log.commit import Clash, Committed, Conflict, Outcome, Stands, Unknown, commit
+from gapless.log.commit import Committed, Conflict, Outcome, Unknown, commit
 from gapless.log.dialect import Snapshot
 from gapless.log.requests import Drive, Get, Now, Put, PutHint, PutNew, Request, Talk, Wait
-from sim.toy_log import NoParts
+from gapless.log.verdict import Clash, Stands
+from sim.toy_log import Plain
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Entry:
     adds: frozenset[int] = frozenset()
 
 
-class Toy(NoParts):
+class Toy(Plain[Entry]):
     """A dialect of two fields; its state is the list of ids."""
 
     folder = "log"

@@ -14,9 +14,10 @@ import pytest
 
 import gapless as gl
 from gapless.dialects.timeseries.actions import Commit, ExpireVersions
+from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import InvalidOption, UnknownColumn, VersionNotFound
-from gapless.log.commit import Stands
 from gapless.log.requests import Talk
+from gapless.log.verdict import Stands
 from gapless.runtime.committer import Committer, Proposal
 from hourly import START, hours
 
@@ -63,7 +64,7 @@ def expire(table: gl.TimeSeriesTable, before: int) -> None:
         return Stands(mine)
 
     commit = Commit(id=f"expire-{next(_counter)}", operation="expire", actions=(ExpireVersions(before),))
-    committer = Committer(rim=table._rim, publish=lambda _: None)
+    committer = Committer(dialect=TIME_SERIES, rim=table._rim, publish=lambda _: None)
     committer.change(gl.open(table.url)._snapshot, lambda _: Proposal(commit=commit, judge=judge))
 
 

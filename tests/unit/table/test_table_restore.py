@@ -16,9 +16,10 @@ import pytest
 import gapless as gl
 from faulty_store import is_commit, once, open_faulty
 from gapless.dialects.timeseries.actions import Action, Commit, ExpireVersions, ForgetSegments
+from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import CorruptTable, InvalidOption, VersionNotFound
-from gapless.log.commit import Stands
 from gapless.log.requests import Talk
+from gapless.log.verdict import Stands
 from gapless.runtime.committer import Committer, Proposal
 from hourly import START, hours
 
@@ -58,7 +59,9 @@ def commit_beside(place: str, *actions: Action) -> None:
 
     other = gl.open(place)
     commit = Commit(id=f"beside-{next(_counter)}", operation="other", actions=actions)
-    Committer(rim=other._rim, publish=lambda _: None).change(other._snapshot, lambda _: Proposal(commit=commit, judge=judge))
+    Committer(dialect=TIME_SERIES, rim=other._rim, publish=lambda _: None).change(
+        other._snapshot, lambda _: Proposal(commit=commit, judge=judge)
+    )
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])

@@ -18,9 +18,10 @@ import pytest
 import gapless as gl
 from faulty_store import PatientClock
 from gapless.dialects.timeseries.actions import Commit, ExpireVersions
+from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import InvalidOption, InvalidTime, VersionNotFound
-from gapless.log.commit import Stands
 from gapless.log.requests import Talk
+from gapless.log.verdict import Stands
 from gapless.runtime.committer import Committer, Proposal
 from gapless.runtime.driver import Rim
 from gapless.store.open import open_store
@@ -52,7 +53,7 @@ def expire(table: gl.TimeSeriesTable, before: int) -> None:
         return Stands(mine)
 
     commit = Commit(id=f"expire-{next(_counter)}", operation="expire", actions=(ExpireVersions(before),))
-    Committer(rim=table._rim, publish=lambda _: None).change(
+    Committer(dialect=TIME_SERIES, rim=table._rim, publish=lambda _: None).change(
         gl.open(table.url)._snapshot, lambda _: Proposal(commit=commit, judge=judge)
     )
 

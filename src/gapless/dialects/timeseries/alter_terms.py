@@ -5,8 +5,8 @@ from __future__ import annotations
 from gapless.dialects.timeseries.actions import Commit
 from gapless.dialects.timeseries.clashes import change_of, rules
 from gapless.dialects.timeseries.conflict import SCHEMA
-from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Talk
+from gapless.log.verdict import Clash, Stands
 
 
 def judge_alter(mine: Commit, _version: int, theirs: Commit) -> Talk[Stands[Commit] | Clash]:

@@ -16,8 +16,8 @@ from gapless.dialects.timeseries.actions import Action, Commit, TableMeta, Updat
 from gapless.dialects.timeseries.clashes import change_of, rules
 from gapless.dialects.timeseries.common_schema import common_schema
 from gapless.dialects.timeseries.features import claim
-from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Get, Talk, ask
+from gapless.log.verdict import Clash, Stands
 from gapless.model.checksum import check
 from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import EntityType

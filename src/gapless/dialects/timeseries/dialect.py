@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from gapless.dialects.timeseries import checkpoint_codec, codec, packing
 from gapless.dialects.timeseries.actions import Commit, TableState
 from gapless.dialects.timeseries.draft import Draft
+from gapless.dialects.timeseries.file_names import parse_own_name
 from gapless.dialects.timeseries.live import LiveSegments
 from gapless.dialects.timeseries.part_reading import read_parts
 from gapless.dialects.timeseries.stock import ReadParts, Stock
+from gapless.dialects.timeseries.upkeep_terms import guarded
 from gapless.errors import CorruptTable
-from gapless.log.dialect import Packed, PartName, Snapshot
+from gapless.log.dialect import Packed, PartName, Placed, Snapshot
 from gapless.log.requests import Drive
+from gapless.log.verdict import Judge
+from gapless.model.instant import NS_PER
 
 LOG_FOLDER = "_timeseries_log"
 _CHECKPOINT = re.compile(rf"{LOG_FOLDER}/(\d{{10}})\.checkpoint\.parquet")
@@ -25,6 +30,8 @@ _COMMIT = re.compile(rf"{LOG_FOLDER}/(\d{{10}})\.json")
 class TimeSeries:
     """See `gapless.log.dialect.Dialect`, which this implements."""
 
+    first = 1
+    tick_ns = NS_PER["us"]
     folder = LOG_FOLDER
     hint = f"{LOG_FOLDER}/CURRENT"
     last_checkpoint = f"{LOG_FOLDER}/_last_checkpoint"
@@ -108,6 +115,25 @@ class TimeSeries:
     def id_of(self, entry: Commit) -> str:
         """The commit id; empty for other writers' commits."""
         return entry.id
+
+    def timed(self, entry: Commit, duration_ms: int) -> Commit:
+        """The entry with how long its change took."""
+        return replace(entry, duration_ms=duration_ms)
+
+    def placed(self, entry: Commit) -> Iterator[Placed]:
+        """The objects of the segments that it makes live; of those with names of ours, with when their attempt began."""
+        for segment in entry.added:
+            name = parse_own_name(segment.path)
+            for path in segment.files:
+                yield Placed(path, None if name is None else name.instant_ns)
+
+    def guarded(self, judge: Judge[Commit]) -> Judge[Commit]:
+        """Lets nothing stand whose segments a vacuum that came first was to delete."""
+        return guarded(judge)
+
+    def interval(self, state: TableState) -> int:
+        """The table's `checkpoint_interval`."""
+        return state.meta.properties.checkpoint_interval
 
     def replay(self, state: TableState | None, entries: Iterable[tuple[int, Commit, int]]) -> TableState:
         """Fold commits into the table's state; raises CorruptTable where an entry contradicts what came before."""

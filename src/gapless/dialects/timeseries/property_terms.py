@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from gapless.dialects.timeseries.actions import Commit
 from gapless.dialects.timeseries.clashes import change_of, rules
 from gapless.dialects.timeseries.conflict import OPERATION, PROPERTIES, SCHEMA
-from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Talk
+from gapless.log.verdict import Clash, Stands
 from gapless.model.operation import OperationId
 
 

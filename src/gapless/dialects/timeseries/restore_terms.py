@@ -20,8 +20,8 @@ from gapless.dialects.timeseries.actions import (
 )
 from gapless.dialects.timeseries.features import claim
 from gapless.dialects.timeseries.identity_codec import COLUMNS_FEATURE
-from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Talk
+from gapless.log.verdict import Clash, Stands
 from gapless.model.column_ids import ColumnIds, ColumnPath, steps
 from gapless.model.types import children
 

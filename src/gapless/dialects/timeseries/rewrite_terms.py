@@ -10,8 +10,8 @@ from gapless.coverage.bucket import Grid
 from gapless.dialects.timeseries.actions import Commit
 from gapless.dialects.timeseries.clashes import change_of, rules
 from gapless.dialects.timeseries.conflict import OPERATION, OVERLAP, SCHEMA, SEGMENTS, coverage_of, meeting_coverage
-from gapless.log.commit import Clash, Stands
 from gapless.log.requests import Talk
+from gapless.log.verdict import Clash, Stands
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
 from gapless.model.segment import Segment

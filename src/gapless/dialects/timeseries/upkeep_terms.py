@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gapless.dialects.timeseries.actions import Action, Commit, ForgetSegments, Removed, SetTag, UpdateTableMeta
-from gapless.log.commit import Clash, Judge, Stands
 from gapless.log.requests import Talk
+from gapless.log.verdict import Clash, Judge, Stands
 
 FORGOTTEN = "vacuum had given up files that this change names"
 
