@@ -17,7 +17,7 @@ from gapless.log.dialect import Snapshot
 from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Together, Wait
 from gapless.log.snapshot import advance, load, refresh
 from gapless.log.verdict import Clash, Stands
-from sim.toy_log import TOY, Entry, State, decode
+from sim.toy_log import FROM_ZERO, TOY, Entry, FromZero, State, Toy, decode
 
 NOW_NS = 5_000_000
 PATIENCE = 6
@@ -25,7 +25,11 @@ PATIENCE = 6
 MAX_LIVES = 4
 
 
-CREATED = {"log/1": TOY.encode(Entry("create"), 1, 1_000), TOY.hint: b"1\n"}
+CREATED = {
+    TOY: {"log/1": TOY.encode(Entry("create"), 1, 1_000), TOY.hint: b"1\n"},
+    FROM_ZERO: {"log/0": FROM_ZERO.encode(Entry("create"), 0, 1_000)},
+}
+"""What is stored before the first move, by dialect."""
 Result = tuple[str, str, int]
 """(operation, "landed" | "known" | "refused" | "full", version)."""
 
@@ -37,16 +41,18 @@ def judge(mine: Entry, _version: int, theirs: Entry) -> Talk[Stands[Entry] | Cla
     return Clash("overlap") if theirs.covers & mine.covers else Stands(mine)
 
 
-def writer(name: str, appends: tuple[tuple[str, frozenset[int]], ...], life: int) -> Talk[tuple[Result, ...]]:
+def writer(
+    name: str, appends: tuple[tuple[str, frozenset[int]], ...], life: int, dialect: Toy | FromZero = TOY
+) -> Talk[tuple[Result, ...]]:
     """Open the table and make each append once, sending it again until the answer is clear."""
-    opened = yield from load(TOY)
+    opened = yield from load(dialect)
     assert opened is not None
     snapshot: Snapshot[State] = opened
     results: tuple[Result, ...] = ()
     for operation, covers in appends:
         send = 0
         while True:
-            snapshot = yield from refresh(TOY, snapshot)
+            snapshot = yield from refresh(dialect, snapshot)
             known = [version for version, entry in snapshot.state if entry.operation == operation]
             if known:
                 results = (*results, (operation, "known", known[0]))
@@ -58,12 +64,12 @@ def writer(name: str, appends: tuple[tuple[str, frozenset[int]], ...], life: int
             send += 1
             entry = Entry(f"{name}/{operation}/{life}/{send}", operation, covers)
             try:
-                outcome = yield from commit(TOY, snapshot.version, snapshot.time_ns, entry, judge)
+                outcome = yield from commit(dialect, snapshot.version, snapshot.time_ns, entry, judge)
             except StorageFull:
                 results = (*results, (entry.id, "full", 0))
                 continue
             if isinstance(outcome, Committed):
-                snapshot = advance(TOY, snapshot, outcome.entries)
+                snapshot = advance(dialect, snapshot, outcome.entries)
                 results = (*results, (operation, "landed", outcome.version))
                 break
             assert isinstance(outcome, Conflict | Unknown)
@@ -156,9 +162,11 @@ def _answered(talk: Generator[Any, Any, Any], answer: Any) -> Request[Any]:
 class Explorer:
     """Walks through all states that writers can bring about."""
 
-    def __init__(self, programs: tuple[Program, ...], check: Callable[[World], None], faults: int) -> None:
+    def __init__(
+        self, programs: tuple[Program, ...], check: Callable[[World], None], faults: int, dialect: Toy | FromZero = TOY
+    ) -> None:
         self.programs, self.check = programs, check
-        self.start = World(tuple(sorted(CREATED.items())), (), tuple(_stand(p, 0, ()) for p in programs), faults)
+        self.start = World(tuple(sorted(CREATED[dialect].items())), (), tuple(_stand(p, 0, ()) for p in programs), faults)
         self.census = Census()
 
     def explore(self) -> Census:
@@ -275,4 +283,6 @@ def _launch(world: World, path: str, data: bytes, *, if_absent: bool) -> World:
 
 def commits_of(world: World) -> list[tuple[Entry, int, int]]:
     """(entry, version, commit time), in order."""
-    return sorted((decode(data) for path, data in world.objects if TOY.version_of(path)), key=lambda commit: commit[1])
+    return sorted(
+        (decode(data) for path, data in world.objects if TOY.version_of(path) is not None), key=lambda commit: commit[1]
+    )

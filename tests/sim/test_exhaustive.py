@@ -14,7 +14,7 @@ from gapless.log.requests import Talk
 from gapless.log.verdict import Stands
 from sim import small_model
 from sim.small_model import Explorer, World, commits_of, writer
-from sim.toy_log import TOY, Entry
+from sim.toy_log import FROM_ZERO, TOY, Entry, FromZero, Toy
 
 DISJOINT = (
     (("a1", frozenset({1})), ("a2", frozenset({2}))),
@@ -29,13 +29,15 @@ WORKS = {"disjoint": DISJOINT, "overlapping": OVERLAPPING, "twins": TWINS}
 Work = tuple[tuple[tuple[str, frozenset[int]], ...], ...]
 
 
-def check(world: World) -> None:
+def check(world: World, dialect: Toy | FromZero = TOY) -> None:
     """What must be true in every state."""
     commits = commits_of(world)
-    assert [version for _, version, _ in commits] == list(range(1, len(commits) + 1)), "a gap"
+    assert [version for _, version, _ in commits] == list(range(dialect.first, dialect.first + len(commits))), "a gap"
     times = [time_ns for _, _, time_ns in commits]
     assert times == sorted(set(times)), "a time that does not rise"
-    assert int(dict(world.objects)[TOY.hint]) <= len(commits), "a hint that leads"
+    hinted = {int(data) for path, data in world.objects if path == dialect.hint}
+    assert all(hint <= len(commits) for hint in hinted), "a hint that leads"
+    assert len(world.objects) == len(commits) + (dialect.hint is not None)
     operations = [entry.operation for entry, _, _ in commits]
     assert len(set(operations)) == len(operations), f"done twice: {operations}"
     covered = [bucket for entry, _, _ in commits for bucket in entry.covers]
@@ -55,8 +57,9 @@ def check_results(results: tuple[Any, ...], landed: dict[str, int], commits: lis
             assert name not in {entry.id for entry, _, _ in commits}, f"{name} found no space, and landed"
 
 
-def explore(work: Work, faults: int) -> Any:
-    explorer = Explorer(tuple(partial(writer, name, appends) for name, appends in zip("AB", work, strict=True)), check, faults)
+def explore(work: Work, faults: int, dialect: Toy | FromZero = TOY) -> Any:
+    programs = tuple(partial(writer, name, appends, dialect=dialect) for name, appends in zip("AB", work, strict=True))
+    explorer = Explorer(programs, partial(check, dialect=dialect), faults, dialect)
     begun = time.process_time()
     census = explorer.explore()
     seconds = time.process_time() - begun
@@ -69,8 +72,9 @@ def explore(work: Work, faults: int) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", WORKS)
-def test_every_order_with_every_single_fault(kind: str) -> None:
-    census = explore(WORKS[kind], faults=1)
+@pytest.mark.parametrize("dialect", [TOY, FROM_ZERO], ids=["from 1", "from 0"])
+def test_every_order_with_every_single_fault(kind: str, dialect: Toy | FromZero) -> None:
+    census = explore(WORKS[kind], 1, dialect)
     assert census.states > 10_000
     told = {what for outcome in census.outcomes for what in outcome}
     assert (

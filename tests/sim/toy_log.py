@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gapless.log.dialect import Packed, PartName, Placed, Snapshot
+from gapless.errors import CorruptTable
+from gapless.log.dialect import Packed, PartName, Placed, Snapshot, Stored
 from gapless.log.requests import Drive
 from gapless.log.verdict import Judge
 
@@ -32,6 +33,8 @@ class Plain(Generic[E]):
     """A dialect whose versions begin with 1, whose log checkpoints have no parts, and whose commits say no more than their content."""
 
     first = 1
+    open_at = "open_at"
+    bare = False
     tick_ns = 1_000
     parts_folder = "parts"
 
@@ -67,12 +70,40 @@ class Plain(Generic[E]):
     def part_of(self, path: str) -> int | None:
         raise NotImplementedError
 
+    def checkpoint_path(self, version: int) -> str:
+        return f"log/{version}.checkpoint"
 
-class Toy(Plain[Entry]):
+    def checkpoint_of(self, path: str) -> int | None:
+        name = path.removeprefix("log/").removesuffix(".checkpoint")
+        return int(name) if name.isdigit() and path.endswith(".checkpoint") else None
+
+    def checkpoints_in(self, names: Iterable[str]) -> list[Stored]:
+        versions = sorted(version for name in names if (version := self.checkpoint_of(name)) is not None)
+        return [Stored(version, (self.checkpoint_path(version),)) for version in versions]
+
+    def aside_of(self, path: str) -> int | None:
+        del path
+        return None
+
+    def beside(self, path: str) -> str | None:
+        del path
+        return None
+
+    def encode_pointer(self, snapshot: Snapshot[Any], size: int) -> bytes:
+        del size
+        return b"%d" % snapshot.version
+
+    def decode_pointer(self, data: bytes) -> Stored | None:
+        return Stored(int(data), (self.checkpoint_path(int(data)),)) if data.isdigit() else None
+
+    def assemble(self, pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[Any]:
+        raise CorruptTable("torn", path=stored.paths[0])
+
+
+class Shared(Plain[Entry]):
     """A dialect as small as can be; its state is the list of commits."""
 
     folder = "log"
-    hint = "log/CURRENT"
     last_checkpoint = "log/_last_checkpoint"
 
     def path_of(self, version: int) -> str:
@@ -99,21 +130,25 @@ class Toy(Plain[Entry]):
     def replay(self, state: State | None, entries: Iterable[tuple[int, Entry, int]]) -> State:
         return (*(state or ()), *((version, entry) for version, entry, _ in entries))
 
-    def checkpoint_path(self, version: int) -> str:
-        return f"log/{version}.checkpoint"
-
-    def checkpoint_of(self, path: str) -> int | None:
-        del path
-        return None
-
     def encode_checkpoint(self, snapshot: Snapshot[State]) -> bytes:
-        raise NotImplementedError
-
-    def decode_checkpoint(self, data: bytes, version: int, drive: Drive | None = None) -> Snapshot[State]:
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return "TOY"
+
+
+class Toy(Shared):
+    """One whose hint names the newest version."""
+
+    hint = "log/CURRENT"
+
+
+class FromZero(Shared):
+    """One as Delta's is: its first version is 0, there is no hint, and log checkpoints of others may stand alone."""
+
+    first = 0
+    bare = True
+    hint = None
 
 
 @functools.cache
@@ -128,3 +163,4 @@ def decode(data: bytes) -> tuple[Entry, int, int]:
 
 
 TOY = Toy()
+FROM_ZERO = FromZero()

@@ -5,68 +5,84 @@ A checkpoint is a shortcut and never the truth: a missing, torn or damaged one i
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
-from gapless.errors import CorruptTable
-from gapless.log.dialect import Dialect, PartName, Snapshot, State
-from gapless.log.requests import Get, Later, PutHint, Talk, Warn, ask
+from gapless.errors import CorruptTable, StoreError, TableError
+from gapless.log.dialect import Dialect, PartName, Snapshot, State, Stored
+from gapless.log.requests import Delete, Get, Later, PutHint, Talk, Together, Warn, ask
 from gapless.log.verdict import Entry
 from gapless.model.checksum import check
 
 
 def is_due(version: int, interval: int) -> bool:
     """Whether the writer of this version owes a checkpoint; an interval of 0 turns them off."""
-    return interval > 0 and version % interval == 0
+    return interval > 0 and version > 0 and version % interval == 0
 
 
-def point_to_checkpoint(dialect: Dialect[Entry, State], version: int) -> Talk[None]:
-    """Let the hint name this version's checkpoint."""
-    yield from ask(PutHint(dialect.last_checkpoint, json.dumps({"version": version}).encode()))
+def point_to_checkpoint(dialect: Dialect[Entry, State], snapshot: Snapshot[State], size: int) -> Talk[None]:
+    """Let the hint name our checkpoint of this snapshot, of `size` bytes."""
+    if (beside := dialect.beside(dialect.last_checkpoint)) is not None:
+        with suppress(StoreError):
+            yield from ask(Delete(beside))
+    yield from ask(PutHint(dialect.last_checkpoint, dialect.encode_pointer(snapshot, size)))
 
 
-def read_hint(dialect: Dialect[Entry, State]) -> Talk[int]:
-    """The version that the hint names; 0 where there is none, or one that cannot be read."""
-    return parse_pointer((yield from ask(Get(dialect.last_checkpoint))))
+def read_hint(dialect: Dialect[Entry, State]) -> Talk[Stored | None]:
+    """The checkpoint that the hint names; None where there is none, or one that cannot be read."""
+    return parse_pointer(dialect, (yield from ask(Get(dialect.last_checkpoint))))
 
 
-def parse_pointer(data: bytes | None) -> int:
-    """The version in the hint's bytes; 0 where there is none."""
-    try:
-        version = json.loads(data or b"{}")["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return 0
-    return version if isinstance(version, int) and version > 0 else 0
+def parse_pointer(dialect: Dialect[Entry, State], data: bytes | None) -> Stored | None:
+    """The checkpoint in the hint's bytes; None where there is none."""
+    return None if data is None else dialect.decode_pointer(data)
 
 
-def read_checkpoint(dialect: Dialect[Entry, State], version: int) -> Talk[Snapshot[State] | None]:
-    """The snapshot stored for a version, without its parts; None, with a warning, where it is missing or damaged."""
-    data = yield from ask(Get(dialect.checkpoint_path(version)))
-    return (yield from decode_read(dialect, version, data))
+def objects_of(dialect: Dialect[Entry, State], stored: Stored) -> tuple[Get, ...]:
+    """What is read for a checkpoint: its objects, and the commit of its version where it may not say that one's time."""
+    return tuple(map(Get, (*stored.paths, dialect.path_of(stored.version)) if dialect.bare else stored.paths))
 
 
-def decode_read(dialect: Dialect[Entry, State], version: int, data: bytes | None) -> Talk[Snapshot[State] | None]:
-    """The snapshot in a version's checkpoint as it was read (None: it is not there); None, with a warning, where it serves no one."""
-    if data is None:
-        path = dialect.checkpoint_path(version)
-        yield from ask(Warn(f"the log checkpoint {path} is missing; an older one or the commits serve instead"))
-        return None
+def read_checkpoint(dialect: Dialect[Entry, State], stored: Stored) -> Talk[Snapshot[State] | None]:
+    """The snapshot that a checkpoint holds, without its parts; None, with a warning, where it is missing or damaged."""
+    found = yield from ask(Together(objects_of(dialect, stored)))
+    return (yield from decode_read(dialect, stored, found))
+
+
+def decode_read(dialect: Dialect[Entry, State], stored: Stored, found: Sequence[bytes | None]) -> Talk[Snapshot[State] | None]:
+    """The snapshot in a checkpoint, of what was `found` for its `objects_of`; None, with a warning, where it serves no one."""
+    pieces: list[bytes] = []
+    for path, data in zip(stored.paths, found, strict=False):
+        if data is None:
+            yield from ask(Warn(f"the log checkpoint {path} is missing; an older one or the commits serve instead"))
+            return None
+        pieces.append(data)
     drive = yield from ask(Later())
     try:
-        return dialect.decode_checkpoint(data, version, drive)
+        snapshot = dialect.assemble(pieces, stored, drive)
     except CorruptTable as error:
         yield from ask(Warn(f"{error.what}; an older log checkpoint or the commits serve instead"))
         return None
+    return _timed(dialect, snapshot, found[len(pieces)]) if dialect.bare else snapshot
 
 
-def read_whole(dialect: Dialect[Entry, State], version: int) -> Talk[Snapshot[State] | None]:
-    """The snapshot stored for a version, of whose checkpoint every part was read; None, with a warning, where anything is damaged."""
-    snapshot = yield from read_checkpoint(dialect, version)
+def _timed(dialect: Dialect[Entry, State], snapshot: Snapshot[State], commit: bytes | None) -> Snapshot[State]:
+    """The same with its commit's time, by its commit where it does not say it itself; 0 where neither tells."""
+    if snapshot.time_ns or commit is None:
+        return snapshot
+    try:
+        return replace(snapshot, time_ns=dialect.decode(commit, snapshot.version)[1])
+    except TableError:
+        return snapshot  # damaged; no one needs it but to tell the time
+
+
+def read_whole(dialect: Dialect[Entry, State], stored: Stored) -> Talk[Snapshot[State] | None]:
+    """The snapshot in a checkpoint of which every part was read; None, with a warning, where anything is damaged."""
+    snapshot = yield from read_checkpoint(dialect, stored)
     if snapshot is None or not (lost := (yield from lost_parts(dialect.parts_of(snapshot)))):
         return snapshot
-    yield from ask(
-        Warn(f"the log checkpoint {dialect.checkpoint_path(version)} needs {min(lost)}, which is missing or damaged")
-    )
+    yield from ask(Warn(f"the log checkpoint {stored.paths[0]} needs {min(lost)}, which is missing or damaged"))
     return None
 
 
@@ -78,5 +94,7 @@ def lost_parts(parts: Iterable[PartName]) -> Talk[frozenset[str]]:
         try:
             check(data or b"", part.checksum, part.path)
         except CorruptTable:
+            lost.add(part.path)
+        if data is None:
             lost.add(part.path)
     return frozenset(lost)

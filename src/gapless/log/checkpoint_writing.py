@@ -18,18 +18,18 @@ def write_checkpoint(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) 
     path = dialect.checkpoint_path(snapshot.version)
     try:
         packed = yield from _packed(dialect, snapshot)
-        put = yield from store_checkpoint(dialect, packed)
+        put, size = yield from store_checkpoint(dialect, packed)
     except (StoreError, TableError) as error:
         yield from ask(Warn(f"the log checkpoint {path} was not written: {error.what}"))
         return
     if put in (Put.DONE, Put.LATE) and packed.snapshot is not snapshot:
         dialect.settle(snapshot, packed.snapshot)
     if put is not Put.NO_ANSWER:
-        yield from point_to_checkpoint(dialect, snapshot.version)
+        yield from point_to_checkpoint(dialect, packed.snapshot, size)
 
 
-def store_checkpoint(dialect: Dialect[Entry, State], packed: Packed[State]) -> Talk[Put]:
-    """Store parts and then the checkpoint that names them, which must not exist. Raises StoreError.
+def store_checkpoint(dialect: Dialect[Entry, State], packed: Packed[State]) -> Talk[tuple[Put, int]]:
+    """Store parts and then the checkpoint that names them, which must not exist; with its bytes. Raises StoreError.
 
     Where another's checkpoint is there, the parts can be named by none, and are removed again.
     """
@@ -37,20 +37,22 @@ def store_checkpoint(dialect: Dialect[Entry, State], packed: Packed[State]) -> T
         put = yield from ask(PutNew(path, data))
         # Its name is new: it can only be our own that is there. One that is not may be on its way.
         if put not in (Put.DONE, Put.LATE) and (yield from ask(Get(path))) != data:
-            return Put.NO_ANSWER
+            return Put.NO_ANSWER, 0
     path, data = dialect.checkpoint_path(packed.snapshot.version), dialect.encode_checkpoint(packed.snapshot)
     put = yield from ask(PutNew(path, data))
     if put is Put.REFUSED and packed.parts:
         found = yield from ask(Get(path))
         if found == data:
-            return Put.DONE
+            return Put.DONE, len(data)
         if found is not None:
             for part, _ in packed.parts:
                 yield from ask(Delete(part))
-    return put
+    return put, len(data)
 
 
-def store_snapshot(dialect: Dialect[Entry, State], snapshot: Snapshot[State], apart: frozenset[str] = frozenset()) -> Talk[Put]:
+def store_snapshot(
+    dialect: Dialect[Entry, State], snapshot: Snapshot[State], apart: frozenset[str] = frozenset()
+) -> Talk[tuple[Put, int]]:
     """Store a checkpoint of a snapshot, where there must be none: parts that it would name and that are lost, or in `apart`, are made anew.
 
     Raises CorruptTable where what they held is not known any more, StoreError.
@@ -67,7 +69,8 @@ def _packed(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[P
     rests_on = dialect.rests_on(snapshot)
     if not rests_on and not dialect.owes_parts(snapshot):
         return Packed(snapshot, ())
-    if rests_on < (yield from read_hint(dialect)) < snapshot.version:
+    hinted = yield from read_hint(dialect)
+    if hinted is not None and rests_on < hinted.version < snapshot.version:
         snapshot = yield from _on_newest(dialect, snapshot)
     return dialect.pack(snapshot, (yield from ask(NewId())), (yield from ask(Later())))
 

@@ -1,38 +1,49 @@
 """The conversations that clean a log of commits which no version that is kept needs.
 
-A cleaned log starts at a log checkpoint. Of the first version whose commit stays and of the one before it a checkpoint was read back,
-and no part is in both, so that either serves where the other is damaged. Commits go in order: where one is there, all after it are.
-Last go the parts that only removed checkpoints named.
+A cleaned log starts at a log checkpoint. Of the first version that stays and of the one before it a checkpoint was read back, and no part
+is in both, so that either serves where the other is damaged; where checkpoints may not say their commit's time, that earlier one's commit
+stays as well. Commits go in order: where one is there, all after it are. Last go the parts that only removed checkpoints named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 
 from gapless.errors import CorruptTable, StoreUnavailable, UnsupportedTable
-from gapless.log.checkpoint import decode_read, point_to_checkpoint, read_hint, read_whole
+from gapless.log.checkpoint import decode_read, objects_of, point_to_checkpoint, read_checkpoint, read_hint, read_whole
 from gapless.log.checkpoint_writing import store_snapshot
-from gapless.log.dialect import Dialect, Snapshot, State
+from gapless.log.dialect import Dialect, Snapshot, State, Stored
 from gapless.log.requests import Delete, Get, ListNames, Put, Talk, Together, ask
 from gapless.log.snapshot import load, lost
 from gapless.log.verdict import Entry
 
 _TOGETHER = 32
-"""Log checkpoints that are read at a time."""
+"""Commits, or log checkpoints, that are read at a time."""
 
 
 def find_floor(dialect: Dialect[Entry, State], earliest: int, cutoff_ns: int) -> Talk[int]:
     """The first version whose commit must stay: `earliest`, or one before it that was committed after `cutoff_ns` (since 1970 UTC).
 
-    Reads each commit before it; raises CorruptTable where one cannot be read.
+    One that says no time may be as young as the next that says one. Reads the commits before `earliest`, some at a time; raises CorruptTable
+    where one cannot be read.
     """
-    for version in (yield from _commits(dialect)):
-        if version >= earliest:
-            break
-        data = yield from ask(Get(dialect.path_of(version)))
-        if data is not None and dialect.decode(data, version)[1] > cutoff_ns:
-            return version
-    return earliest
+    commits = [version for version in (yield from _commits(dialect)) if version < earliest]
+    untimed: int | None = None
+    for first in range(0, len(commits), _TOGETHER):
+        some = commits[first : first + _TOGETHER]
+        found = yield from ask(Together(tuple(Get(dialect.path_of(version)) for version in some)))
+        for version, data in zip(some, found, strict=True):
+            if data is None:
+                continue
+            time_ns = dialect.decode(data, version)[1]
+            if time_ns > cutoff_ns:
+                return version if untimed is None else untimed
+            if time_ns:
+                untimed = None
+            elif untimed is None:
+                untimed = version
+    return earliest if untimed is None else untimed
 
 
 def clean(dialect: Dialect[Entry, State], floor: int, tagged: Collection[int]) -> Talk[tuple[str, ...]]:
@@ -43,18 +54,17 @@ def clean(dialect: Dialect[Entry, State], floor: int, tagged: Collection[int]) -
     """
     names = yield from ask(ListNames(dialect.folder))
     stay = {floor - 1, floor} | {version for version in tagged if version < floor}
-    commits = sorted(v for name in names if (v := dialect.version_of(name)) is not None and v < floor)
-    checkpoints = sorted(c for name in names if (c := dialect.checkpoint_of(name)) is not None and c < floor and c not in stay)
-    if floor < 2 or not (commits or checkpoints):
+    checkpoints = [stored for stored in dialect.checkpoints_in(names) if stored.version < floor and stored.version not in stay]
+    gone = _of_no_use(dialect, names, floor, stay)
+    if floor <= dialect.first or not gone:
         return ()
-    shared = yield from _ensure_checkpoint(dialect, floor)
+    shared = _parts_of(dialect, (yield from _ensure_checkpoint(dialect, floor)))
     yield from _ensure_checkpoint(dialect, floor - 1, apart=shared)
     for version in sorted(stay - {floor, floor - 1}):
         yield from _ensure_checkpoint(dialect, version)
-    if (yield from read_hint(dialect)) in checkpoints:
-        yield from point_to_checkpoint(dialect, floor)
+    if (hinted := (yield from read_hint(dialect))) is not None and hinted in checkpoints:
+        yield from _point_to(dialect, floor)
     freed = yield from _parts_named(dialect, checkpoints)
-    gone = [*map(dialect.checkpoint_path, checkpoints), *map(dialect.path_of, commits)]
     for path in gone:
         yield from ask(Delete(path))
     for path in (parts := sorted(freed - (yield from parts_in_use(dialect, freed)))):
@@ -62,50 +72,78 @@ def clean(dialect: Dialect[Entry, State], floor: int, tagged: Collection[int]) -
     return (*gone, *parts)
 
 
+def _of_no_use(dialect: Dialect[Entry, State], names: Iterable[str], floor: int, stay: Collection[int]) -> list[str]:
+    """What goes, in order: log checkpoints and pieces of such, then what lies aside, then commits."""
+    first = floor - 1 if dialect.bare else floor
+    checkpoints, asides, commits = [], [], []
+    for name in names:
+        if (version := dialect.checkpoint_of(name)) is not None:
+            checkpoints += [(version, name)] if version < floor and version not in stay else []
+        elif (version := dialect.version_of(name)) is not None:
+            commits += [(version, name)] if version < first else []
+        elif (version := dialect.aside_of(name)) is not None:
+            asides += [(version, name)] if version < first else []
+    return [name for _, name in (*sorted(checkpoints), *sorted(asides), *sorted(commits))]
+
+
+def _point_to(dialect: Dialect[Entry, State], version: int) -> Talk[None]:
+    """Let the hint name our checkpoint of a version; the one that it named is to go."""
+    path = dialect.checkpoint_path(version)
+    data = yield from ask(Get(path))
+    snapshot = yield from read_checkpoint(dialect, Stored(version, (path,)))
+    if data is not None and snapshot is not None:
+        yield from point_to_checkpoint(dialect, snapshot, len(data))
+
+
 def parts_in_use(dialect: Dialect[Entry, State], parts: Collection[str]) -> Talk[frozenset[str]]:
     """Those of some parts, by path, that a stored log checkpoint names; all, where one cannot be told to name none. Raises StoreError."""
     if not parts:
         return frozenset()
-    names = yield from ask(ListNames(dialect.folder))
-    checkpoints = [version for name in names if (version := dialect.checkpoint_of(name)) is not None]
+    checkpoints = dialect.checkpoints_in((yield from ask(ListNames(dialect.folder))))
     try:
         return (yield from _parts_named(dialect, checkpoints)) & frozenset(parts)
     except UnsupportedTable:
         return frozenset(parts)
 
 
-def _parts_named(dialect: Dialect[Entry, State], checkpoints: Sequence[int]) -> Talk[frozenset[str]]:
-    """The parts, by path, that the log checkpoints of these versions name; a damaged one serves no one, and so names none."""
+def _parts_named(dialect: Dialect[Entry, State], checkpoints: Sequence[Stored]) -> Talk[frozenset[str]]:
+    """The parts, by path, that these log checkpoints name; a damaged one serves no one, and so names none."""
     named: set[str] = set()
     for first in range(0, len(checkpoints), _TOGETHER):
         some = checkpoints[first : first + _TOGETHER]
-        found = yield from ask(Together(tuple(Get(dialect.checkpoint_path(version)) for version in some)))
-        for version, data in zip(some, found, strict=True):
-            snapshot = None if data is None else (yield from decode_read(dialect, version, data))
+        asked = [objects_of(dialect, stored) for stored in some]
+        found = iter((yield from ask(Together(tuple(get for gets in asked for get in gets)))))
+        for stored, gets in zip(some, asked, strict=True):
+            pieces = tuple(islice(found, len(gets)))
+            snapshot = None if pieces[0] is None else (yield from decode_read(dialect, stored, pieces))
             named |= frozenset() if snapshot is None else _parts_of(dialect, snapshot)
     return frozenset(named)
 
 
 def _ensure_checkpoint(
     dialect: Dialect[Entry, State], version: int, *, apart: frozenset[str] = frozenset()
-) -> Talk[frozenset[str]]:
-    """See to it that a version's checkpoint is there and reads back; returns the paths of its parts, none of which is in `apart`."""
+) -> Talk[Snapshot[State]]:
+    """See to it that a checkpoint of a version, with the name that ours have, is there and reads back; returns what it holds, with no part
+    of `apart`.
+    """
     path = dialect.checkpoint_path(version)
     stored = yield from ask(Get(path))
-    found = None if stored is None else (yield from read_whole(dialect, version))
-    if found is not None and apart.isdisjoint(named := _parts_of(dialect, found)):
-        return named
+    found = None if stored is None else (yield from read_whole(dialect, Stored(version, (path,))))
+    if found is not None and apart.isdisjoint(_parts_of(dialect, found)):
+        return found
     snapshot = yield from load(dialect, version)
     if snapshot is None:
         raise lost(dialect, version, "The log is there no more")
     if stored is not None:
         if found is not None and (yield from ask(Get(dialect.path_of(version)))) is None:
-            return named  # nothing else tells of this version
+            return found  # nothing else tells of this version
         # A create would not replace it.
         yield from ask(Delete(path))
-    put = yield from store_snapshot(dialect, snapshot, apart)
-    if (found := (yield from read_whole(dialect, version))) is not None:
-        return _parts_of(dialect, found)
+        if (beside := dialect.beside(path)) is not None:
+            yield from ask(Delete(beside))
+    put, _ = yield from store_snapshot(dialect, snapshot, apart)
+    if (found := (yield from read_whole(dialect, Stored(version, (path,))))) is not None:
+        return found
     if put not in (Put.DONE, Put.LATE):
         raise StoreUnavailable(
             f"the write of the log checkpoint {path} was not confirmed",

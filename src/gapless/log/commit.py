@@ -12,7 +12,7 @@ from typing import Generic
 from gapless.errors import StoreError
 from gapless.log.dialect import Dialect, State
 from gapless.log.requests import Get, Now, Put, PutHint, PutNew, Talk, Wait, ask
-from gapless.log.snapshot import is_there
+from gapless.log.snapshot import decode_after, is_there
 from gapless.log.verdict import Clash, Entry, Judge
 from gapless.model.horizon import is_old
 
@@ -64,11 +64,13 @@ class _Try:
     version: int
     time_ns: int
     now_ns: int
+    first: int
+    """The number of a table's first version."""
 
     @property
     def is_stale(self) -> bool:
         """Whether the log may have been cleaned past this place since the version before it was known to be the newest."""
-        return self.version > 1 and is_old(self.now_ns, self.time_ns)
+        return self.version > self.first and is_old(self.now_ns, self.time_ns)
 
 
 def commit(
@@ -80,16 +82,16 @@ def commit(
     *,
     looks_back: bool = False,
 ) -> Talk[Outcome[Entry]]:
-    """Append `entry` after version `base`, stepping over commits that do not clash with it.
+    """Append `entry` after version `base` (the one before the first: there is no table yet), stepping over commits that do not clash.
 
-    Commit times never run backward: each is at least a microsecond after the one before, whatever the clock says.
+    Commit times never run backward: each is at least a tick of the dialect's after the one before, whatever the clock says.
     Where so much time went by that the log may have been cleaned, a free place proves nothing unless the commit before it is there. With
     `looks_back` that is asked before the first try in any case: another table may lie there by now, or none.
     """
     race, attempt, asked = _Race(entry, base + 1, base_time_ns, []), 0, base
     while True:
-        at = _Try(race.version, race.time_ns, (yield from ask(Now())))
-        if at.is_stale or (looks_back and 0 < base == asked):
+        at = _Try(race.version, race.time_ns, (yield from ask(Now())), dialect.first)
+        if at.is_stale or (looks_back and dialect.first <= base == asked):
             refused = yield from _look_back(dialect, at, tried=asked == at.version)
             if refused is not None:
                 return refused
@@ -127,7 +129,7 @@ def _read_on(
 ) -> Talk[Conflict | int | None]:
     """Step over all commits up to the newest, since a put below it could only be refused; our own ends it with its commit time."""
     while data is not None:
-        theirs, race.time_ns = dialect.decode(data, race.version)
+        _, theirs, race.time_ns = decode_after(dialect, data, race.version, race.time_ns)
         if dialect.id_of(theirs) == dialect.id_of(race.entry):
             race.entry = theirs
             return race.time_ns
@@ -173,9 +175,10 @@ def _landed(
 ) -> Talk[Committed[Entry] | Unknown]:
     """Ours is stored. It is the commit of that version unless the log was cleaned past it before; then it is none, and no one reads it."""
     try:
-        if doubtful and (at.version == 1 or (yield from _is_cleaned(dialect, at))):
+        if doubtful and (at.version == dialect.first or (yield from _is_cleaned(dialect, at))):
             return Unknown(at.version)
     except StoreError:
         return Unknown(at.version)
-    yield from ask(PutHint(dialect.hint, b"%d\n" % at.version))
+    if dialect.hint is not None:
+        yield from ask(PutHint(dialect.hint, b"%d\n" % at.version))
     return Committed(at.version, (*race.passed, (at.version, race.entry, time_ns)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -22,12 +22,21 @@ class Snapshot(Generic[State]):
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """A log checkpoint as it lies in the log: the version it is of, and the objects that hold it, in order."""
+
+    version: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PartName:
     """An object that holds a part of log checkpoints, and its checksum."""
 
     path: str
     """Relative to the table root."""
     checksum: str
+    """Empty where none was told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +61,24 @@ class Dialect(Protocol[Entry, State]):
 
     first: int
     """The number of a table's first version."""
+    open_at: str
+    """How a program calls the opening of an older version, for messages."""
     tick_ns: int
     """What commit times are whole numbers of, in nanoseconds; each is at least one of these after the one before."""
     folder: str
     """The log's folder, relative to the table root."""
-    hint: str
-    """Path of the object that holds the newest version when it was written."""
+    bare: bool
+    """Whether others write log checkpoints that do not say their commit's time, and may leave a log whose last commit is gone and told by
+    a checkpoint alone."""
     last_checkpoint: str
     """Path of the object that names the newest log checkpoint when it was written."""
     parts_folder: str
     """The folder of the parts of log checkpoints, relative to the table root."""
+
+    @property
+    def hint(self) -> str | None:
+        """Path of the object that holds the newest version when it was written; None where the format has none."""
+        ...
 
     def path_of(self, version: int) -> str:
         """Where the commit of a version lies."""
@@ -76,7 +93,10 @@ class Dialect(Protocol[Entry, State]):
         ...
 
     def decode(self, data: bytes, version: int) -> tuple[Entry, int]:
-        """A commit's entry and its commit time in nanoseconds. Raises CorruptTable or UnsupportedTable."""
+        """A commit's entry and its commit time in nanoseconds; 0 where it says none, and has that of the commit before it.
+
+        Raises CorruptTable or UnsupportedTable.
+        """
         ...
 
     def says_time(self, data: bytes, time_ns: int) -> bool:
@@ -84,20 +104,40 @@ class Dialect(Protocol[Entry, State]):
         ...
 
     def checkpoint_path(self, version: int) -> str:
-        """Where the log checkpoint of a version lies."""
+        """Where a log checkpoint of ours of a version lies."""
         ...
 
     def checkpoint_of(self, path: str) -> int | None:
-        """The version whose checkpoint a path holds; None for anything else in the folder."""
+        """The version whose checkpoint, or piece of one, a path holds; None for anything else in the folder."""
+        ...
+
+    def checkpoints_in(self, names: Iterable[str]) -> Sequence[Stored]:
+        """The log checkpoints in a listing of the folder of which no piece is missing, oldest version first."""
+        ...
+
+    def aside_of(self, path: str) -> int | None:
+        """The version with whose commit an object of the folder goes that is neither a commit nor a checkpoint; None for what stays."""
+        ...
+
+    def beside(self, path: str) -> str | None:
+        """The object that another writer may have laid beside an object of the folder, and that is wrong once that is replaced."""
+        ...
+
+    def encode_pointer(self, snapshot: Snapshot[State], size: int) -> bytes:
+        """The bytes of `last_checkpoint` that name our checkpoint of this snapshot, whose object has `size` bytes."""
+        ...
+
+    def decode_pointer(self, data: bytes) -> Stored | None:
+        """The log checkpoint that `last_checkpoint` names; None where that cannot be told."""
         ...
 
     def encode_checkpoint(self, snapshot: Snapshot[State]) -> bytes:
         """A checkpoint's bytes."""
         ...
 
-    def decode_checkpoint(self, data: bytes, version: int, drive: Drive | None = None) -> Snapshot[State]:
-        """The snapshot that a checkpoint holds, whose parts are read by `drive` when they are needed. Raises CorruptTable for any
-        bytes but those that were written.
+    def assemble(self, pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[State]:
+        """The snapshot that a checkpoint's objects hold, whose parts `drive` reads, now or when they are needed. Its commit time is 0 where
+        a `bare` one does not say it. Raises CorruptTable for any bytes but those that were written, UnsupportedTable, StoreError.
         """
         ...
 

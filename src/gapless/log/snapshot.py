@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Generic
 
 from gapless.errors import CorruptTable, TableError, VersionNotFound
-from gapless.log.checkpoint import decode_read, parse_pointer, read_checkpoint, read_hint
-from gapless.log.dialect import Dialect, Snapshot, State
+from gapless.log.checkpoint import decode_read, objects_of, parse_pointer, read_checkpoint, read_hint
+from gapless.log.dialect import Dialect, Snapshot, State, Stored
 from gapless.log.requests import Get, ListNames, Now, Talk, Together, ask
 from gapless.log.verdict import Entry
 from gapless.model.horizon import is_old
@@ -35,38 +35,49 @@ def load(dialect: Dialect[Entry, State], at: int | None = None) -> Talk[Snapshot
             return found
 
 
-def _load(dialect: Dialect[Entry, State], at: int | None) -> Talk[Snapshot[State] | None]:
+def _load(dialect: Dialect[Entry, State], at: int | None, *, stuck: int | None = None) -> Talk[Snapshot[State] | None]:
+    """See `load`; from the version `stuck` it was tried before, and no further came of it."""
     # The hints first: read after the listing, CURRENT could name a commit that the listing was too early for.
-    current, pointer = yield from ask(Together((Get(dialect.hint), Get(dialect.last_checkpoint))))
-    hinted, named = _parse_hint(current), parse_pointer(pointer)
-    ahead = yield from _look_ahead(dialect, named if at is None or named <= at else 0, hinted if at is None else at)
+    hinted, named = yield from _read_hints(dialect)
+    if named is not None and at is not None and named.version > at:
+        named = None
+    ahead = yield from _look_ahead(dialect, named, hinted if at is None else at)
     base, names = ahead.base, ahead.names
     if base is None:
-        base = yield from _listed_base(dialect, names, at)
-    start = base.version if base else 0
+        base = yield from _listed_base(dialect, names, at, tried=named)
+    start = base.version if base else dialect.first - 1
     versions = {v for name in names if (v := dialect.version_of(name)) is not None and v > start}
     newest = max(versions, default=start)
-    if newest == 0 and hinted == 0:
+    if newest < dialect.first and hinted == 0:
         return None
     if hinted > newest and (at is None or newest < at <= hinted):
         raise lost(dialect, newest + 1, f"{dialect.hint} names version {hinted}, but the newest commit found is {newest}")
     target = newest if at is None else at
-    if not 1 <= target <= newest:
-        raise VersionNotFound(f"version {at} does not exist", why=f"The table has versions 1 to {newest}", version=target)
+    if not dialect.first <= target <= newest:
+        why = f"The table has versions {dialect.first} to {newest}"
+        raise VersionNotFound(f"version {at} does not exist", why=why, version=target)
     if start < target and start + 1 not in versions:
         # The hint may lag behind a log that was cleaned since.
         base = (yield from _listed_base(dialect, names, at)) or base
-        start = base.version if base else 0
+        start = base.version if base else dialect.first - 1
         _check_kept(dialect, names, target, first=start + 1)
     try:
-        entries = yield from read_entries(dialect, start + 1, target + 1, ahead.commits)
+        before_ns = base.time_ns if base else 0
+        entries = yield from read_entries(dialect, start + 1, target + 1, ahead.commits, before_ns=before_ns)
     except CorruptTable:
         names = yield from ask(ListNames(dialect.folder))
-        if cleaned_until(dialect, names, start + 1) is None:
+        if start == stuck or cleaned_until(dialect, names, start + 1) is None:
             raise
         # Someone cleaned the log between the listing and the reading.
-        return (yield from _load(dialect, at))
+        return (yield from _load(dialect, at, stuck=start))
     return _fold(dialect, base, entries) if entries else base
+
+
+def _read_hints(dialect: Dialect[Entry, State]) -> Talk[tuple[int, Stored | None]]:
+    """The version that the hint names (0 for none), and the log checkpoint that the other one does."""
+    hints = () if dialect.hint is None else (Get(dialect.hint),)
+    *current, pointer = yield from ask(Together((*hints, Get(dialect.last_checkpoint))))
+    return _parse_hint(current[0] if current else None), parse_pointer(dialect, pointer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +92,18 @@ class _Ahead(Generic[State]):
     """Commits that were found, by path."""
 
 
-def _look_ahead(dialect: Dialect[Entry, State], named: int, newest: int) -> Talk[_Ahead[State]]:
-    """Read the checkpoint of version `named`, a listing, and the commits after it up to `newest`, as far as they are few; where no
-    checkpoint is named (0), the listing says first where to begin.
+def _look_ahead(dialect: Dialect[Entry, State], named: Stored | None, newest: int) -> Talk[_Ahead[State]]:
+    """Read the checkpoint `named`, a listing, and the commits after it up to `newest`, as far as they are few; where no
+    checkpoint is named, the listing says first where to begin.
     """
-    if not named:
+    if named is None:
         return _Ahead(None, (yield from ask(ListNames(dialect.folder))), {})
-    commits = [Get(dialect.path_of(version)) for version in range(named + 1, min(newest, named + BATCH) + 1)]
-    checkpoint, listing = Get(dialect.checkpoint_path(named)), ListNames(dialect.folder, dialect.path_of(named))
-    data, names, *found = yield from ask(Together((checkpoint, listing, *commits)))
-    base = yield from decode_read(dialect, named, data)
+    last = min(newest, named.version + BATCH)
+    commits = [Get(dialect.path_of(version)) for version in range(named.version + 1, last + 1)]
+    objects, listing = objects_of(dialect, named), ListNames(dialect.folder, dialect.path_of(named.version))
+    answers = yield from ask(Together((*objects, listing, *commits)))
+    base = yield from decode_read(dialect, named, answers[: len(objects)])
+    names, *found = answers[len(objects) :]
     if base is None:
         names = yield from ask(ListNames(dialect.folder))
     return _Ahead(base, names, {get.path: data for get, data in zip(commits, found, strict=True) if data is not None})
@@ -108,9 +121,10 @@ def refresh(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[S
         found = yield from ask(Together(tuple(Get(dialect.path_of(version + step)) for step in range(width))))
         more = None not in found
         for data in takewhile(lambda data: data is not None, found):
-            entries.append((version, *dialect.decode(data, version)))
+            before_ns = entries[-1][2] if entries else snapshot.time_ns
+            entries.append(decode_after(dialect, data, version, before_ns))
             version += 1
-        if more and len(entries) == FAR and (yield from read_hint(dialect)) >= version:
+        if more and len(entries) == FAR and _leads(version, (yield from read_hint(dialect))):
             return (yield from _reload(dialect, snapshot))
         # Mostly there are none or one; where there are two, there may be many.
         width = max(1, min(len(entries), FAR - len(entries))) if len(entries) < FAR else FAR
@@ -123,12 +137,24 @@ def refresh(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[S
 
 
 def is_there(dialect: Dialect[Entry, State], version: int, time_ns: int) -> Talk[bool]:
-    """Whether the commit of a version that was read before, with this commit time, is still in the log."""
+    """Whether the commit of a version that was read before, with this commit time, is still in the log; where a log
+    checkpoint may be all that is left of it, whether there is one.
+    """
     data = yield from ask(Get(dialect.path_of(version)))
+    if data is None:
+        return dialect.bare and (yield from _is_told(dialect, version))
     try:
-        return data is not None and (dialect.says_time(data, time_ns) or dialect.decode(data, version)[1] == time_ns)
+        return dialect.says_time(data, time_ns) or dialect.decode(data, version)[1] in (
+            (time_ns, 0) if dialect.bare else (time_ns,)
+        )
     except TableError:
         return True  # damaged, and so there
+
+
+def _is_told(dialect: Dialect[Entry, State], version: int) -> Talk[bool]:
+    """Whether a log checkpoint of a version is there: such go before the commits after them do."""
+    names = yield from ask(ListNames(dialect.folder))
+    return any(stored.version == version for stored in dialect.checkpoints_in(names))
 
 
 def advance(
@@ -140,13 +166,19 @@ def advance(
 
 
 def read_entries(
-    dialect: Dialect[Entry, State], start: int, end: int, known: Mapping[str, bytes] = MappingProxyType({})
+    dialect: Dialect[Entry, State],
+    start: int,
+    end: int,
+    known: Mapping[str, bytes] = MappingProxyType({}),
+    *,
+    before_ns: int = 0,
 ) -> Talk[list[tuple[int, Entry, int]]]:
-    """The commits of versions `[start, end)` as (version, entry, commit time); `known` has some of them by path.
+    """The commits of versions `[start, end)` as (version, entry, commit time); `known` has some of them by path, `before_ns` is the
+    commit time of the version before.
 
     Raises CorruptTable where one is missing.
     """
-    entries = []
+    entries: list[tuple[int, Entry, int]] = []
     for first in range(start, end, BATCH):
         paths = {version: dialect.path_of(version) for version in range(first, min(first + BATCH, end))}
         unread = tuple(Get(path) for path in paths.values() if path not in known)
@@ -155,8 +187,19 @@ def read_entries(
         for version, path in paths.items():
             if path not in read:
                 raise lost(dialect, version, "The commit is missing although later ones exist")
-            entries.append((version, *dialect.decode(read[path], version)))
+            entries.append(decode_after(dialect, read[path], version, entries[-1][2] if entries else before_ns))
     return entries
+
+
+def decode_after(dialect: Dialect[Entry, State], data: bytes, version: int, before_ns: int) -> tuple[int, Entry, int]:
+    """A commit as (version, entry, commit time), which is that of the commit before it where it says none. Raises CorruptTable."""
+    entry, told_ns = dialect.decode(data, version)
+    return version, entry, told_ns or before_ns
+
+
+def _leads(version: int, hinted: Stored | None) -> bool:
+    """Whether the log checkpoint that a hint names is at or past a version."""
+    return hinted is not None and hinted.version >= version
 
 
 def cleaned_until(dialect: Dialect[Entry, State], names: Iterable[str], version: int) -> int | None:
@@ -165,22 +208,17 @@ def cleaned_until(dialect: Dialect[Entry, State], names: Iterable[str], version:
 
     Cleaning takes the oldest commits and leaves a log checkpoint behind them; a commit that is missing among others is lost.
     """
-    commits: set[int] = set()
-    checkpoints: list[int] = []
-    for name in names:
-        if (commit := dialect.version_of(name)) is not None:
-            commits.add(commit)
-        elif (checkpoint := dialect.checkpoint_of(name)) is not None:
-            checkpoints.append(checkpoint)
-    if any(commit <= version for commit in commits):
+    names = tuple(names)
+    oldest = min((commit for name in names if (commit := dialect.version_of(name)) is not None), default=version + 1)
+    if oldest <= version:
         return None
-    oldest = min(commits, default=version + 1)
-    return min((c for c in checkpoints if c >= version and c >= oldest - 1), default=None)
+    checkpoints = (stored.version for stored in dialect.checkpoints_in(names))
+    return min((found for found in checkpoints if found >= version and found >= oldest - 1), default=None)
 
 
 def lost(dialect: Dialect[Entry, State], version: int, why: str) -> CorruptTable:
     """The error for a commit that should be there and is not."""
-    before = f"; gl.open_at(path, version={version - 1}) reads what was before it" if version > 1 else ""
+    before = f"; {dialect.open_at}(path, version={version - 1}) reads what was before it" if version > dialect.first else ""
     return CorruptTable(
         f"version {version} is lost: {dialect.path_of(version)} is not there",
         why=why,
@@ -196,7 +234,7 @@ def _check_kept(dialect: Dialect[Entry, State], names: Iterable[str], target: in
         raise VersionNotFound(
             f"version {target} can be read no longer",
             why=f"The log was cleaned of its commits; after it, version {kept} is the earliest that can be read",
-            fix="Take a later version, or one that a tag names",
+            fix=f"Take version {kept} or a later one",
             version=target,
         )
 
@@ -208,11 +246,14 @@ def _reload(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[S
     return found if found.version > snapshot.version else snapshot
 
 
-def _listed_base(dialect: Dialect[Entry, State], names: Iterable[str], at: int | None) -> Talk[Snapshot[State] | None]:
-    """The newest checkpoint in a listing that serves."""
-    versions = (v for name in names if (v := dialect.checkpoint_of(name)) is not None and (at is None or v <= at))
-    for version in sorted(versions, reverse=True):
-        snapshot = yield from read_checkpoint(dialect, version)
+def _listed_base(
+    dialect: Dialect[Entry, State], names: Iterable[str], at: int | None, *, tried: Stored | None = None
+) -> Talk[Snapshot[State] | None]:
+    """The newest checkpoint in a listing that serves; one that was `tried` does not."""
+    for stored in reversed(dialect.checkpoints_in(names)):
+        if stored == tried or (at is not None and stored.version > at):
+            continue
+        snapshot = yield from read_checkpoint(dialect, stored)
         if snapshot is not None:
             return snapshot
     return None

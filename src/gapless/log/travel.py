@@ -22,15 +22,16 @@ class TooEarly:
 
 
 def version_at(
-    dialect: Dialect[Entry, State], newest: Snapshot[State], time_ns: int, *, first: int = 1
+    dialect: Dialect[Entry, State], newest: Snapshot[State], time_ns: int, *, first: int | None = None
 ) -> Talk[int | TooEarly]:
-    """The newest version from `first` on that was committed at `time_ns` (since 1970 UTC) or before.
+    """The newest version from `first` on (where not given, of all) that was committed at `time_ns` (since 1970 UTC) or before.
 
     Reads about log2 of the commits there are. Commit times are those in the log, in whole microseconds, and never run backward;
     where another writer's do, it is a version at or before that time whose successor is after it. Raises CorruptTable.
     """
     if time_ns >= _shown(newest.time_ns):
         return newest.version
+    first = dialect.first if first is None else first
     first_ns = yield from _time_of(dialect, first)
     if time_ns < first_ns:
         return TooEarly(first, first_ns)
@@ -49,7 +50,7 @@ def read_back(dialect: Dialect[Entry, State], version: int, limit: int | None = 
 
     A log that was cleaned gives those that it still has. Raises CorruptTable where a commit is lost.
     """
-    end = 0 if limit is None else max(0, version - limit)
+    end = dialect.first - 1 if limit is None else max(dialect.first - 1, version - limit)
     entries: list[tuple[int, Entry, int]] = []
     for newest in range(version, end, -BATCH):
         versions = range(newest, max(newest - BATCH, end), -1)
@@ -59,9 +60,17 @@ def read_back(dialect: Dialect[Entry, State], version: int, limit: int | None = 
                 names = yield from ask(ListNames(dialect.folder))
                 if cleaned_until(dialect, names, at) is None:
                     raise lost(dialect, at, "The commit is missing although others exist")
-                return entries[::-1]
+                return _in_order(entries)
             entries.append((at, *dialect.decode(data, at)))
-    return entries[::-1]
+    return _in_order(entries)
+
+
+def _in_order(entries: list[tuple[int, Entry, int]]) -> list[tuple[int, Entry, int]]:
+    """Oldest first, each that says no commit time with that of the one before it; what begins with none has 0."""
+    ordered: list[tuple[int, Entry, int]] = []
+    for version, entry, time_ns in reversed(entries):
+        ordered.append((version, entry, time_ns or (ordered[-1][2] if ordered else 0)))
+    return ordered
 
 
 def read_range(dialect: Dialect[Entry, State], start: int, end: int) -> Talk[list[tuple[int, Entry, int]]]:
@@ -92,10 +101,10 @@ def _time_of(dialect: Dialect[Entry, State], version: int) -> Talk[int]:
     data = yield from ask(Get(dialect.path_of(version)))
     if data is not None:
         return _shown(dialect.decode(data, version)[1])
-    snapshot = yield from read_checkpoint(dialect, version)
-    if snapshot is None:
-        raise lost(dialect, version, "Neither its commit nor a log checkpoint of it is there")
-    return _shown(snapshot.time_ns)
+    for stored in dialect.checkpoints_in((yield from ask(ListNames(dialect.folder)))):
+        if stored.version == version and (snapshot := (yield from read_checkpoint(dialect, stored))) is not None:
+            return _shown(snapshot.time_ns)
+    raise lost(dialect, version, "Neither its commit nor a log checkpoint of it is there")
 
 
 def _shown(time_ns: int) -> int:

@@ -31,7 +31,7 @@ def convert(array: pa.Array, target: pa.DataType, fields: Fields = AS_NAMED) -> 
     found as `fields` says; those that the input lacks become null, or what `fields` fills in; those that the target lacks are
     left out.
     """
-    array = _opened(array)
+    array = opened(array)
     if not fields and array.type.equals(target, check_metadata=True) and not _is_strict(target):
         return array
     if pa.types.is_null(array.type) or pa.types.is_null(target):
@@ -55,16 +55,23 @@ def _is_strict(type_: pa.DataType) -> bool:
     return any(not child.nullable or _is_strict(child.type) for child in children(type_))
 
 
-def _opened(array: pa.Array) -> pa.Array:
+def opened(array: pa.Array) -> pa.Array:
+    """The values of an array that is encoded, or an extension of another, as they are."""
     while True:
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
         elif pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+            # Arrow takes nothing from views.
+            array = _unviewed(array.dictionary).take(array.indices)
         elif pa.types.is_run_end_encoded(array.type):
             array = pc.run_end_decode(array)
         else:
             return array
+
+
+def _unviewed(array: pa.Array) -> pa.Array:
+    wide = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(array.type)
+    return array if wide is None else array.cast(wide)
 
 
 def _nulls(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -82,6 +89,11 @@ def _leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
     reason = None if both_integers or both_decimals else why_not(source, target)
     if reason:
         raise Misfit(reason)
+    return exact_cast(array, target)
+
+
+def exact_cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The values cast to a type that Arrow casts them to; raises Misfit at the first that does not survive it."""
     found = _cast(array, target)
     if found is None:
         row = _first_failing(array, target)

@@ -53,7 +53,7 @@ def _store_column(declared: pa.Array, field: pa.Field, first_row: int, ids: Colu
     try:
         return convert(declared, stored_type(ids.physical(field).type), fields)
     except Misfit as misfit:
-        raise _refusal(misfit, declared, field, first_row) from None
+        raise refuse_misfit(misfit, declared, field, first_row) from None
 
 
 def _fit_column(array: pa.Array, field: pa.Field, index: IndexSpec, first_row: int, fields: Fields) -> pa.Array:
@@ -65,7 +65,7 @@ def _fit_column(array: pa.Array, field: pa.Field, index: IndexSpec, first_row: i
             array = _instants(array, field, str(index.timezone), first_row)
         declared = convert(array, field.type, fields)
     except Misfit as misfit:
-        raise _refusal(misfit, array, field, first_row) from None
+        raise refuse_misfit(misfit, array, field, first_row) from None
     _check_nulls(declared, field, index, first_row)
     return declared
 
@@ -112,7 +112,8 @@ def _instants(wall: pa.Array, field: pa.Field, timezone: str, first_row: int) ->
         ) from None  # fmt: skip
 
 
-def _refusal(misfit: Misfit, array: pa.Array, field: pa.Field, first_row: int) -> DataError:
+def refuse_misfit(misfit: Misfit, array: pa.Array, field: pa.Field, first_row: int) -> DataError:
+    """The error for a column of an input, whose row `first_row` is the array's first, that is not what the table's field holds."""
     if misfit.row is None:
         difference = f"{field.name}: {field.type} in the table, {array.type} in the input: {misfit.why}"
         return SchemaMismatch("the input does not fit the table's schema", why=difference, differences=(difference,))

@@ -85,7 +85,7 @@ class Committer(Generic[Entry, State]):
         try:
             base = snapshot.version, snapshot.time_ns
             # On a disk a look back costs next to nothing.
-            looks_back = self.rim.store.local_path(self.dialect.hint) is not None
+            looks_back = self.rim.store.local_path(self.dialect.folder) is not None
             talk = commit(self.dialect, *base, entry, judge, looks_back=looks_back)
             outcome = self.rim.drive(talk, proposal.ahead, turn=self.dialect.folder)
         except StoreError as error:

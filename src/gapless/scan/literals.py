@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 
 from gapless.errors import InvalidTime
-from gapless.model.instant import NS_PER, NS_PER_DAY, parse_instant
+from gapless.model.instant import NS_PER, NS_PER_DAY, format_instant, parse_instant
 from gapless.scan.predicate import Kind, Value
 
 NULL = Value(kind="null", value=None)
@@ -162,6 +162,13 @@ def _check_awareness(found: Kind, kind: Kind, what: str, shown: object) -> None:
         )
 
 
+def _shown(value: Value) -> object:
+    """A literal for messages: times as texts."""
+    if value.kind in ("timestamp", "timestamptz") and isinstance(value.value, int):
+        return format_instant(value.value, "" if value.kind == "timestamp" else "Z")
+    return value.value
+
+
 def fit(value: Value, kind: Kind, what: str) -> Value:
     """A literal, as one that can be compared with `what`, a column or function of `kind`.
 
@@ -175,7 +182,7 @@ def fit(value: Value, kind: Kind, what: str) -> Value:
             return read_instant(value.value, kind, what)
         if kind == "time":
             return _time(value.value)
-    _check_awareness(value.kind, kind, what, value.value)
+    _check_awareness(value.kind, kind, what, _shown(value))
     pair = {value.kind, kind}
     if len(pair) == 1 or pair in ({"date", "timestamp"}, {"date", "timestamptz"}):
         return value

@@ -34,6 +34,10 @@ def _column_truth(field: pa.Field, stats: ColumnStats, rows: int) -> pc.Expressi
         return column.is_null()
     ends = _ends(column, field.type, stats)
     if stats.nulls == 0:
+        only = _only_value(field.type, stats)
+        # Arrow puts a known value in a column's place, and so sees through anything that is asked of it.
+        if only is not None:
+            return column == only
         return reduce(and_, ends) if ends else column.is_valid()
     return reduce(and_, [end | column.is_null() for end in ends]) if ends else None  # the form Arrow can see through
 
@@ -43,6 +47,15 @@ def _ends(column: pc.Expression, type_: pa.DataType, stats: ColumnStats) -> list
         return []
     low, high = _end(stats.min, ">=", type_), _end(stats.max, "<=", type_)
     return ([column >= low] if low is not None else []) + ([column <= high] if high is not None else [])
+
+
+def _only_value(type_: pa.DataType, stats: ColumnStats) -> pa.Scalar | None:
+    """The value that every row of a column without nulls has; None where there may be several, as the two zeros are."""
+    if stats.min is None or stats.min != stats.max or (pa.types.is_floating(type_) and stats.min == 0):
+        return None
+    ends = _ends(pc.field(""), type_, stats)
+    low, high = _end(stats.min, ">=", type_), _end(stats.max, "<=", type_)
+    return low if ends and low is not None and low.equals(high) else None
 
 
 def _end(bound: Bound | None, op: Op, type_: pa.DataType) -> pa.Scalar | None:
@@ -84,17 +97,26 @@ def prune_by_expression(expression: pc.Expression, guarantees: Sequence[pc.Expre
         kept = {int(fragment.path) for fragment in dataset.get_fragments(filter=expression)}
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InvalidFilter(
-            f"the expression {expression} does not fit the table",
+            f"the expression {expression_text(expression)} does not fit the table",
             why=str(error).splitlines()[0],
             fix=f"Use its columns and types: {', '.join(schema.names[:12])}",
-            where=str(expression),
+            where=expression_text(expression),
         ) from error
     return [number in kept for number in range(len(guarantees))]
 
 
+def expression_text(expression: str | pc.Expression) -> str:
+    """A condition as people read it, SQL as it is; of a long expression some is left out."""
+    try:
+        return str(expression)
+    except UnicodeDecodeError:
+        # Arrow cuts a long list of texts short, maybe within a character.
+        return "(an expression with a list of texts)"
+
+
 def expression_columns(expression: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
     """The columns that an expression may read, in the order of `schema`; all where that cannot be told."""
-    text = str(expression)
+    text = expression_text(expression)
     named = [field for field in schema if field.name in text]
     try:
         if "FieldPath(" not in text:

@@ -168,17 +168,22 @@ def _operands(predicate: Predicate) -> Iterator[Operand]:
             yield predicate.operand
 
 
-def _columns(operand: Operand) -> Iterator[str]:
+def _paths(operand: Operand) -> Iterator[tuple[str, ...]]:
     if isinstance(operand, Column):
-        yield operand.path[0]
+        yield operand.path
     elif isinstance(operand, Call):
         for arg in operand.args:
-            yield from _columns(arg)
+            yield from _paths(arg)
 
 
 def columns_of(predicate: Predicate) -> frozenset[str]:
     """Names of the top-level columns a predicate reads: what a scan must fetch to answer it."""
-    return frozenset(name for operand in _operands(predicate) for name in _columns(operand))
+    return frozenset(path[0] for operand in _operands(predicate) for path in _paths(operand))
+
+
+def paths_of(predicate: Predicate) -> frozenset[tuple[str, ...]]:
+    """Paths of the columns and struct fields that a predicate reads."""
+    return frozenset(path for operand in _operands(predicate) for path in _paths(operand))
 
 
 def terms_on(predicate: Predicate, column: str) -> tuple[Predicate, ...]:

@@ -6,7 +6,7 @@ never too small, so NOT can swap it and what is unknown keeps the segment.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,7 +19,15 @@ from gapless.scan.pattern import literal_prefix
 from gapless.scan.settle import settle
 
 StatsOf = Callable[[str], ColumnStats | None]
-"""Statistics of a top-level column by its name; None where there are none."""
+"""Statistics of a column by its `stats_name`; None where there are none."""
+
+
+def stats_name(path: Sequence[str]) -> str:
+    """What statistics are asked for by: the name of a top-level column, or the path to a field of structs, joined by NUL.
+
+    Those of a nested field count a null of a struct around it as a null of it.
+    """
+    return "\0".join(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +180,7 @@ def _knowing(column: p.Column, schema: pa.Schema) -> Callable[[StatsOf, int | No
     """What is known of a column of a segment, by the segment's statistics and row count."""
     type_ = column_type(column, schema)
     floating = pa.types.is_floating(plain_type(type_))
-    if len(column.path) > 1:
-        nested = _Known(type=type_, nans=floating)
-        return lambda _stats, _rows: nested
-    name = column.path[0]
+    name = stats_name(column.path)
 
     def known(stats: StatsOf, rows: int | None) -> _Known:
         found = stats(name)

@@ -60,7 +60,7 @@ def parse_where(text: str, schema: pa.Schema) -> p.Predicate:
     except (SqlglotError, RecursionError) as error:
         raise InvalidFilter(
             f"where={text!r} is no SQL condition",
-            why=_reason(error),
+            why=why_unparsed(error),
             fix="Write one boolean expression, such as \"price > 10 and symbol = 'NVDA'\"; double quotes quote a column",
             where=text,
         ) from error
@@ -70,7 +70,7 @@ def parse_where(text: str, schema: pa.Schema) -> p.Predicate:
         raise InvalidFilter(f"where={text[:60]!r}… is nested too deep", fix="Use IN (…) for long lists", where=text) from error
 
 
-def _reason(error: Exception) -> str:
+def why_unparsed(error: Exception) -> str:
     """What sqlglot says of a text that it cannot parse, in one line and without its colours."""
     details = getattr(error, "errors", None) or [{}]
     description = str(details[-1].get("description") or "It cannot be parsed")

@@ -231,7 +231,7 @@ class LocalStore:
 
     def _walk(self, folder: str, after: str, *, unfinished: bool = False) -> Iterator[ObjectInfo]:
         """Files below `folder` ("" or with a slash at its end). Sorting folders as "name/" gives the order of whole paths."""
-        for path, entry in _entries(self._root, folder):
+        for path, entry in _entries(self._root, folder, after):
             if path.endswith("/"):
                 if path > after or after.startswith(path):
                     yield from self._walk(path, after, unfinished=unfinished)
@@ -243,8 +243,10 @@ class LocalStore:
                 yield ObjectInfo(path=path, size=info.st_size, modified_ns=info.st_mtime_ns)
 
 
-def _entries(root: str, folder: str) -> list[tuple[str, os.DirEntry[str]]]:
-    """What lies in a folder, folders as "name/", in order of path; nothing where there is no folder."""
+def _entries(root: str, folder: str, after: str) -> list[tuple[str, os.DirEntry[str]]]:
+    """What lies in a folder, folders as "name/", in order of path; nothing where there is no folder. Most of what does not come after
+    the path `after`, nor holds anything that does, is left out.
+    """
     found: list[tuple[str, os.DirEntry[str]]] = []
     with typed_os_errors("listing", folder, root):
         try:
@@ -253,8 +255,11 @@ def _entries(root: str, folder: str) -> list[tuple[str, os.DirEntry[str]]]:
             return []
         with scan:
             for entry in scan:
+                inside = f"{folder}{entry.name}/"
+                if inside <= after and not after.startswith(inside):
+                    continue
                 if entry.is_dir(follow_symlinks=False):
-                    found.append((f"{folder}{entry.name}/", entry))
+                    found.append((inside, entry))
                 elif entry.is_file():
                     found.append((folder + entry.name, entry))
     found.sort(key=lambda item: item[0])

@@ -58,6 +58,11 @@ class ObjectStore:
         return self._location.url
 
     @property
+    def options(self) -> Mapping[str, str]:
+        """What it was opened with, credentials among them."""
+        return self._options
+
+    @property
     def capabilities(self) -> Capabilities:
         """Exclusive and durable; a forked child must open its own, since the client's threads do not follow it."""
         return Capabilities(put_if_absent=True, durable=True, survives_fork=False, concurrent=True)

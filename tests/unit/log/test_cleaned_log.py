@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from gapless.errors import AccessDenied, StoreUnavailable
+from gapless.errors import AccessDenied, CorruptTable, LogWarning, StoreUnavailable
 from gapless.log.commit import CLEANED, Committed, Conflict, Outcome, Unknown, commit
 from gapless.log.requests import Talk
+from gapless.log.snapshot import load
 from gapless.log.verdict import Clash, Stands
 from gapless.model.horizon import WRITER_HORIZON_NS
 from gapless.model.instant import NS_PER
@@ -238,3 +239,10 @@ def test_a_lost_answer_and_then_a_long_sleep_is_unknown(world: World) -> None:
     rim = Rim(store=_Store(world), clock=_Clock(world), deadline_s=1e6)
     assert rim.drive(commit(TOY, 3, START_NS + 3 * HOUR_NS, Entry("mine"), judge)) == Unknown(4)
     assert len(tries) == 1
+
+
+def test_a_cleaned_log_whose_checkpoint_is_damaged_is_refused_and_not_searched_for_ever(world: World) -> None:
+    world.clean(1, 2)
+    world.store.put("log/2.checkpoint", b"")
+    with pytest.warns(LogWarning, match="torn"), pytest.raises(CorruptTable, match="version 1 is lost"):
+        Rim(store=world.store).drive(load(TOY))

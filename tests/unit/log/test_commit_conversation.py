@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from gapless.errors import AccessDenied, StoreError, StoreUnavailable
 from gapless.log.commit import Committed, Conflict, Outcome, Unknown, commit
-from gapless.log.dialect import Snapshot
+from gapless.log.dialect import Snapshot, Stored
 from gapless.log.requests import Drive, Get, Now, Put, PutHint, PutNew, Request, Talk, Wait
 from gapless.log.verdict import Clash, Stands
 from sim.toy_log import Plain
@@ -45,21 +45,14 @@ class Toy(Plain[Entry]):
         assert at == version
         return Entry(name, frozenset(adds)), time_ns
 
-    def checkpoint_path(self, version: int) -> str:
-        return f"log/{version}.checkpoint"
-
-    def checkpoint_of(self, path: str) -> int | None:
-        name = path.removeprefix("log/").removesuffix(".checkpoint")
-        return int(name) if name.isdigit() and path.endswith(".checkpoint") else None
-
     def encode_checkpoint(self, snapshot: Snapshot[tuple[str, ...]]) -> bytes:
         return json.dumps([snapshot.version, snapshot.time_ns, snapshot.state]).encode()
 
-    def decode_checkpoint(self, data: bytes, version: int, drive: Drive | None = None) -> Snapshot[tuple[str, ...]]:
+    def assemble(self, pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[tuple[str, ...]]:
         del drive
-        at, time_ns, state = json.loads(data)
-        assert at == version
-        return Snapshot(version, time_ns, tuple(state))
+        at, time_ns, state = json.loads(pieces[0])
+        assert at == stored.version
+        return Snapshot(at, time_ns, tuple(state))
 
     def says_time(self, data: bytes, time_ns: int) -> bool:
         return False

@@ -36,6 +36,15 @@ def test_values_are_the_same_in_whole_and_in_slices(values: list[object], source
             assert found.to_pylist() == values[start : start + length]
 
 
+@pytest.mark.parametrize(("view", "plain"), [(pa.string_view(), pa.string()), (pa.binary_view(), pa.binary())])
+def test_categories_are_opened_whose_names_are_views(view: pa.DataType, plain: pa.DataType) -> None:
+    values = pa.array(["x", "y", None]).cast(pa.binary()).cast(view)
+    array = pa.DictionaryArray.from_arrays(pa.array([1, None, 0, 2], pa.uint8()), values)
+    for start in range(5):
+        expected = pa.array(["y", None, "x", None]).cast(plain)
+        assert convert(array.slice(start), plain).equals(expected.slice(start))
+
+
 def test_struct_fields_are_matched_by_name_added_as_null_and_left_out() -> None:
     array = pa.array([{"a": 1, "z": 2}, None], pa.struct([("a", pa.int8()), ("z", pa.int8())]))
     target = pa.struct([("b", pa.list_(pa.string())), ("a", pa.int8())])

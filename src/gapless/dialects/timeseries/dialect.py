@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +17,7 @@ from gapless.dialects.timeseries.part_reading import read_parts
 from gapless.dialects.timeseries.stock import ReadParts, Stock
 from gapless.dialects.timeseries.upkeep_terms import guarded
 from gapless.errors import CorruptTable
-from gapless.log.dialect import Packed, PartName, Placed, Snapshot
+from gapless.log.dialect import Packed, PartName, Placed, Snapshot, Stored
 from gapless.log.requests import Drive
 from gapless.log.verdict import Judge
 from gapless.model.instant import NS_PER
@@ -31,9 +32,11 @@ class TimeSeries:
     """See `gapless.log.dialect.Dialect`, which this implements."""
 
     first = 1
+    open_at = "gl.open_at"
     tick_ns = NS_PER["us"]
     folder = LOG_FOLDER
     hint = f"{LOG_FOLDER}/CURRENT"
+    bare = False
     last_checkpoint = f"{LOG_FOLDER}/_last_checkpoint"
     parts_folder = packing.PARTS_FOLDER
 
@@ -66,6 +69,34 @@ class TimeSeries:
         """The version a checkpoint's path names; None for any other object of the log folder."""
         match = _CHECKPOINT.fullmatch(path)
         return int(match[1]) if match else None
+
+    def checkpoints_in(self, names: Iterable[str]) -> list[Stored]:
+        """One object is one checkpoint."""
+        found = {version: name for name in names if (version := self.checkpoint_of(name)) is not None}
+        return [Stored(version, (name,)) for version, name in sorted(found.items())]
+
+    def aside_of(self, path: str) -> None:
+        """Cleaning takes nothing else."""
+
+    def beside(self, path: str) -> None:
+        """There is no such thing."""
+
+    def encode_pointer(self, snapshot: Snapshot[TableState], size: int) -> bytes:
+        """The version."""
+        del size
+        return json.dumps({"version": snapshot.version}).encode()
+
+    def decode_pointer(self, data: bytes) -> Stored | None:
+        """The checkpoint of the version that it says."""
+        try:
+            version = json.loads(data)["version"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+        return Stored(version, (self.checkpoint_path(version),)) if isinstance(version, int) and version > 0 else None
+
+    def assemble(self, pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[TableState]:
+        """See `decode_checkpoint`."""
+        return self.decode_checkpoint(pieces[0], stored.version, drive)
 
     def encode_checkpoint(self, snapshot: Snapshot[TableState]) -> bytes:
         """One snapshot as Parquet; what is in parts is only named."""

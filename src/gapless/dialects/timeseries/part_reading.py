@@ -108,12 +108,11 @@ def remade(dialect: Log, ref: PartRef) -> Talk[bytes | None]:
 def _rows_of_checkpoints(dialect: Log, ref: PartRef, gone: frozenset[int]) -> Talk[dict[int, LiveSegment] | None]:
     """What is left of a part, by ordinal, from a log checkpoint that does not name it and the commits after; None where none tells."""
     names = yield from ask(ListNames(dialect.folder))
-    versions = (v for name in names if (v := dialect.checkpoint_of(name)) is not None)
-    for version in sorted(versions, reverse=True):
-        data = yield from ask(Get(dialect.checkpoint_path(version)))
+    for stored in reversed(dialect.checkpoints_in(names)):
+        data = yield from ask(Get(stored.paths[0]))
         drive = yield from ask(Later())
         try:
-            snapshot = dialect.decode_checkpoint(data or b"", version, _Alone(drive))
+            snapshot = dialect.assemble((data or b"",), stored, _Alone(drive))
             left = yield from _left_of(dialect, snapshot, ref, ref.segments - len(gone))
         except TableError:
             continue

@@ -1,0 +1,1 @@
+"""The Delta dialect: Delta Lake's protocol on the log engine. Pure."""

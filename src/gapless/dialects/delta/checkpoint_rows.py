@@ -1,0 +1,202 @@
+"""File actions in a checkpoint's Parquet, as Arrow columns from which values are made when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.dialects.delta.action_codec import decode_vector
+from gapless.dialects.delta.actions import AddFile, DeletionVector, RemoveFile, file_key
+from gapless.dialects.delta.checkpoint_stats import stats_text
+from gapless.dialects.delta.live import Shelf
+
+V = TypeVar("V")
+Rows = list[pa.StructArray]
+"""The rows of one action, piece by piece."""
+_MOST_RUNS = 4
+"""Rows in fewer runs are not copied together."""
+
+
+def valid_rows(column: pa.ChunkedArray) -> Rows:
+    """Of a column of one action, the rows that have it, in order."""
+    return [rows for chunk in column.chunks for rows in _valid(chunk)]
+
+
+def _valid(chunk: pa.StructArray) -> Rows:
+    if not chunk.null_count:
+        return [chunk] if len(chunk) else []
+    there = np.flatnonzero(chunk.is_valid().to_numpy(zero_copy_only=False))
+    breaks = np.flatnonzero(np.diff(there) > 1) + 1
+    if len(breaks) >= _MOST_RUNS:
+        return [chunk.take(pa.array(there))]
+    runs = np.split(there, breaks) if len(there) else []
+    return [chunk.slice(int(run[0]), len(run)) for run in runs]
+
+
+def shelve_adds(pieces: Rows) -> Shelf[AddFile]:
+    """Live files. Raises ValueError where one is there twice."""
+    return _shelve(pieces, _adds, partial(_all_stats, pieces))
+
+
+def shelve_removes(pieces: Rows) -> Shelf[RemoveFile]:
+    """Tombstones. Raises ValueError where one is there twice."""
+    return _shelve(pieces, _removes)
+
+
+def _all_stats(pieces: Rows) -> pa.Array:
+    return pa.concat_arrays([_stats_column(rows) for rows in pieces])
+
+
+def _stats_column(rows: pa.StructArray) -> pa.Array:
+    told = _child(rows, "stats")
+    if told is None or _child(rows, "stats_parsed") is not None:
+        return pa.array(_stats(rows), pa.large_string())
+    return told.cast(pa.large_string())
+
+
+def _shelve(pieces: Rows, make: Callable[[pa.StructArray], list[V]], stats: Callable[[], pa.Array] | None = None) -> Shelf[V]:
+    keys: list[str] = []
+    starts: list[int] = []
+    for rows in pieces:
+        starts.append(len(keys))
+        keys += _keys(rows)
+    index = dict(zip(keys, range(len(keys)), strict=True))
+    if len(index) < len(keys):
+        raise ValueError("a file is there twice")
+    return Shelf(keys, partial(_make, pieces, starts, make), stats, index)
+
+
+def _keys(rows: pa.StructArray) -> list[str]:
+    """See `file_key`; most paths are their own key."""
+    paths = _texts(rows, "path")
+    if _child(rows, "deletionVector") is None and not pc.any(pc.match_substring_regex(rows.field("path"), "[%:]|^/")).as_py():
+        return paths
+    return list(map(file_key, paths, _vectors(rows)))
+
+
+def _make(pieces: Rows, starts: Sequence[int], make: Callable[[pa.StructArray], list[V]], start: int, end: int) -> list[V]:
+    made: list[V] = []
+    for first, rows in zip(starts, pieces, strict=True):
+        low, high = max(start - first, 0), min(end - first, len(rows))
+        if low < high:
+            made += make(rows.slice(low, high - low))
+    return made
+
+
+def _adds(rows: pa.StructArray) -> list[AddFile]:
+    columns = zip(
+        _texts(rows, "path"),
+        _maps(rows, "partitionValues"),
+        _wholes(rows, "size"),
+        _values(rows, "modificationTime"),
+        _values(rows, "dataChange"),
+        _stats(rows),
+        _maps(rows, "tags"),
+        _vectors(rows),
+        _values(rows, "baseRowId"),
+        _values(rows, "defaultRowCommitVersion"),
+        _values(rows, "clusteringProvider"),
+        strict=True,
+    )
+    return [
+        AddFile(
+            path=path,
+            partition_values=values or {},
+            size=size,
+            modified_ms=modified or 0,
+            data_change=change is not False,
+            stats=stats,
+            tags=tags,
+            deletion_vector=vector,
+            base_row_id=row_id,
+            default_row_commit_version=version,
+            clustering_provider=provider,
+        )
+        for path, values, size, modified, change, stats, tags, vector, row_id, version, provider in columns
+    ]
+
+
+def _removes(rows: pa.StructArray) -> list[RemoveFile]:
+    columns = zip(
+        _texts(rows, "path"),
+        _values(rows, "deletionTimestamp"),
+        _values(rows, "dataChange"),
+        _maps(rows, "partitionValues"),
+        _values(rows, "size"),
+        _vectors(rows),
+        _values(rows, "baseRowId"),
+        _values(rows, "defaultRowCommitVersion"),
+        strict=True,
+    )
+    return [
+        RemoveFile(
+            path=path,
+            deleted_ms=deleted,
+            data_change=change is not False,
+            partition_values=values,
+            size=size,
+            deletion_vector=vector,
+            base_row_id=row_id,
+            default_row_commit_version=version,
+        )
+        for path, deleted, change, values, size, vector, row_id, version in columns
+    ]
+
+
+def _child(rows: pa.StructArray, name: str) -> pa.Array | None:
+    """A field of every row; None where the file has none, or it is null everywhere."""
+    if rows.type.get_field_index(name) < 0:
+        return None
+    child = rows.field(name)
+    return None if child.null_count == len(child) else child
+
+
+def _values(rows: pa.StructArray, name: str) -> list[Any]:
+    child = _child(rows, name)
+    return [None] * len(rows) if child is None else child.to_pylist()
+
+
+def _texts(rows: pa.StructArray, name: str) -> list[str]:
+    found = _values(rows, name)
+    if None in found:
+        raise ValueError(f"{name} is null")
+    return found
+
+
+def _wholes(rows: pa.StructArray, name: str) -> list[int]:
+    found = _values(rows, name)
+    return found if None not in found else [value or 0 for value in found]
+
+
+def _maps(rows: pa.StructArray, name: str) -> list[dict[str, str | None] | None]:
+    child = _child(rows, name)
+    if child is None:
+        return [None] * len(rows)
+    offsets, valid = child.offsets.to_pylist(), child.is_valid().to_pylist()
+    if offsets[0] == offsets[-1]:
+        return [{} if there else None for there in valid]
+    keys, items = child.keys.to_pylist(), child.items.to_pylist()
+    bounds = zip(valid, offsets, offsets[1:], strict=False)
+    return [dict(zip(keys[start:end], items[start:end], strict=True)) if there else None for there, start, end in bounds]
+
+
+def _vectors(rows: pa.StructArray) -> list[DeletionVector | None]:
+    child = _child(rows, "deletionVector")
+    return [None] * len(rows) if child is None else [decode_vector(body) for body in child.to_pylist()]
+
+
+def _stats(rows: pa.StructArray) -> list[str | None]:
+    found: list[str | None] = _values(rows, "stats")
+    parsed = _child(rows, "stats_parsed")
+    if parsed is None:
+        return found
+    try:
+        bodies = parsed.to_pylist()
+    except (ValueError, OverflowError):  # a year that Python does not have: statistics may be missing
+        return found
+    return [stats_text(body) if text is None else text for text, body in zip(found, bodies, strict=True)]

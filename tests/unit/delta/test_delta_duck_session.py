@@ -1,0 +1,53 @@
+"""DuckDB for a moment."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+from gapless.table.delta.duck_session import FEW_ROWS, duck_session
+from gapless.table.delta.expressions import evaluate
+
+SCHEMA = pa.schema([("y", pa.int64())])
+
+
+def doubled(number: int) -> list[int]:
+    found: list[int] = evaluate(pa.table({"x": [number]}), {"y": "x * 2"}, SCHEMA).column("y").to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("rows", [1, FEW_ROWS + 1])
+def test_sessions_know_nothing_of_each_other(rows: int) -> None:
+    for _ in range(2):
+        with duck_session(rows) as session:
+            session.execute("SET TimeZone = 'Asia/Tokyo'")
+            session.register("given", pa.table({"a": [1]}))
+            session.execute("CREATE TEMP TABLE held AS SELECT * FROM given")
+    with duck_session(rows) as session:
+        assert session.execute("SELECT current_setting('TimeZone')").fetchone() == ("UTC",)
+        assert session.execute("SELECT count(*) FROM duckdb_tables()").fetchone() == (0,)
+        assert session.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchone() == (0,)
+
+
+def test_threads_have_sessions_of_their_own() -> None:
+    start = threading.Barrier(8)
+
+    def work(number: int) -> list[list[int]]:
+        start.wait()
+        return [doubled(number + step) for step in range(20)]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(work, range(8)))
+    assert found == [[[2 * (number + step)] for step in range(20)] for number in range(8)]
+
+
+def test_a_forked_process_has_its_own() -> None:
+    assert doubled(1) == [2]
+    child = multiprocessing.get_context("fork").Process(target=doubled, args=(2,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0

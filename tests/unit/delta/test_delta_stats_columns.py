@@ -1,0 +1,126 @@
+"""The quick look at many files' statistics says nothing that reading them one by one would not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.dialects.delta.arrow_types import arrow_type, from_arrow
+from gapless.dialects.delta.column_mapping import assign
+from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
+from gapless.dialects.delta.schema_changes import widen
+from gapless.dialects.delta.stats_codec import ColumnPath, encode_stats, parse_stats
+from gapless.dialects.delta.stats_columns import read_bounds
+from gapless.model.stats import ColumnStats, stats_value
+
+MADE = {
+    "string": st.text(max_size=4) | st.sampled_from(["x" * 32, "x" * 40, "a\ufffd", "\ufffd", "é" * 32, "\U0010ffff" * 32]),
+    "long": st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3),
+    "integer": st.integers(-(2**31), 2**31 - 1),
+    "byte": st.integers(-128, 127),
+    "double": st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 0.1]),
+    "date": st.dates().map(str),
+    "timestamp": st.datetimes().map(lambda at: at.isoformat(timespec="milliseconds") + "Z")
+    | st.datetimes().map(lambda at: at.isoformat(timespec="microseconds") + "Z")
+    | st.sampled_from(
+        ["1850-01-01T01:01:01.000+00:53", "2020-01-01T00:00:00.000-08:00", "2020-01-01T00:00:00", "1969-12-31T23:59:59Z"]
+    ),
+    "timestamp_ntz": st.datetimes().map(lambda at: at.isoformat(timespec="milliseconds")),
+}
+ODD: st.SearchStrategy[Any] = st.sampled_from([None, "x", "NaN", "Infinity", 1.5, 10**20, True, [], {}, "9999-99-99"])
+COUNTS = st.integers(0, 3) | st.none()
+
+
+@st.composite
+def _bodies(draw: st.DrawFn, name: str) -> dict[str, Any]:
+    bound = MADE[name]
+    low: Any = draw(bound) if draw(st.integers(0, 9)) else draw(ODD)
+    high: Any = draw(bound) if draw(st.integers(0, 9)) else draw(ODD)
+    if type(low) is type(high) and isinstance(low, str | int | float) and low > high and draw(st.booleans()):
+        low, high = high, low
+    body = {"numRecords": draw(COUNTS), "minValues": {"x": low}, "maxValues": {"x": high}, "nullCount": {"x": draw(COUNTS)}}
+    body["nanCount"] = {"x": draw(COUNTS)}
+    if not draw(st.integers(0, 3)):
+        body["tightBounds"] = draw(st.booleans())
+    for key in draw(st.lists(st.sampled_from(sorted(body)), max_size=2, unique=True)):
+        del body[key]
+    return body
+
+
+def _holds(texts: list[str | None], path: ColumnPath, schema: StructType, type_: pa.DataType) -> None:
+    found = read_bounds(texts, path, schema)
+    if found is None:
+        return
+    for at, text in enumerate(texts):
+        one = parse_stats(text, schema)
+        exact = one.columns.get(path) or ColumnStats()
+        low, high, nulls, nans, rows = (column[at] for column in (found.low, found.high, found.nulls, found.nans, found.rows))
+        empty = exact.nulls is not None and exact.nulls == one.rows
+        if low.is_valid and high.is_valid and low.as_py() <= high.as_py() and not empty:
+            assert exact.min is not None, text
+            assert exact.max is not None, text
+            assert stats_value(low, type_) <= exact.min, text  # type: ignore[operator]
+            assert stats_value(high, type_) >= exact.max, text  # type: ignore[operator]
+        if nulls == pa.scalar(0):
+            assert exact.nulls == 0 or exact == ColumnStats(), text
+        if rows.is_valid and rows == nulls and rows.as_py() > 0:
+            assert exact.nulls == one.rows, text
+        if nans == pa.scalar(0) and low.is_valid and high.is_valid and not empty:
+            assert exact.nans == 0, text
+
+
+@pytest.mark.parametrize("name", MADE)
+@given(data=st.data())
+def test_it_is_never_narrower(name: str, data: st.DataObject) -> None:
+    bodies = data.draw(st.lists(st.none() | _bodies(name), min_size=1, max_size=4))
+    schema = StructType(fields=(StructField(name="x", type=PrimitiveType(name)),))
+    texts = [None if body is None else json.dumps(body) for body in bodies]
+    _holds(texts, ("x",), schema, arrow_type(PrimitiveType(name)))
+
+
+@given(st.lists(_bodies("double"), min_size=1, max_size=3))
+def test_it_is_never_narrower_where_a_float_was_widened(bodies: list[dict[str, Any]]) -> None:
+    schema = widen(StructType(fields=(StructField(name="x", type=PrimitiveType("float")),)), ("x",), PrimitiveType("double"))
+    _holds([json.dumps(body) for body in bodies], ("x",), schema, pa.float64())
+
+
+@pytest.mark.parametrize("odd", ["null", " null", "[]", "1", "", None])
+def test_a_text_that_is_no_object_tells_nothing_and_spoils_no_other(odd: str | None) -> None:
+    """Arrow would end the process at a JSON null."""
+    schema = from_arrow(pa.schema([("x", pa.int64())]))
+    whole = '{"numRecords": 1, "minValues": {"x": 1}, "maxValues": {"x": 2}}'
+    for texts, expected in (([odd], [None]), ([odd, whole], [None, 1]), ([whole, odd, odd], [1, None, None])):
+        found = read_bounds(texts, ("x",), schema)
+        assert found is not None
+        assert found.low.to_pylist() == expected
+
+
+def test_it_does_read_what_is_whole() -> None:
+    """Else the tests above would show nothing."""
+    arrow = pa.schema(
+        [("s", pa.struct([("n", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("x", pa.string()), ("d", pa.float64())]))]
+    )
+    names = iter("abcde")
+    schema, _ = assign(from_arrow(arrow), "name", 0, lambda: next(names))
+    stats: dict[ColumnPath, ColumnStats] = {
+        ("s", "n"): ColumnStats(min=1, max=5, nulls=1),
+        ("s", "t"): ColumnStats(min=1_000, max=5_001_000, nulls=0),
+        ("s", "x"): ColumnStats(min="a", max="b", nulls=0),
+        ("s", "d"): ColumnStats(min=1.5, max=2.5, nulls=0, nans=0),
+    }
+    texts = [encode_stats(9, stats, schema), None]
+    for path, exact in stats.items():
+        found = read_bounds(texts, path, schema)
+        assert found is not None, path
+        type_ = arrow.field("s").type.field(path[-1]).type
+        assert stats_value(found.low[0], type_) <= exact.min  # type: ignore[operator]
+        assert stats_value(found.high[0], type_) >= exact.max  # type: ignore[operator]
+        assert found.nulls.to_pylist() == [exact.nulls, None]
+        assert found.rows.to_pylist() == [9, None]
+        assert found.nans.to_pylist() == [exact.nans, None]
+        assert not found.low[1].is_valid
