@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gapless.maintain.vacuum_plan import VacuumEntry
     from gapless.model.formats import Csv, Json, Parquet
     from gapless.model.report import AppendReport, ChangeReport
+    from gapless.table import delta
     from gapless.table.care import repair, verify
     from gapless.table.diff import SchemaDiff, VersionDiff
     from gapless.table.fill import FailedGap, FillReport
@@ -91,6 +92,7 @@ __all__ = [
     "Window",
     "__version__",
     "create",
+    "delta",
     "errors",
     "open",
     "open_at",
@@ -133,13 +135,14 @@ _NAMES_OF = {
     "gapless.table.restore": ("RestoreReport",),
     "gapless.table.view": ("TableView", "open_at"),
 }
+_MODULES = {"delta": "gapless.table.delta", "errors": "gapless.errors", "spark": "gapless.spark"}
 _HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
     """Bring a public name in (PEP 562)."""
-    if name in ("errors", "spark"):
-        return import_module(f"gapless.{name}")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     if name not in _HOME_OF:
         raise AttributeError(f"module 'gapless' has no attribute {name!r}")
     thing = globals()[name] = getattr(import_module(_HOME_OF[name]), name)

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.errors import DuplicateKey
-from gapless.parquet import segment_encoder
+from gapless.parquet import file_writer
 from gapless.table import stage
 
 Row = tuple[Any, ...]
@@ -160,8 +160,8 @@ def tiny(run_bytes: int, group_rows: int) -> Iterator[None]:
     """Segments and row groups of a few rows."""
     with (
         patch.object(stage, "RUN_BYTES", run_bytes),
-        patch.object(segment_encoder, "row_group_rows", lambda _table: group_rows),
-        patch.object(segment_encoder, "MAX_ROW_GROUP_ROWS", group_rows),
+        patch.object(file_writer, "row_group_rows", lambda _table: group_rows),
+        patch.object(file_writer, "MAX_ROW_GROUP_ROWS", group_rows),
     ):
         yield
 

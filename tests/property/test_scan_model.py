@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.parquet import segment_encoder
+from gapless.parquet import file_writer
 from gapless.scan import plan
 from gapless.table import stage
 
@@ -136,7 +136,7 @@ def tiny(run_bytes: int, group_rows: int, sort_bytes: int) -> Iterator[None]:
     """Segments, row groups and sorts of a few rows."""
     with (
         patch.object(stage, "RUN_BYTES", run_bytes),
-        patch.object(segment_encoder, "row_group_rows", lambda _table: group_rows),
+        patch.object(file_writer, "row_group_rows", lambda _table: group_rows),
         patch.object(plan, "SORT_BYTES", sort_bytes),
     ):
         yield

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import gapless as gl
 from gapless.maintain.compact_options import SORT_BYTES, TARGET_BYTES, CompactOptions
-from gapless.parquet import segment_encoder
+from gapless.parquet import file_writer
 from gapless.scan import plan
 from gapless.table import stage
 
@@ -68,7 +68,7 @@ def run(job: str, rows: int, place: str, scale: int) -> int:
 if __name__ == "__main__":
     job, rows, place, scale = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     stage.RUN_BYTES //= scale
-    segment_encoder.ROW_GROUP_BYTES //= scale
+    file_writer.ROW_GROUP_BYTES //= scale
     plan.SORT_BYTES //= scale
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     done = run(job, rows, place, scale)

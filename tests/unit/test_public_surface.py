@@ -15,6 +15,7 @@ import pytest
 
 import gapless
 from gapless import errors
+from gapless.table import delta
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 HEAVY = ("pyspark", "pandas", "polars", "duckdb", "matplotlib", "sqlglot", "typer", "rich", "obstore", "pyarrow.dataset")
@@ -34,15 +35,25 @@ def test_the_list_the_loader_and_the_types_name_the_same() -> None:
     assert names == set(gapless.__all__) == set(dir(gapless))
 
 
+def test_the_names_of_delta_tables_are_the_same_in_each_list() -> None:
+    typed = re.search(r"if TYPE_CHECKING:\n(.*?)\n\n", Path(str(delta.__file__)).read_text(), re.DOTALL)
+    assert typed is not None
+    names = set(re.findall(r"\w+", re.sub(r"from \S+ import|#.*", "", typed[1])))
+    assert names == set(delta.__all__) == set(dir(delta))
+    assert gapless.delta is delta
+
+
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'opne'"):
-        gapless.opne  # noqa: B018
+    for package in (gapless, delta):
+        with pytest.raises(AttributeError, match="no attribute 'opne'"):
+            package.opne  # noqa: B018
 
 
 def test_methods_of_the_table_say_what_goes_in_and_out() -> None:
-    for name, member in inspect.getmembers(gapless.TimeSeriesTable):
-        if not name.startswith("_"):
-            assert inspect.getdoc(member), f"TimeSeriesTable.{name} has no docstring"
+    for kind in (gapless.TimeSeriesTable, delta.DeltaTable, delta.Alter):
+        for name, member in inspect.getmembers(kind):
+            if not name.startswith("_"):
+                assert inspect.getdoc(member), f"{kind.__name__}.{name} has no docstring"
 
 
 def run_python(code: str) -> str:
@@ -58,8 +69,10 @@ def test_import_loads_nothing_heavy() -> None:
 def test_a_table_on_disk_opens_without_what_it_does_not_need(tmp_path: Path) -> None:
     code = f"""
 import sys, gapless as gl
+import pyarrow as pa
 table = gl.create({str(tmp_path / "t")!r}, index="n", index_type="int64", bucket=1)
 gl.spark.read, gl.spark.write
+gl.delta.create({str(tmp_path / "d")!r}, pa.schema([("n", pa.int64())]))
 print(*sorted(sys.modules))
 """
     found = set(HEAVY) & set(run_python(code).split())

@@ -24,8 +24,9 @@ from gapless.model.schema import entity_types, stored_schema
 from gapless.model.segment import Segment
 from gapless.parquet.attempt import Attempt
 from gapless.parquet.gather import as_written, gather_runs, pieces
+from gapless.parquet.row_filter import EVERYTHING
 from gapless.parquet.run import Run
-from gapless.parquet.scan import EVERYTHING, ReadPlan, read
+from gapless.parquet.scan import ReadPlan, read
 from gapless.parquet.segment_encoder import CODEC_KEY, SegmentEncoder
 from gapless.parquet.source import open_segment
 from gapless.parquet.z_order import z_order

@@ -53,16 +53,9 @@ class CompactOptions:
 
         Raises InvalidOption, UnknownColumn, and UnsupportedType for a column whose values have no order.
         """
-        if not isinstance(target_size, int) or isinstance(target_size, bool) or target_size < 1:
-            raise InvalidOption(
-                f"target_size={target_size!r} is no number of bytes above zero",
-                fix="Pass bytes of Parquet, such as target_size=128 << 20",
-                option="target_size",
-                value=target_size,
-            )
         if codec is not None and codec not in CODECS:
             raise InvalidOption(f"codec {codec!r} is not known", fix=nearest(str(codec), CODECS), option="codec", value=codec)
-        columns = _cluster_columns(cluster_by, schema or pa.schema([]))
+        columns = cluster_columns(cluster_by, schema or pa.schema([]))
         if columns and resort:
             raise InvalidOption(
                 "resort=True with cluster_by",
@@ -72,12 +65,24 @@ class CompactOptions:
                 value=resort,
             )
         return cls(
-            target_size=target_size,
+            target_size=parse_target_size(target_size),
             window=None if window is None else _window(window, index),
             codec=codec,
             cluster_by=columns,
             resort=resort,
         )
+
+
+def parse_target_size(given: object) -> int:
+    """Bytes that a file shall have; raises InvalidOption."""
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise InvalidOption(
+            f"target_size={given!r} is no number of bytes above zero",
+            fix="Pass bytes of Parquet, such as target_size=128 << 20",
+            option="target_size",
+            value=given,
+        )
+    return given
 
 
 def _window(given: object, index: IndexSpec) -> Bucket:
@@ -89,14 +94,19 @@ def _window(given: object, index: IndexSpec) -> Bucket:
         raise InvalidOption(what, why=error.why, fix='Pass one such as window="1d"', option="window", value=given) from error
 
 
-def _cluster_columns(given: object, schema: pa.Schema) -> tuple[str, ...]:
+def cluster_columns(given: object, schema: pa.Schema, option: str = "cluster_by", least: int = 0) -> tuple[str, ...]:
+    """The columns along whose curve rows shall lie, as the argument `option` names them, at least so many.
+
+    Raises InvalidOption, UnknownColumn, and UnsupportedType for a column whose values have no order.
+    """
     names: tuple[object, ...] = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
-    if len(names) > MAX_COLUMNS or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+    many = least <= len(names) <= MAX_COLUMNS
+    if not many or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         raise InvalidOption(
-            f"cluster_by={given!r} is no list of one to {MAX_COLUMNS} different columns",
+            f"{option}={given!r} is no list of one to {MAX_COLUMNS} different columns",
             why="Each further column halves what the z-order can tell apart of the others",
             fix="Pass the columns that filters name most",
-            option="cluster_by",
+            option=option,
             value=given,
         )
     columns = tuple(map(str, names))

@@ -14,11 +14,12 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.errors import CorruptTable, InvalidPath, ObjectNotFound
 from gapless.maintain.finding import Code, Finding, Mend, count
+from gapless.maintain.stats_check import contradiction
 from gapless.model.fit import restore
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.protocols import Store
 from gapless.model.segment import Bounds, Segment, SidecarCoverage
-from gapless.model.stats import Bound, ColumnStats
+from gapless.model.stats import ColumnStats
 from gapless.parquet.checksum import check, footer_length
 from gapless.parquet.column_stats import column_stats
 from gapless.parquet.run import as_int, sort_run, unit_ns
@@ -153,7 +154,7 @@ def check_rows(segment: Segment, observed: Observed) -> Iterator[Finding]:
         yield _finding("bounds-differ", segment, f"holds index values {observed.bounds}, and the log says {segment.bounds}")
     for name, known in segment.stats.items():
         # Columns that were dropped are read by nobody.
-        said = _contradiction(known, observed.stats[name]) if name in observed.stats else ""
+        said = contradiction(known, observed.stats[name]) if name in observed.stats else ""
         if said:
             yield _finding("stats-differ", segment, f"holds other values of column {name!r} than the log says: {said}")
     others = [identity for identity in observed.coverage.identities() if identity != segment.identity]
@@ -176,29 +177,6 @@ def check_coverage(segment: Segment, logged: CoverageMap, observed: CoverageMap,
 
 def _within(inner: Bounds, outer: Bounds) -> bool:
     return outer.first <= inner.first and inner.last <= outer.last
-
-
-def _contradiction(known: ColumnStats, found: list[ColumnStats]) -> str:
-    """What the log's statistics exclude although it is there; empty where they hold."""
-    for name in ("nulls", "nans"):
-        said, counted = getattr(known, name), [getattr(one, name) for one in found]
-        if said is not None and None not in counted and sum(counted) != said:
-            return f"{sum(counted):,} {name}, not {said:,}"
-    for one in found:
-        if _less(one.min, known.min):
-            return f"{one.min!r} is below {known.min!r}"
-        if _less(known.max, one.max):
-            return f"{one.max!r} is above {known.max!r}"
-    return ""
-
-
-def _less(low: Bound | None, high: Bound | None) -> bool:
-    if low is None or high is None:
-        return False
-    try:
-        return bool(low < high)  # type: ignore[operator]  # two bounds of one column are of one kind, or it is caught
-    except TypeError:
-        return True
 
 
 def _failed(finding: Finding, bytes_read: int = 0) -> BytesChecked:

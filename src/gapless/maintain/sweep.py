@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from gapless.dialects.timeseries.dialect import LOG_FOLDER, TIME_SERIES
@@ -36,17 +36,33 @@ def linked_folders(store: Store, paths: Iterable[str]) -> frozenset[str]:
     return frozenset(folder for folder, place in places.items() if os.path.realpath(place) != place)
 
 
-def delete_all(store: Store, paths: Sequence[str]) -> None:
-    """Delete all of these objects, or as many as can be; then raises the first StoreError, if there was any."""
+def _always() -> bool:
+    return True
+
+
+def delete_all(store: Store, paths: Sequence[str], in_time: Callable[[], bool] = _always) -> bool:
+    """Delete all of these objects, or as many as can be; then raises the first StoreError, if there was any.
+
+    Before each it asks `in_time`, and leaves what is late; whether it left none.
+    """
+    late: list[str] = []
+
+    def delete(path: str) -> StoreError | None:
+        if in_time():
+            return _delete(store, path)
+        late.append(path)
+        return None
+
     if len(paths) > _FEW and store.local_path(paths[0]) is None:
         with ThreadPoolExecutor(_TOGETHER) as pool:
-            errors = list(pool.map(lambda path: _delete(store, path), paths))
+            errors = list(pool.map(delete, paths))
     else:
-        errors = [_delete(store, path) for path in paths]
+        errors = [delete(path) for path in paths]
     failed = [error for error in errors if error is not None]
     if failed:
         failed[0].add_note(f"{len(failed):,} of {len(paths):,} files could not be deleted; the next vacuum takes them")
         raise failed[0]
+    return not late
 
 
 def _delete(store: Store, path: str) -> StoreError | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gapless.coverage.bitmap import CoverageMap
@@ -11,41 +9,28 @@ from gapless.coverage.codec import encode
 from gapless.coverage.sidecar_index import index_sidecar
 from gapless.dialects.timeseries.actions import TableState
 from gapless.dialects.timeseries.file_names import instant_digits, segment_path, sidecar_path
-from gapless.errors import StoreError
 from gapless.model.index import EntityType, Identity
-from gapless.model.protocols import StoresAhead, stores_ahead
 from gapless.model.report import Tally
 from gapless.model.segment import CoverageRef, InlineCoverage, Segment, SidecarCoverage
 from gapless.parquet.checksum import checksum
 from gapless.parquet.segment_encoder import EncodedSegment
+from gapless.parquet.staged_files import StagedFiles
 from gapless.runtime.driver import Rim
 from gapless.store.probe import probe_put_if_absent
 
 INLINE_COVERAGE_BYTES = 4_096
 """Encoded coverage up to this size lies in the commit; larger in a sidecar."""
 
-MOST_AHEAD = 32
-"""Files of an attempt that may wait for its commit to be made durable; a local store holds each open."""
-MOST_AHEAD_BYTES = 64 << 20
-"""And their bytes together; a bucket's are held in memory until they are there."""
-
 
 @dataclass(slots=True)
-class Attempt:
+class Attempt(StagedFiles):
     """One staged change: the segments written for it, all named with its one instant."""
 
-    rim: Rim
     instant: str
     segments: list[Segment] = field(default_factory=list)
     coverage: list[CoverageMap] = field(default_factory=list)
-    written: list[str] = field(default_factory=list)
     skipped_rows: int = 0
     skipped: CoverageMap = field(default_factory=CoverageMap)
-    committed_here: bool = False
-    """Whether this process commits it, with `ahead`: what is written may then become durable with the commit, just before it."""
-    ahead: list[str] = field(default_factory=list)
-    """What was written and may not be durable yet."""
-    ahead_bytes: int = 0
 
     @property
     def tally(self) -> Tally:
@@ -79,7 +64,7 @@ class Attempt:
         sidecar = encode(encoded.coverage, types)
         inlined = not self.segments and encoded.size + len(sidecar) <= inline_bytes
         if not inlined:
-            self._put(path, *encoded.pieces)
+            self.put(path, *encoded.pieces)
         ref = InlineCoverage(sidecar) if inlined else self._put_coverage(file_id, sidecar, types)
         index = state.meta.index
         identity, identity_types = only_identity(encoded.coverage, types)
@@ -111,45 +96,10 @@ class Attempt:
             return InlineCoverage(sidecar)
         index = index_sidecar(sidecar, types)
         ref = SidecarCoverage(sidecar_path(file_id), checksum(sidecar), None if index is None else checksum(index))
-        self._put(ref.path, sidecar)
+        self.put(ref.path, sidecar)
         if index is not None:
-            self._put(ref.index_path, index)
+            self.put(ref.index_path, index)
         return ref
-
-    def _put(self, path: str, *pieces: bytes | memoryview) -> None:
-        # Named before it is stored: a put without an answer may have landed.
-        self.written.append(path)
-        store = self.rim.store
-        if self.committed_here and stores_ahead(store):
-            self._put_ahead(store, path, pieces)
-            return
-        # The name is unique, and a bucket may answer "exists" to our own write that its client sent twice.
-        store.put(path, pieces[0] if len(pieces) == 1 else b"".join(pieces), mode="overwrite")
-
-    def _put_ahead(self, store: StoresAhead, path: str, pieces: Sequence[bytes | memoryview]) -> None:
-        size = sum(memoryview(piece).nbytes for piece in pieces)
-        if self.ahead and (len(self.ahead) >= MOST_AHEAD or self.ahead_bytes + size > MOST_AHEAD_BYTES):
-            store.settle(self.ahead)
-            self.ahead.clear()
-            self.ahead_bytes = 0
-        self.ahead.append(path)
-        self.ahead_bytes += size
-        store.put_ahead(path, *pieces)
-
-    @contextlib.contextmanager
-    def discarded_on_error(self) -> Iterator[None]:
-        """For work on an attempt of which no commit was tried, or one that certainly lost: nothing can need its files if it fails."""
-        try:
-            yield
-        except BaseException:
-            self.discard()
-            raise
-
-    def discard(self) -> None:
-        """Remove what was written; only for a change that certainly was not and will not be committed."""
-        for path in self.written:
-            with contextlib.suppress(StoreError):
-                self.rim.store.delete(path)
 
 
 def only_identity(coverage: CoverageMap, types: tuple[EntityType, ...]) -> tuple[Identity | None, tuple[EntityType, ...]]:

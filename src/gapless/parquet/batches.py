@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
 
-from gapless.errors import SchemaMismatch, UnreadableInput
+from gapless.errors import DataError, SchemaMismatch, UnreadableInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,15 @@ def read_once(source: str, batches: Iterator[pa.RecordBatch]) -> Callable[[], It
         return left.pop()
 
     return read
+
+
+@contextlib.contextmanager
+def naming(part: Batches) -> Iterator[None]:
+    """Name the source in an error about its rows or columns; rows count within it."""
+    try:
+        yield
+    except DataError as error:
+        raise type(error)(f"{part.source}: {error.what}", why=error.why, fix=error.fix, **error.facts) from error
 
 
 Progress = Callable[[int, int | None], None]

@@ -27,7 +27,7 @@ def column_stats(table: pa.Table, skip: str, ends: Mapping[str, pa.ChunkedArray]
     """
     names = [name for name in table.column_names if name != skip][:MAX_STATS_COLUMNS]
     known = ends or {}
-    return {name: _stats_of(known.get(name, table.column(name))) for name in names}
+    return {name: stats_of(known.get(name, table.column(name))) for name in names}
 
 
 def index_bounds(column: pa.ChunkedArray) -> Bounds:
@@ -92,7 +92,8 @@ def _plain_ends(column: pa.ChunkedArray) -> tuple[float, float] | None:
     return min(lows), max(float(part.max()) for part in values)
 
 
-def _stats_of(column: pa.ChunkedArray) -> ColumnStats:
+def stats_of(column: pa.ChunkedArray, longest: int | None = MAX_BOUND_CHARACTERS) -> ColumnStats:
+    """Statistics of one column; without bounds where one is a text or bytes of more than `longest` characters."""
     nulls = column.null_count
     if (ends := _plain_ends(column)) is not None:
         return ColumnStats(min=ends[0], max=ends[1], nulls=0, nans=0)
@@ -102,6 +103,6 @@ def _stats_of(column: pa.ChunkedArray) -> ColumnStats:
     if not supports_bounds(column.type) or nulls + (nans or 0) == len(column):
         return ColumnStats(nulls=nulls, nans=nans)
     low, high = (stats_value(end, column.type) for end in _ends(column))
-    if any(isinstance(bound, str | bytes) and len(bound) > MAX_BOUND_CHARACTERS for bound in (low, high)):
+    if longest is not None and any(isinstance(bound, str | bytes) and len(bound) > longest for bound in (low, high)):
         return ColumnStats(nulls=nulls, nans=nans)
     return ColumnStats(min=low, max=high, nulls=nulls, nans=nans)

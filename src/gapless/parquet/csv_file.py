@@ -43,7 +43,7 @@ def _open(source: TextFile, options: Csv, names: list[str]) -> csv.CSVStreamingR
     return csv.open_csv(source, read_options=read, parse_options=split, convert_options=convert)
 
 
-def column_names(path: Path, options: Csv, index: IndexSpec) -> list[str]:
+def column_names(path: Path, options: Csv, index: IndexSpec | None) -> list[str]:
     """Names of a file's columns; raises UnreadableInput where one stands twice, or the delimiter is not the right one."""
     with reading(path):
         source = TextFile(path)
@@ -63,8 +63,8 @@ def column_names(path: Path, options: Csv, index: IndexSpec) -> list[str]:
     return names
 
 
-def _check_delimiter(path: Path, options: Csv, index: IndexSpec, names: list[str]) -> None:
-    if index.column in names:
+def _check_delimiter(path: Path, options: Csv, index: IndexSpec | None, names: list[str]) -> None:
+    if index is None or index.column in names:
         return
     line = options.delimiter.join(names)
     right = next((mark for mark in ",;\t|" if index.column in (part.strip(" \"'") for part in line.split(mark))), None)
@@ -110,7 +110,7 @@ def _check_closed(path: Path, options: Csv, tail: bytes, last: str | None) -> No
         )
 
 
-def survey_csv(path: Path, options: Csv, index: IndexSpec, schema: pa.Schema | None) -> dict[str, Candidates]:
+def survey_csv(path: Path, options: Csv, index: IndexSpec | None, schema: pa.Schema | None) -> dict[str, Candidates]:
     """Read a file once to see which types fit its columns; only those whose type is not known yet.
 
     `schema` is the table's, where it has one. Raises UnreadableInput, or InvalidValue for an index that holds no times.
@@ -125,7 +125,7 @@ def survey_csv(path: Path, options: Csv, index: IndexSpec, schema: pa.Schema | N
         for name in wanted:
             texts = without(block.column(name), tuple(options.nulls))
             before, found[name] = found[name], survey(texts, found[name], options.decimal_point)
-            if name == index.column and found[name] == () and options.timestamp_format is None:
+            if index is not None and name == index.column and found[name] == () and options.timestamp_format is None:
                 raise refuse_times(Cells(texts=texts, column=name, source=str(path), row=row), before)
         row += block.num_rows
     return found
@@ -137,7 +137,9 @@ def known_type(schema: pa.Schema | None, name: str) -> pa.DataType | None:
     return None if schema is None or at < 0 else schema.field(at).type
 
 
-def open_csv(path: Path, options: Csv, index: IndexSpec, schema: pa.Schema | None, found: Mapping[str, Candidates]) -> Batches:
+def open_csv(
+    path: Path, options: Csv, index: IndexSpec | None, schema: pa.Schema | None, found: Mapping[str, Candidates]
+) -> Batches:
     """A CSV file as batches, its columns typed by `found` (of `survey_csv`, merged over all files of the append).
 
     Raises UnreadableInput or InvalidOption here, and UnreadableInput or InvalidValue (its row counted from 0 within the

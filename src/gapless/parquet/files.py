@@ -137,19 +137,21 @@ def _refuse(path: str, why: str, fix: str) -> InvalidPath:
     return InvalidPath(f"{path!r} names no file to append", why=why, fix=fix, path=path)
 
 
-def open_file(path: str | Path, file_format: object = None, *, index: IndexSpec, schema: pa.Schema | None = None) -> Batches:
+def open_file(
+    path: str | Path, file_format: object = None, *, index: IndexSpec | None, schema: pa.Schema | None = None
+) -> Batches:
     """One file as batches: `open_files` of it alone."""
     return open_files([Path(path)], file_format, index=index, schema=schema)[0]
 
 
 def open_files(
-    paths: Sequence[Path], file_format: object = None, *, index: IndexSpec, schema: pa.Schema | None = None
+    paths: Sequence[Path], file_format: object = None, *, index: IndexSpec | None, schema: pa.Schema | None = None
 ) -> list[Batches]:
     """Files as batches, one value a file, each with its own schema (its columns, in its order).
 
     `file_format` is a Csv, Json or Parquet, the name of one, or None (each file by its suffix). `schema` is the table's, where it
     has one: text columns are then read as its types. Where it says nothing, types are settled over **all** values of all
-    these files together, so that a column does not change its type from one file to the next.
+    these files together, so that a column does not change its type from one file to the next. `index` is the table's, where it has one.
 
     Text files are read here once to settle types (a CSV file without a timestamp or unknown column is not) and once more when
     the batches are asked for. Raises InvalidOption, UnreadableInput or InvalidValue.

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless.errors import CorruptTable, ObjectNotFound
+from gapless.model.data_file import DataFile
 from gapless.model.protocols import Store
-from gapless.model.segment import Segment
 from gapless.parquet.checksum import check, footer_length
 from gapless.parquet.file_shell import MAGIC
 from gapless.parquet.page_map import PageMap
@@ -68,7 +68,7 @@ class _Kept:
 _KEPT = _Kept(KEPT_BYTES)
 
 
-def read_footer(store: Store, segment: Segment) -> Footer | None:
+def read_footer(store: Store, segment: DataFile) -> Footer | None:
     """A segment's footer, once it has the checksum that the log names; None where the log has none that we can check.
 
     Where a request takes long, a footer that was read and checked before is not read again: its bytes are in no doubt, and pages have
@@ -96,7 +96,7 @@ def read_footer(store: Store, segment: Segment) -> Footer | None:
     return footer
 
 
-def damaged(segment: Segment, error: Exception) -> CorruptTable:
+def damaged(segment: DataFile, error: Exception) -> CorruptTable:
     """The error for a segment that does not read as the Parquet file it should be."""
     return CorruptTable(
         f"segment {segment.path} cannot be read: {error}",
@@ -106,7 +106,7 @@ def damaged(segment: Segment, error: Exception) -> CorruptTable:
     )
 
 
-def missing(segment: Segment) -> CorruptTable:
+def missing(segment: DataFile) -> CorruptTable:
     """The error for a segment that is not stored; raise it from ObjectNotFound or FileNotFoundError."""
     return CorruptTable(
         f"segment {segment.path} is missing",

@@ -37,16 +37,16 @@ class Reading:
     """Refuse instants that look like another unit's."""
 
 
-def needs_survey(name: str, index: IndexSpec, known: pa.DataType | None, declared: pa.DataType | None) -> bool:
+def needs_survey(name: str, index: IndexSpec | None, known: pa.DataType | None, declared: pa.DataType | None) -> bool:
     """Whether a column's type (as the table knows it, as the call declares it) leaves open how to read its texts."""
     type_ = declared or known
-    if type_ is None and name == index.column and index.type != "timestamp":
+    if type_ is None and index is not None and name == index.column and index.type != "timestamp":
         return False
     return type_ is None or pa.types.is_null(type_) or pa.types.is_timestamp(type_)
 
 
 def plan_reading(
-    name: str, options: Csv | Json, index: IndexSpec, known: pa.DataType | None, found: Candidates, source: str
+    name: str, options: Csv | Json, index: IndexSpec | None, known: pa.DataType | None, found: Candidates, source: str
 ) -> Reading:
     """Decide how to read a column from what was declared, what the table knows, and what its texts look like.
 
@@ -54,9 +54,9 @@ def plan_reading(
     """
     declared = options.declared(name) if isinstance(options, Csv) else None
     type_ = declared or known
-    if name == index.column and index.type != "timestamp":
+    is_index = index is not None and name == index.column
+    if index is not None and is_index and index.type != "timestamp":
         return Reading(type=type_ or (pa.int64() if index.type == "int64" else pa.uint64()))
-    is_index = name == index.column
     wanted = type_ if type_ is not None and pa.types.is_timestamp(type_) else None
     if not is_index and wanted is None:
         return Reading(type=settled(found) if type_ is None or pa.types.is_null(type_) else _in_text(type_))

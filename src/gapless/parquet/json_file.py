@@ -84,10 +84,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             source.close()
 
 
-def _is_text(name: str, index: IndexSpec, schema: pa.Schema | None) -> bool:
+def _is_text(name: str, index: IndexSpec | None, schema: pa.Schema | None) -> bool:
     """Whether a column's values are read as texts."""
     known = known_type(schema, name)
-    if name == index.column and index.type == "timestamp":
+    if index is not None and name == index.column and index.type == "timestamp":
         return True
     return known is not None and (pa.types.is_temporal(known) or pa.types.is_decimal(known)) and not pa.types.is_duration(known)
 
@@ -107,7 +107,7 @@ def _cells(values: list[object], column: str, path: Path, row: int) -> Cells:
     return Cells(texts=without(pa.array(texts, pa.string()), ()), column=column, source=str(path), row=row)
 
 
-def survey_json(path: Path, options: Json, index: IndexSpec, schema: pa.Schema | None) -> JsonSurvey:
+def survey_json(path: Path, options: Json, index: IndexSpec | None, schema: pa.Schema | None) -> JsonSurvey:
     """Read a file once to see what its columns hold; raises UnreadableInput or InvalidValue."""
     types: dict[str, pa.DataType] = {}
     texts: dict[str, Candidates] = {}
@@ -119,14 +119,14 @@ def survey_json(path: Path, options: Json, index: IndexSpec, schema: pa.Schema |
                 continue
             cells, before = _cells(values, name, path, row), texts.get(name)
             texts[name] = survey(cells.texts, before)
-            if name == index.column and texts[name] == () and options.timestamp_format is None:
+            if index is not None and name == index.column and texts[name] == () and options.timestamp_format is None:
                 raise refuse_times(cells, before)
         types = merge_schema(types, found, str(path))
     return JsonSurvey(types=types, texts=texts)
 
 
 def open_json(
-    path: Path, options: Json, index: IndexSpec, schema: pa.Schema | None, found: JsonSurvey, own: JsonSurvey
+    path: Path, options: Json, index: IndexSpec | None, schema: pa.Schema | None, found: JsonSurvey, own: JsonSurvey
 ) -> Batches:
     """A file of JSON lines as batches.
 

@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gapless.model.segment import Segment
+from gapless.model.data_file import DataFile
 from gapless.parquet.footer import Footer, damaged
 from gapless.parquet.page_map import PageMap, map_pages
 from gapless.parquet.page_slice import ColumnPages, can_slice, slice_file
 from gapless.parquet.source import encoded_columns, parse_source
+from gapless.scan.expression import to_expression
+from gapless.scan.predicate import Predicate
 
 FEW_ROWS = 16_384
 """So many rows are read without a further look for those that are near: pages have about as many."""
@@ -36,7 +38,7 @@ class Stage:
 class RowGroup:
     """One row group of an open file."""
 
-    segment: Segment
+    segment: DataFile
     footer: Footer
     number: int
 
@@ -56,6 +58,13 @@ class RowGroup:
         found = map_pages(file, metadata.row_group(self.number).column(leaf), self.rows) if sliced else None
         known[key] = told = None if found is None else (leaf, found)
         return told
+
+
+def kept_positions(predicate: Predicate, values: pa.Table) -> Positions:
+    """The rows of a table of one column that a predicate on it alone keeps."""
+    numbered = pa.table([values.column(0), pa.array(np.arange(values.num_rows))], [values.column_names[0], "\0number"])
+    kept: Positions = numbered.filter(to_expression(predicate, values.schema)).column(1).to_numpy()
+    return kept
 
 
 def read_near(file: pa.NativeFile, group: RowGroup, names: Sequence[str], stages: Sequence[Stage]) -> pa.Table | None:

@@ -24,8 +24,9 @@ _ENCODINGS = {
     "DELTA_BYTE_ARRAY": 7, "RLE_DICTIONARY": 8, "BYTE_STREAM_SPLIT": 9,
 }  # fmt: skip
 """Numbers of parquet.thrift."""
+_WRITER = re.compile(r"(parquet-cpp-arrow|parquet-mr|parquet-rs) version (\d+)")
 _OLDEST = 12
-"""Arrow of this version and later writes what it calls LZ4 in Parquet's newer form, of which alone `_CODECS` knows."""
+"""Arrow of this version and later writes what it calls LZ4 in Parquet's newer form, of which alone `_CODECS` knows; others' may be either."""
 _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 
 
@@ -47,11 +48,14 @@ class ColumnPages:
 def can_slice(metadata: pq.FileMetaData, schema: pa.Schema, group: int, leaf: int) -> bool:
     """Whether pages of a column of a row group can be read without the others; `schema` is the file's.
 
-    The column is flat, Arrow wrote the file, and would describe the column as it is there: decimals and times have several forms.
+    The column is flat, Arrow, Spark or Rust wrote the file, and Arrow would describe the column as it is there: decimals and times have
+    several forms.
     """
     column, chunk = metadata.schema.column(leaf), metadata.row_group(group).column(leaf)
-    writer = re.match(r"parquet-cpp-arrow version (\d+)", metadata.created_by or "")
-    if column.path != column.name or column.max_repetition_level or writer is None or int(writer[1]) < _OLDEST:
+    writer = _WRITER.match(metadata.created_by or "")
+    if column.path != column.name or column.max_repetition_level or writer is None:
+        return False
+    if int(writer[2]) < _OLDEST if writer[1] == "parquet-cpp-arrow" else chunk.compression == "LZ4":
         return False
     known = chunk.compression in _CODECS and all(name in _ENCODINGS for name in chunk.encodings)
     return known and bool(_described_anew(schema.field(column.name)).equals(column))

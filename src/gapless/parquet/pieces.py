@@ -7,25 +7,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
+from gapless.model.data_file import DataFile
 from gapless.model.protocols import Store
-from gapless.model.segment import Segment
 from gapless.parquet.ahead import Call, in_order
 from gapless.parquet.footer import LOST, Footer, missing
 from gapless.parquet.narrow import RowGroup, Stage, read_near
 from gapless.parquet.source import ObjectFile, open_source, parse_source, read_groups
+from gapless.scan.plan import row_bytes
 
 GAP_BYTES = 256 << 10
 """Fewer bytes that nobody wants are fetched together with those around them."""
+NEAR_BYTES = 16 << 20
+"""What pieces of a near store that are read ahead may take in Arrow's memory, by a guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
     """Row groups of one segment that are read together."""
 
-    segment: Segment
+    segment: DataFile
     footer: Footer
     numbers: tuple[int, ...]
     """The row groups, ascending."""
@@ -44,6 +48,9 @@ class Piece:
         return sum(self.footer.groups.rows[number] for number in self.numbers)
 
 
+P = TypeVar("P", bound=Piece)
+
+
 @dataclass(frozen=True, slots=True)
 class ByteRange:
     """Bytes `[start, end)` of a file."""
@@ -52,15 +59,21 @@ class ByteRange:
     end: int
 
 
-def read_pieces(store: Store, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, pa.Table]]:
+def read_pieces(store: Store, pieces: Iterable[P], *, near_width: int = 1) -> Iterator[tuple[P, pa.Table]]:
     """Each piece with its rows, in order; raises CorruptTable, StoreError.
 
-    Where a request takes long, the bytes of pieces that follow are fetched meanwhile, several ranges at a time.
+    Where a request takes long, the bytes of pieces that follow are fetched meanwhile, several ranges at a time. Of a near store up to
+    `near_width` small pieces are read side by side.
     """
     if not store.capabilities.concurrent:
-        yield from ((piece, _rows(piece, partial(open_source, store, piece.segment), piece.stages)) for piece in pieces)
+        if near_width == 1:
+            yield from (_near(store, piece) for piece in pieces)
+            return
+        whole = (Call(partial(_near, store, piece), piece.rows * row_bytes(piece.footer.schema)) for piece in pieces)
+        with closing(in_order(whole, width=near_width, limit=NEAR_BYTES)) as read:
+            yield from read
         return
-    asked: deque[tuple[Piece, list[ByteRange]]] = deque()
+    asked: deque[tuple[P, list[ByteRange]]] = deque()
 
     def calls() -> Iterator[Call[bytes]]:
         for piece in pieces:
@@ -78,6 +91,10 @@ def read_pieces(store: Store, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, 
                 fetched = {one.start: data for one, data in zip(ranges, got, strict=True)}
                 got = []
                 yield piece, _rows(piece, partial(_over, store, piece.segment, fetched))
+
+
+def _near(store: Store, piece: P) -> tuple[P, pa.Table]:
+    return piece, _rows(piece, partial(open_source, store, piece.segment), piece.stages)
 
 
 def byte_ranges(piece: Piece) -> list[ByteRange]:
@@ -111,7 +128,7 @@ def _chunks(piece: Piece) -> Iterator[ByteRange]:
             yield ByteRange(start, start + chunk.total_compressed_size)
 
 
-def _fetch(store: Store, segment: Segment, one: ByteRange) -> bytes:
+def _fetch(store: Store, segment: DataFile, one: ByteRange) -> bytes:
     try:
         return store.get(segment.path, one.start, one.end - one.start) if one.end > one.start else b""
     except LOST as error:
@@ -134,7 +151,7 @@ class _FetchedFile(ObjectFile):
         return super().read(size)
 
 
-def _over(store: Store, segment: Segment, fetched: dict[int, bytes]) -> pa.NativeFile:
+def _over(store: Store, segment: DataFile, fetched: dict[int, bytes]) -> pa.NativeFile:
     if segment.data is not None or segment.size is None:
         return open_source(store, segment)
     return pa.PythonFile(_FetchedFile(store, segment.path, segment.size, fetched), mode="r")

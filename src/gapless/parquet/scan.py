@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,17 +18,15 @@ from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.parquet.ahead import WIDTH, Call, in_order
 from gapless.parquet.footer import Footer
-from gapless.parquet.narrow import FEW_ROWS, Positions, Stage
+from gapless.parquet.narrow import FEW_ROWS, Positions, Stage, kept_positions
 from gapless.parquet.pieces import Piece, read_pieces
+from gapless.parquet.row_filter import EVERYTHING, RowFilter, within
 from gapless.parquet.source import encoded_columns, segment_footer
 from gapless.scan.expression import to_expression
-from gapless.scan.opaque import guarantee, prune_by_expression
 from gapless.scan.plan import ReadGroup, prune, row_bytes
-from gapless.scan.predicate import And, Constant, IsNull, Or, Predicate, columns_of, terms_on
-from gapless.scan.prune import ALWAYS, asking, sieve
+from gapless.scan.predicate import And, IsNull, Or, Predicate, columns_of, terms_on
 from gapless.scan.range import conjunction, index_column, index_range
 
-EVERYTHING = Constant(value=True)
 ENCODED = pa.dictionary(pa.int32(), pa.string())
 """Text as Arrow reads it dictionary-encoded out of files."""
 PIECE_BYTES = 32 << 20
@@ -63,6 +60,17 @@ class ReadPlan:
     def result_schema(self) -> pa.Schema:
         """The schema of what is given back."""
         return pa.schema([self.schema.field(name) for name in self.columns], metadata=self.schema.metadata)
+
+    @property
+    def filter(self) -> RowFilter:
+        """What tells the rows that are kept."""
+        return RowFilter(
+            schema=self.schema,
+            predicate=self.predicate,
+            expression=self.expression,
+            columns=self.expression_columns,
+            shown=self.shown,
+        )
 
     def over(self, groups: tuple[ReadGroup, ...]) -> ReadPlan:
         """The same plan over these groups."""
@@ -157,7 +165,7 @@ def _pieces(segment: Segment, footer: Footer, plan: ReadPlan, schema: pa.Schema)
     encoded = encoded_columns(footer.metadata, dictionaries) if dictionaries else ()
     for certain, numbers in groupby(_matching_groups(footer, plan), key=lambda found: found[1]):
         alone = stages and not certain
-        for together in _within(1 if alone else limit, [number for number, _ in numbers], footer.groups.rows):
+        for together in within(1 if alone else limit, [number for number, _ in numbers], footer.groups.rows):
             near = stages if alone else ()
             yield Piece(
                 segment=segment,
@@ -183,40 +191,13 @@ def _stages(segment: Segment, footer: Footer, plan: ReadPlan) -> tuple[Stage, ..
 
 def _positions(predicate: Predicate, name: str, segment: Segment, plan: ReadPlan, rows: pa.Table) -> Positions:
     """The rows of a table of the column `name`, as files hold it, that a predicate on it alone keeps."""
-    values = restore(rows, pa.schema([plan.schema.field(name)]), ids=plan.ids, path=segment.path)
-    numbered = pa.table([values.column(0), pa.array(np.arange(rows.num_rows))], [name, f"number of {name}"])
-    kept: Positions = numbered.filter(to_expression(predicate, values.schema)).column(1).to_numpy()
-    return kept
-
-
-def _within(limit: int, numbers: Sequence[int], rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Row groups in sets of at most `limit` rows; a larger one by itself."""
-    together: list[int] = []
-    held = 0
-    for number in numbers:
-        if together and held + rows[number] > limit:
-            yield tuple(together)
-            together, held = [], 0
-        together.append(number)
-        held += rows[number]
-    if together:
-        yield tuple(together)
+    return kept_positions(predicate, restore(rows, pa.schema([plan.schema.field(name)]), ids=plan.ids, path=segment.path))
 
 
 def _matching_groups(footer: Footer, plan: ReadPlan) -> list[tuple[int, bool]]:
     """The row groups that may hold a row the filters keep, and of each whether it is certain that they keep all of its rows."""
-    rows, matches, ask = footer.groups.rows, sieve(plan.predicate, plan.schema), asking(plan.predicate, plan.schema)
-    stats = [footer.groups.of(number, plan.schema, plan.ids) for number in range(len(rows))]
-    near = [number for number, known in enumerate(stats) if matches(known, rows[number])]
-    kept = [(number, ask(stats[number], rows[number]) == ALWAYS) for number in near]
-    if plan.expression is None or not kept:
-        return kept
-    schema = plan.schema if plan.shown is None else plan.shown
-    known = [{name: of for name in plan.expression_columns if (of := stats[n](name)) is not None} for n, _ in kept]
-    truths = [guarantee(of, rows[n], schema) for (n, _), of in zip(kept, known, strict=True)]
-    matching = prune_by_expression(plan.expression, truths, schema)
-    failing = prune_by_expression(~plan.expression | plan.expression.is_null(), truths, schema)
-    return [(n, sure and not fails) for (n, sure), keep, fails in zip(kept, matching, failing, strict=True) if keep]
+    stats = [footer.groups.of(number, plan.schema, plan.ids) for number in range(len(footer.groups.rows))]
+    return plan.filter.matching(stats, footer.groups.rows)
 
 
 def _filter(table: pa.Table, plan: ReadPlan, *, certain: bool) -> pa.Table:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.model.index import IndexSpec
@@ -18,18 +17,10 @@ from gapless.model.types import has_metadata
 from gapless.parquet.aims import AIMS
 from gapless.parquet.checksum import footer_checksum
 from gapless.parquet.column_stats import GrowingStats, column_stats, index_bounds
-from gapless.parquet.encoding_trial import try_encodings
-from gapless.parquet.encodings import choose_encodings
-from gapless.parquet.growing_file import GrowingFile
+from gapless.parquet.encodings import Encodings
+from gapless.parquet.file_writer import FileWriter, even_groups, fills_group
 from gapless.parquet.ordered import Ordered
-from gapless.parquet.parallel_writer import ParallelWriter, WriterOptions
 from gapless.parquet.run import Run
-from gapless.parquet.threads import WORTH_THREADS_BYTES
-
-MAX_ROW_GROUP_ROWS = 262_144
-ROW_GROUP_BYTES = 64 << 20
-"""What a row group aims at, in Arrow's memory: the unit in which scans read and hold rows."""
-
 
 CODEC_KEY = "gapless.codec"
 """The entry of a file's key-value metadata that names the codec it was written with."""
@@ -66,11 +57,14 @@ class SegmentEncoder:
 
         Row groups have about `ROW_GROUP_BYTES` of Arrow memory, and no more than `group_rows` rows.
         """
-        self._index, self._group_rows = index, group_rows or MAX_ROW_GROUP_ROWS
-        self._schema = schema
-        self._codec, self._aim = codec, AIMS[codec]
-        self._sink: GrowingFile | pa.BufferOutputStream = GrowingFile()
-        self._writer: pq.ParquetWriter | ParallelWriter | None = None
+        self._index, self._group_rows = index, group_rows
+        # timeseries-table-format wants a file's metadata to be exactly the table's, where that has any.
+        annotated = bool(schema.metadata) or any(map(has_metadata, schema))
+
+        def notes(encodings: Encodings) -> Mapping[str, str]:
+            return {} if annotated else {CODEC_KEY: codec, ENCODINGS_KEY: encodings.told}
+
+        self._writer = FileWriter(schema, AIMS[codec], notes)
         self._held: list[_Held] = []
         self._held_bytes = self._held_rows = 0
         self._rows = 0
@@ -86,7 +80,7 @@ class SegmentEncoder:
     @property
     def size(self) -> int:
         """Bytes encoded so far; up to a row group of rows may wait besides."""
-        return int(self._sink.tell())
+        return self._writer.size
 
     def write(self, run: Run) -> None:
         """Add the rows of a run that belongs after those before it."""
@@ -101,13 +95,8 @@ class SegmentEncoder:
         if not self._rows:
             raise ValueError("a segment holds at least one row")
         self._flush()
-        assert self._writer is not None
         assert self._bounds is not None
-        self._writer.close()
-        file = self._sink
-        if isinstance(file, pa.BufferOutputStream):
-            written, file = file.getvalue(), GrowingFile()
-            file.write(written)
+        file = self._writer.close()
         return EncodedSegment(
             pieces=file.pieces,
             size=file.tell(),
@@ -127,7 +116,7 @@ class SegmentEncoder:
         self._held.append(held)
         self._held_rows += rows.count
         self._held_bytes += rows.source.nbytes
-        if self._held_rows >= MAX_ROW_GROUP_ROWS or self._held_bytes >= ROW_GROUP_BYTES:
+        if fills_group(self._held_rows, self._held_bytes):
             self._flush()
 
     def _describe(self, held: list[_Held]) -> None:
@@ -143,34 +132,18 @@ class SegmentEncoder:
             for name, stats in column_stats(table, self._index.column, ends).items():
                 self._stats.setdefault(name, GrowingStats()).add(stats, table.num_rows)
 
-    def _open(self, first: Ordered) -> pq.ParquetWriter | ParallelWriter:
-        in_order = all(part.in_order for part in self._held)
-        aim, ascending = self._aim, self._index.column if in_order else None
-        encodings = try_encodings(first, aim) if aim.by_trial else choose_encodings(first, ascending, aim)
-        # timeseries-table-format wants a file's metadata to be exactly the table's, where that has any.
-        annotated = bool(self._schema.metadata) or any(map(has_metadata, self._schema))
-        notes = {} if annotated else {CODEC_KEY: self._codec, ENCODINGS_KEY: encodings.told}
-        options = WriterOptions(compression=aim.compression, compression_level=aim.level, encodings=encodings, notes=notes)
-        if pa.cpu_count() > 1 and self._held_bytes >= WORTH_THREADS_BYTES and len(first.schema) > 1:
-            self._sink = GrowingFile()
-            return ParallelWriter(self._sink, self._schema, options)
-        self._sink = pa.BufferOutputStream()
-        return options.open(self._sink, self._schema)
-
     def _flush(self) -> None:
         held = self._held
         if not held:
             return
         rows = held[0].rows if len(held) == 1 else Ordered(pa.concat_tables([part.rows.table() for part in held]))
-        groups = -(-rows.count // min(row_group_rows(rows.source), self._group_rows))
-        if self._writer is None:
-            self._writer = self._open(rows)
-        group_rows = -(-rows.count // groups)
-        if isinstance(self._writer, ParallelWriter):
-            self._writer.write(rows, group_rows, meanwhile=lambda: self._describe(held))
-        else:
-            self._writer.write_table(rows.table(), row_group_size=group_rows)
-            self._describe(held)
+        self._writer.write(
+            rows,
+            even_groups(rows.source, self._group_rows),
+            self._held_bytes,
+            ascending=self._index.column if all(part.in_order for part in held) else None,
+            meanwhile=lambda: self._describe(held),
+        )
         self._held, self._held_rows, self._held_bytes = [], 0, 0
 
 
@@ -193,9 +166,3 @@ def encode_segment(run: Run, index: IndexSpec, codec: Codec) -> EncodedSegment:
     encoder = SegmentEncoder(run.rows.schema, index, codec)
     encoder.write(run)
     return encoder.finish()
-
-
-def row_group_rows(table: pa.Table) -> int:
-    """Rows per row group, so that one holds about `ROW_GROUP_BYTES` of Arrow memory."""
-    bytes_per_row = max(1, int(table.nbytes) // max(1, int(table.num_rows)))
-    return max(1_024, min(MAX_ROW_GROUP_ROWS, ROW_GROUP_BYTES // bytes_per_row))

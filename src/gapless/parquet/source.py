@@ -9,12 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gapless.model.data_file import DataFile
 from gapless.model.protocols import Store
-from gapless.model.segment import Segment
 from gapless.parquet.footer import LOST, Footer, damaged, missing, read_footer
 
 _PLAIN_ONLY = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
 """Encodings that Arrow does not turn into dictionaries."""
+_WORTH_THREADS_BYTES = 1 << 18
+"""Encoded row groups of less are decoded by the thread that asks."""
 
 
 class ObjectFile(io.RawIOBase):
@@ -64,24 +66,24 @@ def open_object(store: Store, path: str, size: int) -> pa.NativeFile:
     return pa.OSFile(local) if local is not None else pa.PythonFile(ObjectFile(store, path, size), mode="r")
 
 
-def segment_size(store: Store, segment: Segment) -> int:
+def segment_size(store: Store, segment: DataFile) -> int:
     """How many bytes a segment has where it lies; raises ObjectNotFound, StoreError."""
     return store.head(segment.path).size if segment.data is None else len(segment.data)
 
 
-def segment_bytes(store: Store, segment: Segment, start: int, length: int) -> bytes:
+def segment_bytes(store: Store, segment: DataFile, start: int, length: int) -> bytes:
     """`length` bytes of a segment from `start`, at most to its end, out of the log or its file; raises ObjectNotFound, StoreError."""
     return store.get(segment.path, start, length) if segment.data is None else segment.data[start : start + length]
 
 
-def open_source(store: Store, segment: Segment) -> pa.NativeFile:
+def open_source(store: Store, segment: DataFile) -> pa.NativeFile:
     """A segment's bytes as an Arrow file, not looked at yet; raises ObjectNotFound or FileNotFoundError, StoreError."""
     if segment.data is not None:
         return pa.BufferReader(segment.data)
     return open_object(store, segment.path, segment_size(store, segment) if segment.size is None else segment.size)
 
 
-def open_segment(store: Store, segment: Segment) -> pq.ParquetFile:
+def open_segment(store: Store, segment: DataFile) -> pq.ParquetFile:
     """A segment as a Parquet file whose pages are checked as they are read, once its size and footer are those the log names.
 
     Raises CorruptTable where the file is missing, shorter or longer, or has another footer.
@@ -94,7 +96,7 @@ def open_segment(store: Store, segment: Segment) -> pq.ParquetFile:
     return parse_source(source, segment, None if footer is None else footer.metadata)
 
 
-def segment_footer(store: Store, segment: Segment) -> Footer:
+def segment_footer(store: Store, segment: DataFile) -> Footer:
     """A segment's footer, checked where the log has a checksum of it. Raises CorruptTable, also where the segment is missing."""
     try:
         found = read_footer(store, segment)
@@ -107,7 +109,7 @@ def segment_footer(store: Store, segment: Segment) -> Footer:
 
 
 def parse_source(
-    source: pa.NativeFile, segment: Segment, metadata: pq.FileMetaData | None, dictionaries: Sequence[str] = ()
+    source: pa.NativeFile, segment: DataFile, metadata: pq.FileMetaData | None, dictionaries: Sequence[str] = ()
 ) -> pq.ParquetFile:
     """A segment's bytes as a Parquet file whose pages are checked as they are read; `metadata` is its footer where that is known.
 
@@ -134,17 +136,20 @@ def encoded_columns(metadata: pq.FileMetaData, names: Sequence[str], numbers: Se
     )
 
 
-def read_group(file: pq.ParquetFile, segment: Segment, number: int, columns: Sequence[str] | None = None) -> pa.Table:
+def read_group(file: pq.ParquetFile, segment: DataFile, number: int, columns: Sequence[str] | None = None) -> pa.Table:
     """One row group of a segment that `open_segment` opened, in some columns or all. Raises CorruptTable."""
     return read_groups(file, segment, [number], columns)
 
 
 def read_groups(
-    file: pq.ParquetFile, segment: Segment, numbers: Sequence[int], columns: Sequence[str] | None = None
+    file: pq.ParquetFile, segment: DataFile, numbers: Sequence[int], columns: Sequence[str] | None = None
 ) -> pa.Table:
     """Row groups of a segment that `open_segment` opened, in some columns or all. Raises CorruptTable."""
+    stored_bytes = sum(file.metadata.row_group(number).total_byte_size for number in numbers)
     try:
-        rows = file.read_row_groups(list(numbers), columns=None if columns is None else list(columns))
+        # For little, to hand columns to other threads takes longer than to decode them.
+        threads = stored_bytes >= _WORTH_THREADS_BYTES
+        rows = file.read_row_groups(list(numbers), columns=None if columns is None else list(columns), use_threads=threads)
     except (pa.ArrowException, OSError) as error:
         raise damaged(segment, error) from error
     expected = sum(file.metadata.row_group(number).num_rows for number in numbers)

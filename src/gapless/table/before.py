@@ -15,7 +15,8 @@ from gapless.model.index import EntityType, IndexSpec
 from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
-from gapless.parquet.scan import EVERYTHING, ReadPlan, read
+from gapless.parquet.row_filter import EVERYTHING
+from gapless.parquet.scan import ReadPlan, read
 from gapless.scan.plan import ReadGroup
 from gapless.scan.predicate import Predicate
 from gapless.table.coverage import CoverageCache

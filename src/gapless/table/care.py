@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gapless.dialects.timeseries.dialect import TIME_SERIES
+from gapless.maintain.delta.verify import verify_delta
 from gapless.maintain.finding import RepairReport, VerifyReport
 from gapless.maintain.repair import repair_table
 from gapless.maintain.verify import Progress, verify_table
 from gapless.runtime.driver import Rim
 from gapless.store.probe import probe_put_if_absent
+from gapless.table.kinds import kind_of
 from gapless.table.lifecycle import Location, no_table, open_rim
 
 
@@ -20,16 +22,19 @@ def verify(
     storage_options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
-    """Look for damage in a table, even in one that does not open; writes nothing.
+    """Look for damage in a table of either kind, even in one that does not open; writes nothing.
 
     Reads the whole log, its checkpoints and hints, and of the newest version the bytes of every segment and the coverage, and holds
     them against their checksums and against each other. `deep` decodes every row as well, with Parquet's page checksums, and compares
     row counts, bounds, statistics and coverage: what `table.sql` and other engines, which check nothing, rely on. `progress` is told
-    the segments done, and all there are.
+    the segments done, and all there are. Of a Delta table, whose log has no checksums of data files: their sizes, footers and deletion
+    vectors; `deep` compares row counts and statistics.
 
     Returns a `VerifyReport` whose `ok` says whether there is no problem. Raises TableNotFound, InvalidPath, StoreError.
     """
     rim = open_rim(path, storage_options)
+    if kind_of(rim.store) == "delta":
+        return verify_delta(rim, deep=deep) if progress is None else verify_delta(rim, deep=deep, progress=progress)
     _require_log(rim, path)
     return verify_table(rim.store, deep=deep) if progress is None else verify_table(rim.store, deep=deep, progress=progress)
 
@@ -66,4 +71,4 @@ def _require_log(rim: Rim, path: Location) -> None:
     for info in rim.store.list(TIME_SERIES.folder):
         if info.path in (TIME_SERIES.hint, TIME_SERIES.last_checkpoint) or any(of(info.path) is not None for of in known):
             return
-    raise no_table(str(path))
+    raise no_table(str(path), kind_of(rim.store))

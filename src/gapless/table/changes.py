@@ -26,8 +26,8 @@ from gapless.table.travel import no_version, open_version, remains
 
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
-_TYPE_FIELD = pa.field(CHANGE_TYPE, pa.string(), nullable=False)
-_COMMIT_FIELDS = (
+TYPE_FIELD = pa.field(CHANGE_TYPE, pa.string(), nullable=False)
+COMMIT_FIELDS = (
     pa.field(COMMIT_VERSION, pa.int64(), nullable=False),
     pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", "UTC"), nullable=False),
 )
@@ -62,7 +62,7 @@ class Told:
     def rows(self, store: Store, state: TableState, shown: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows that changed, read under the columns of `state`, as the feed gives them; `shown` is a `feed_schema` of that."""
         for rows in self.change.rows(store, state):
-            yield from _stamped(rows, self, shown).to_batches()
+            yield from stamped(rows, self.version, self.time_ns, shown).to_batches()
 
 
 def change_rows(rim: Rim, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
@@ -94,12 +94,12 @@ def told_changes(rim: Rim, newest: Snapshot[TableState], start: int, end: int) -
 
 def feed_schema(state: TableState, columns: Sequence[str] | None) -> pa.Schema:
     """The declared columns of a change feed: those asked for, all where None, with ours behind. Raises UnknownColumn, InvalidOption."""
-    return _shown(state, columns, (_TYPE_FIELD, *_COMMIT_FIELDS))
+    return shown_schema(state.meta.schema or pa.schema([]), columns, (TYPE_FIELD, *COMMIT_FIELDS))
 
 
 def diff_rows_of(store: Store, state: TableState, change: Change) -> Rows:
     """The rows of one change under the columns of `state`, with `_change_type`."""
-    shown = _shown(state, None, (_TYPE_FIELD,))
+    shown = shown_schema(state.meta.schema or pa.schema([]), None, (TYPE_FIELD,))
 
     def read() -> Iterator[pa.RecordBatch]:
         if change.removed or change.added:
@@ -179,9 +179,8 @@ def _cannot_tell(state: TableState, first: int, why: str, begin: int) -> Version
     )
 
 
-def _shown(state: TableState, columns: Sequence[str] | None, ours: tuple[pa.Field, ...]) -> pa.Schema:
-    """The columns asked for, and ours behind them."""
-    schema = state.meta.schema or pa.schema([])
+def shown_schema(schema: pa.Schema, columns: Sequence[str] | None, ours: tuple[pa.Field, ...]) -> pa.Schema:
+    """The columns of a table that are asked for, all where None, and ours behind them. Raises UnknownColumn, InvalidOption."""
     names = list(schema.names) if columns is None else list(columns)
     check_columns(names, schema)
     taken = {field.name for field in ours} & set(names)
@@ -202,12 +201,10 @@ def _rows_of(store: Store, state: TableState, segments: Iterable[Segment], order
     return ScanRequest(start=None, end=None, where=None, entity={}, columns=None, order=order).rows(store, alone)
 
 
-def _stamped(rows: pa.Table, told: Told, shown: pa.Schema) -> pa.Table:
-    """Changed rows as the feed shows them."""
-    stamp = told.version, told.time_ns // NS_PER["us"]
-    stamps = [
-        pa.repeat(pa.scalar(value, field.type), rows.num_rows) for value, field in zip(stamp, _COMMIT_FIELDS, strict=True)
-    ]
+def stamped(rows: pa.Table, version: int, time_ns: int, shown: pa.Schema) -> pa.Table:
+    """Rows with their kind of change behind, as the feed shows them: with the version that changed them, and its commit time."""
+    stamp = version, time_ns // NS_PER["us"]
+    stamps = [pa.repeat(pa.scalar(value, field.type), rows.num_rows) for value, field in zip(stamp, COMMIT_FIELDS, strict=True)]
     # By place: the table may have a column that is called as ours.
     asked = [rows.column(rows.column_names.index(name)) for name in shown.names[: -1 - len(stamps)]]
     return pa.Table.from_arrays([*asked, rows.column(rows.num_columns - 1), *stamps], schema=shown)

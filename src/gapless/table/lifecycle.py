@@ -26,6 +26,7 @@ from gapless.runtime.committer import ENGINE, outcome_unknown
 from gapless.runtime.driver import Rim
 from gapless.store.open import open_store
 from gapless.store.probe import probe_put_if_absent
+from gapless.table.kinds import LOG_FOLDERS, Kind, kind_of
 
 Location = str | os.PathLike[str]
 
@@ -59,9 +60,11 @@ def parse_index(index: str, index_type: str, bucket: str | int, entity: Sequence
 def create_table(
     rim: Rim, path: str, index: IndexSpec, schema: pa.Schema | None, properties: Mapping[str, Any]
 ) -> Snapshot[TableState]:
-    """Commit version 1. Raises TableExists, or what a wrong schema or property deserves."""
+    """Commit version 1. Raises TableExists, also where a Delta table lies, or what a wrong schema or property deserves."""
     if rim.drive(load(TIME_SERIES)) is not None:
         raise _exists(path)
+    if kind_of(rim.store) == "delta":
+        raise _exists(path, "gl.delta.open(path)")
     meta = TableMeta(
         index=index,
         schema=None if schema is None else adopt_schema(schema, index),
@@ -85,16 +88,23 @@ def open_table(rim: Rim, path: str) -> Snapshot[TableState]:
     """The newest snapshot; raises TableNotFound where there is no table."""
     snapshot = rim.drive(load(TIME_SERIES))
     if snapshot is None:
-        raise no_table(path)
+        raise no_table(path, kind_of(rim.store))
     return snapshot
 
 
-def no_table(path: str) -> TableNotFound:
-    """The error for a place that holds no table."""
+def no_table(path: str, kind: Kind | None = None) -> TableNotFound:
+    """The error for a place that holds no time-series table; `kind` is that of the table that it holds instead."""
+    if kind == "delta":
+        return TableNotFound(
+            f"the table at {path} is a Delta table, and no time-series table",
+            why=f"It has a {LOG_FOLDERS[kind]}/ and no {TIME_SERIES.folder}/",
+            fix=f"Open it with gl.delta.open({path!r})",
+            path=path,
+        )
     return TableNotFound(
         f"there is no table at {path}",
-        why=f"It has no {TIME_SERIES.folder}/ with commits",
-        fix='Make one with gl.create(path, index="ts", bucket="1h"), or check the path',
+        why=f"It has no {' and no '.join(f'{folder}/' for folder in LOG_FOLDERS.values())} with commits",
+        fix='Make one with gl.create(path, index="ts", bucket="1h") or gl.delta.create(path, schema), or check the path',
         path=path,
     )
 
@@ -110,10 +120,10 @@ def _give_way(_mine: Commit, _version: int, _theirs: Commit) -> Talk[Clash]:
     return Clash("exists")
 
 
-def _exists(path: str) -> TableExists:
+def _exists(path: str, opening: str = "gl.open(path)") -> TableExists:
     return TableExists(
         f"there is a table at {path} already",
         why="Its log has commits",
-        fix="Use gl.open(path), or another path",
+        fix=f"Use {opening}, or another path",
         path=path,
     )

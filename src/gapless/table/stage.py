@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,7 +22,7 @@ from gapless.dialects.timeseries.actions import (
 from gapless.dialects.timeseries.conflict import AppendTerms, meeting_coverage
 from gapless.dialects.timeseries.features import claim
 from gapless.dialects.timeseries.live import live_meeting
-from gapless.errors import DataError, DuplicateKey
+from gapless.errors import DuplicateKey
 from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import fit, restore
 from gapless.model.index import EntityType
@@ -33,7 +32,7 @@ from gapless.model.schema import adopt_schema, entity_types, reconcile, stored_s
 from gapless.model.segment import Segment
 from gapless.model.stats import Bound, ColumnStats
 from gapless.parquet.attempt import Attempt
-from gapless.parquet.batches import Batches, unified_schema
+from gapless.parquet.batches import Batches, naming, unified_schema
 from gapless.parquet.gather import as_written, gather_runs, pieces
 from gapless.parquet.run import Run
 from gapless.parquet.segment_encoder import encode_segment
@@ -120,7 +119,7 @@ class Stager:
         if schema is None and parts:
             schema = adopt_schema(parts[0].schema if len(parts) == 1 else unified_schema(parts), index)
         for part in parts:
-            with _naming(part):
+            with naming(part):
                 schema = reconcile(schema, part.schema, index, self.state.meta.ids).schema
         return schema
 
@@ -135,7 +134,7 @@ class Stager:
         for part in parts:
             row = 0
             for piece in (piece for batch in part for piece in pieces(batch, RUN_BYTES)):
-                with _naming(part):
+                with naming(part):
                     fitted = fit(piece, schema, meta.index, row, meta.ids)
                 row += piece.num_rows
                 yield fitted
@@ -236,12 +235,3 @@ def _is_only(known: ColumnStats, value: Bound | None) -> bool:
     if value is None or known.nulls != 0 or (isinstance(value, float) and (value == 0 or known.nans != 0)):
         return False
     return known.min == value == known.max
-
-
-@contextlib.contextmanager
-def _naming(part: Batches) -> Iterator[None]:
-    """Name the source in an error about its rows or columns; rows count within it."""
-    try:
-        yield
-    except DataError as error:
-        raise type(error)(f"{part.source}: {error.what}", why=error.why, fix=error.fix, **error.facts) from error

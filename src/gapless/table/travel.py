@@ -47,13 +47,13 @@ class Moment:
         return cls(version=parse_version(version))
 
 
-def parse_version(value: object, name: str = "version") -> int:
-    """A version number that a caller typed; raises InvalidOption for what is no whole number."""
+def parse_version(value: object, name: str = "version", *, first: int = 1) -> int:
+    """A version number that a caller typed, of a table whose versions begin with `first`; raises InvalidOption for what is no whole number."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidOption(
             f"{name}={value!r} is no version",
-            why="Versions are whole numbers from 1",
-            fix=f"Pass {name}=1",
+            why=f"Versions are whole numbers from {first}",
+            fix=f"Pass {name}={first}",
             option=name,
             value=value,
         )

@@ -22,6 +22,10 @@ from gapless.cli.wording import for_shell
         ("use where= for any other", "use `gapless scan --where` for any other"),
         ("timestamp_format is set as well", "--timestamp-format is set as well"),
         ("Use table.sql for it", "Use `gapless sql` for it"),
+        ('Pass where="day = 5"; delete(where="true") deletes all rows', 'Say --where "day = 5"; --where true deletes all rows'),
+        ('Cast, rename or leave out what differs; schema_mode="merge" adds new columns',
+         "Cast, rename or leave out what differs; --add-columns adds new columns"),
+        ("Pass version=3 or time=datetime(2026, 1, 5, tzinfo=UTC)", "Pass --version 3 or --time 2026-01-05T00:00Z"),
         # What a user wrote, or what a column is called, stays as it is.
         ("column 'timestamp_unit' is not there", "column 'timestamp_unit' is not there"),
         ("origin='EWR' and 2 more", "origin='EWR' and 2 more"),

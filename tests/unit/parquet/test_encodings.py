@@ -66,7 +66,7 @@ def test_small_and_nested_tables_get_dictionaries_for_all() -> None:
 
 @pytest.mark.parametrize("worth_threads", [1, 1 << 40], ids=["side by side", "one by one"])
 def test_a_segment_is_encoded_so_and_reads_as_it_was_written(worth_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless.parquet.segment_encoder.WORTH_THREADS_BYTES", worth_threads)
+    monkeypatch.setattr("gapless.parquet.file_writer.WORTH_THREADS_BYTES", worth_threads)
     rows = table(x=np.arange(ROWS) * 0.5, v=DICE.integers(0, 10_000, ROWS), s=pa.nulls(ROWS, pa.string()))
     run = sort_run(rows, INDEX, GRID)
     segment = encode_segment(run, INDEX, "zstd")
@@ -172,7 +172,7 @@ def test_what_a_file_says_is_bounded() -> None:
 def test_the_bytes_do_not_depend_on_the_number_of_cores_or_the_order_of_arrival(
     codec: Codec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gapless.parquet.segment_encoder.WORTH_THREADS_BYTES", 1)
+    monkeypatch.setattr("gapless.parquet.file_writer.WORTH_THREADS_BYTES", 1)
     monkeypatch.setattr("gapless.parquet.threads.WORTH_THREADS_BYTES", 1)
     rows, usual = table(**COLUMNS), pa.cpu_count()
     made = set()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gapless.coverage.bucket import grid_of
 from gapless.model.index import IndexSpec, IntWidth
-from gapless.parquet import segment_encoder
+from gapless.parquet import file_writer
 from gapless.parquet.checksum import check
 from gapless.parquet.ordered import Ordered
 from gapless.parquet.run import Run, sort_run
@@ -75,7 +75,7 @@ def test_a_long_text_in_one_run_leaves_the_column_without_bounds() -> None:
 
 
 def test_rows_stream_out_in_row_groups_and_come_back_in_the_order_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_encoder, "MAX_ROW_GROUP_ROWS", 2_000)
+    monkeypatch.setattr(file_writer, "MAX_ROW_GROUP_ROWS", 2_000)
     encoder = SegmentEncoder(SCHEMA, INDEX, "zstd")
     sizes = [encoder.size]
     for start in range(0, 9_000, 900):

@@ -18,9 +18,9 @@ import gapless as gl
 from faulty_store import open_faulty
 from gapless.errors import InvalidFilter, InvalidOption, InvalidTime, UnknownColumn
 from gapless.model.segment import Segment
-from gapless.parquet import pieces, segment_encoder
+from gapless.parquet import file_writer, pieces
 from gapless.parquet.source import read_groups
-from gapless.scan.opaque import expression_columns
+from gapless.scan.opaque import expression_columns, expression_text, prune_by_expression
 
 _counter = itertools.count()
 DAY = datetime(2024, 3, 9)
@@ -160,7 +160,7 @@ def test_segments_that_cannot_match_are_not_opened(where: Any) -> None:
 
 
 def test_row_groups_that_cannot_match_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_encoder, "row_group_rows", lambda _table: 2)
+    monkeypatch.setattr(file_writer, "row_group_rows", lambda _table: 2)
     table = gl.create(f"memory://scan-{next(_counter)}", index="i", index_type="int64", bucket=1)
     table.append({"i": range(20), "n": range(20)})
     read: list[int] = []
@@ -189,6 +189,17 @@ def test_columns_that_are_not_asked_for_are_not_read() -> None:
     assert expression_columns(pc.field("x y") == 1, schema) == ("x y",)
     assert expression_columns(pc.field(2) > 1, schema) == tuple(schema.names), "by position"
     assert expression_columns(pc.field("nope") > 1, schema) == tuple(schema.names), "reading says what is wrong"
+
+
+def test_a_list_of_texts_that_arrow_cuts_within_a_character_is_a_filter_like_any_other() -> None:
+    expression = pc.field("s").isin(["💡" * 26, "b" * 63])
+    with pytest.raises(UnicodeDecodeError):
+        str(expression)
+    schema = pa.schema([("s", pa.string()), ("n", pa.int8())])
+    assert expression_columns(expression, schema) == ("s", "n")
+    assert expression_text(expression)
+    with pytest.raises(InvalidFilter):
+        prune_by_expression(expression, [None], pa.schema([("n", pa.int8())]))
 
 
 def test_wrong_arguments() -> None:

@@ -1,0 +1,1 @@
+"""Data files of Delta tables: rows in, files out, and back."""

@@ -1,0 +1,39 @@
+"""DuckDB for a moment: to answer SQL over rows in memory, quickly where they are few."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
+
+FEW_ROWS = 1 << 16
+"""Up to so many rows are not worth a DuckDB of their own, which takes longer to begin than they do."""
+
+
+@contextmanager
+def duck_session(rows: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A session to register about so many rows in, by itself; nothing of it is left after. Times are in UTC, and of a join the right side is
+    held while the left one streams past it.
+    """
+    with _shared(os.getpid()).cursor() if rows <= FEW_ROWS else _opened() as session:
+        session.execute("SET TimeZone = 'UTC'")
+        yield session
+
+
+@cache
+def _shared(_process: int) -> duckdb.DuckDBPyConnection:
+    """The one that all sessions over few rows in a process are of."""
+    # One thread is the caller's own: none is there that a fork would lose.
+    return _opened(threads=1)
+
+
+def _opened(**settings: int) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    fixed = {"python_enable_replacements": "false", "disabled_optimizers": "join_order,build_side_probe_side"}
+    return duckdb.connect(":memory:", config={**fixed, **settings})

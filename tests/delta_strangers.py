@@ -1,0 +1,27 @@
+"""Strangers, started when a test asks for the first time and ended with the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from interop.delta.strangers import Ask, Stranger, installed
+
+
+@pytest.fixture(scope="session")
+def stranger(require: Callable[[object, str], None]) -> Iterator[Ask]:
+    """`stranger(name)`: the running process of one; the test is skipped where it is not installed."""
+    running: dict[str, Stranger] = {}
+
+    def ask(name: str) -> Stranger:
+        if name not in running:
+            require(installed(name), f"{name} is not installed: make strangers")
+            running[name] = Stranger(name)
+            if name == "spark":
+                require(running[name].starts(), "Maven Central cannot be reached, which has the jars of delta-spark")
+        return running[name]
+
+    yield ask
+    for one in running.values():
+        one.close()
