@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/{cli,api}.md, docs/semantics/clashes.md.
+"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/{cli,api,delta}.md, docs/semantics/{,delta-}clashes.md.
 
 Run `PYTHONPATH=src .venv/bin/python tools/reference_pages.py` after a change of a docstring, an error or an option. A test fails until then.
 """
@@ -19,8 +19,10 @@ import typer
 
 import gapless
 from gapless import errors
-from gapless.cli.app import COMMANDS, load_command
+from gapless.cli.app import COMMANDS, DELTA_COMMANDS, load_command
+from gapless.dialects.delta import clashes as delta_clashes
 from gapless.dialects.timeseries.clashes import describe
+from gapless.table import delta
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Made by tools/reference_pages.py from the code. Change the code, then run it. -->\n"
@@ -150,11 +152,13 @@ def cli_page() -> str:
 
 
 def commands() -> dict[str, typer.core.TyperCommand]:
-    """The commands by name, in order."""
+    """The commands by name, in order; those of Delta tables as "delta create"."""
     app = typer.Typer()
     app.callback()(lambda: None)  # else a single command would be no group
     for name, (module, _) in COMMANDS.items():
         app.command(name)(load_command(module, name))
+    for name, (module, _) in DELTA_COMMANDS.items():
+        app.command(f"delta {name}")(load_command(module, name))
     return dict(typer.main.get_command(app).commands)
 
 
@@ -193,11 +197,12 @@ def api_page() -> str:
         "# Python API",
         NOTE.strip(),
         (
-            "`import gapless as gl`. These are all public names. Ranges are half-open everywhere: a start is inside, an end is just"
-            " past. What is not listed here may change without notice."
+            "`import gapless as gl`. These are all public names; those of `gl.delta` have [a page of their own](delta.md). Ranges are"
+            " half-open everywhere: a start is inside, an end is just past. What is not listed here may change without notice."
         ),
         (
             "- Make or open a table: [`gl.create`](#create), [`gl.open`](#open); both give a [`TimeSeriesTable`](#timeseriestable).\n"
+            "- Delta tables: [`gl.delta`](delta.md).\n"
             "- Look after one, even one that does not open: [`gl.verify`](#verify), [`gl.repair`](#repair).\n"
             f"- Values: {', '.join(f'[`{name}`](#{name.lower()})' for name in values if name != 'TimeSeriesTable')}.\n"
             f"- Errors: {', '.join(f'[`{name}`](../errors.md#{name.lower()})' for name in sorted(_ERRORS))}; all of them in"
@@ -212,34 +217,81 @@ def api_page() -> str:
 
 _NOT_SHOWN = {"AppendReport.of", "Csv.declared", "Rows.read"}
 """What our own layers use."""
-_HANDLES = {"TimeSeriesTable": "table"}
-_SAME_AS = {"TimeSeriesTable.create": "[`gl.create`](#create)", "TimeSeriesTable.open": "[`gl.open`](#open)"}
+_HANDLES = {"TimeSeriesTable": "table", "DeltaTable": "table", "DeltaView": "view", "Alter": "table.alter"}
+_OF_DELTA = {name for name in delta.__all__ if inspect.isclass(getattr(delta, name))}
+_WITH_SECTION = {getattr(gapless, name) for name in gapless.__all__ if inspect.isclass(getattr(gapless, name))} | {
+    getattr(delta, name) for name in _OF_DELTA
+}
+_SAME_AS = {
+    "TimeSeriesTable.create": "[`gl.create`](#create)",
+    "TimeSeriesTable.open": "[`gl.open`](#open)",
+    "DeltaTable.create": "[`gl.delta.create`](#create)",
+    "DeltaTable.open": "[`gl.delta.open`](#open)",
+    "DeltaView.open_at": "[`gl.delta.open_at`](#open_at)",
+}
 _ERRORS = {name for name in gapless.__all__ if name != "errors" and hasattr(errors, name)}
 
 
-def _function_section(name: str) -> str:
-    function = getattr(gapless, name)
-    return f"## {name}\n\n{_signature(f'gl.{name}', function)}\n\n{markdown(inspect.getdoc(function) or '')}"
+def delta_page() -> str:
+    """The page of `gl.delta`, from the signatures and docstrings of what it exports."""
+    classes = [name for name in delta.__all__ if name in _OF_DELTA]
+    parts = [
+        "# Delta tables",
+        NOTE.strip(),
+        (
+            "`gl.delta` makes and opens Delta tables. [The guide](../howto/delta.md) shows it at work, [types and"
+            " semantics](../semantics/delta.md) say what things mean, [clashes](../semantics/delta-clashes.md) which change may follow which."
+            " What a scan gives back is a [`Rows`](api.md#rows) with a few methods more; reports that both kinds of table have are among"
+            " [the values](api.md)."
+        ),
+        *(_function_section(name, delta, "gl.delta") for name in ("create", "open", "open_at")),
+        *(_class_section(name, delta, "gl.delta") for name in ("DeltaTable", *(n for n in classes if n != "DeltaTable"))),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
-def _class_section(name: str) -> str:
-    kind = getattr(gapless, name)
+def _function_section(name: str, home: object = gapless, prefix: str = "gl") -> str:
+    function = getattr(home, name)
+    return f"## {name}\n\n{_signature(f'{prefix}.{name}', function)}\n\n{markdown(inspect.getdoc(function) or '')}"
+
+
+def _class_section(name: str, home: object = gapless, prefix: str = "gl") -> str:
+    kind = getattr(home, name)
     parts = [f"## {name}"]
-    if is_dataclass(kind) and name != "Rows":
-        parts.append(_signature(f"gl.{name}", kind))
+    if is_dataclass(kind) and name not in ("Rows", "DeltaRows", "Merge"):
+        parts.append(_signature(f"{prefix}.{name}", kind))
     parts.append(markdown(inspect.getdoc(kind) or ""))
+    if above := [base.__name__ for base in kind.__mro__[1:] if base in _WITH_SECTION]:
+        parts.append(f"It has all that {', '.join(_linked(name, kind) for name in above)} has, too.")
     texts = _field_texts(kind)
     if is_dataclass(kind):
         shown = [f for f in fields(kind) if f.repr and f.name != "read"]
         parts.append("\n".join(f"- `{f.name}`: `{f.type}`. {texts.get(f.name, '')}".rstrip() for f in shown))
     elif texts:
         parts.append("\n".join(f"- `{field}`: {text}" for field, text in texts.items()))
-    parts += [_member(kind, member) for member in vars(kind) if not member.startswith("_")]
+    parts += [_member(kind, member, home) for member, home in _members(kind).items()]
     return "\n\n".join(part for part in parts if part)
 
 
-def _member(kind: type, name: str) -> str:
-    raw = vars(kind)[name]
+def _linked(name: str, page_of: type) -> str:
+    """A link to a class's section, from the page that has the section of another."""
+    elsewhere = page_of.__name__ in _OF_DELTA and name not in _OF_DELTA
+    return f"[`{name}`]({'api.md' if elsewhere else ''}#{name.lower()})"
+
+
+def _members(kind: type) -> dict[str, type]:
+    """The public members of a class by name, with the class that has each: its own, and those of classes that have no section."""
+    found: dict[str, type] = {}
+    for home in kind.__mro__:
+        if home is not kind and (home in _WITH_SECTION or not home.__module__.startswith("gapless.table.")):
+            continue
+        found |= {name: home for name in vars(home) if not name.startswith("_") and name not in found}
+    shown = {name for home in kind.__mro__[1:] if home in _WITH_SECTION for name in dir(home)}
+    return {name: home for name, home in found.items() if home is kind or name not in shown}
+
+
+def _member(kind: type, name: str, home: type) -> str:
+    raw = vars(home)[name]
     if f"{kind.__name__}.{name}" in _SAME_AS:
         return f"### {kind.__name__}.{name}\n\nThe same as {_SAME_AS[f'{kind.__name__}.{name}']}."
     if isinstance(raw, property):
@@ -256,7 +308,7 @@ def _member(kind: type, name: str) -> str:
 
 def _signature(name: str, function: object) -> str:
     signature = inspect.signature(function)  # type: ignore[arg-type]
-    shown = [p for p in signature.parameters.values() if p.name != "self"]
+    shown = [p for p in signature.parameters.values() if p.name != "self" and not p.name.startswith("_")]
     returns = signature.return_annotation
     arrow = "" if returns in (inspect.Signature.empty, None, "None") else f" -> {returns}"
     line = f"{name}{signature.replace(parameters=shown, return_annotation=inspect.Signature.empty)!s}"
@@ -352,6 +404,30 @@ def clashes_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def delta_clashes_page() -> str:
+    """The page of which change of a Delta table may follow which, from the table that decides it."""
+    parts = [
+        "# Clashes of Delta tables",
+        NOTE.strip(),
+        (
+            "Two writers change a Delta table at once. One commits first; may the other's change still follow? The tables below are the ones"
+            " that the code asks. Where no condition holds it stands, with the files that it has written. Where one holds it is decided again"
+            " on the newest version, as if it had begun then, until the deadline (60 s); only what then cannot be done is an error."
+        ),
+        (
+            "An *append* adds rows without a look at others; a *rewrite* decides by rows or takes some away (delete, update, merge, overwrite,"
+            " dedup, restore); to *compact* lays rows out anew; *table* changes columns, properties or the protocol. The isolation level is"
+            " the table's `delta.isolationLevel`, WriteSerializable unless it says otherwise. With it appends that read nothing never clash with"
+            " rewrites: the table is what it would be had they come one after the other, though not always in the order of their versions."
+        ),
+        "What every change asks of every other:",
+        "\n".join(f"- **{rule.condition}**: {rule.reason}." for rule in delta_clashes.ALWAYS),
+        "| ours | came first | isolation | what clashes besides |\n|---|---|---|---|\n"
+        + "\n".join(f"| {' | '.join(row)} |" for row in delta_clashes.describe()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
 _REASON = re.compile(r"(?P<condition>[\w ]+): \*\*(?P<answer>\w+)\*\* \((?P<reason>.*?)\)")
 
 
@@ -370,7 +446,9 @@ PAGES = {
     "docs/errors.md": errors_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/api.md": api_page,
+    "docs/reference/delta.md": delta_page,
     "docs/semantics/clashes.md": clashes_page,
+    "docs/semantics/delta-clashes.md": delta_clashes_page,
 }
 
 

@@ -10,7 +10,8 @@ import pytest
 
 import gapless
 from gapless import errors
-from gapless.cli.app import COMMANDS
+from gapless.cli.app import COMMANDS, DELTA_COMMANDS
+from gapless.table import delta
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -67,11 +68,17 @@ def test_every_public_name_is_documented() -> None:
     assert [name for name in gapless.__all__ if not re.search(rf"\b(gl|gapless)\.{name}\b|`{name}`", text)] == []
 
 
+def test_every_name_of_delta_tables_is_documented() -> None:
+    text = (ROOT / "docs/reference/delta.md").read_text(encoding="utf-8")
+    assert [name for name in delta.__all__ if f"\n## {name}\n" not in text] == []
+
+
 def test_every_command_is_documented_beside_its_reference() -> None:
     pages = [page for page in PAGES if page.name not in {"cli.md", "CHANGELOG.md"}]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages) + "gapless demo"
     assert "make demo" in text
-    assert [name for name in COMMANDS if f"gapless {name}" not in text] == []
+    names = (*COMMANDS, *(f"delta {name}" for name in DELTA_COMMANDS))
+    assert [name for name in names if f"gapless {name}" not in text] == []
 
 
 def test_every_error_is_on_its_page() -> None:

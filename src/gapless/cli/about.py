@@ -6,19 +6,22 @@ from dataclasses import asdict
 
 from gapless.cli.commits import commit_document
 from gapless.cli.console import print_facts, print_table, say, write_json
-from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_table
+from gapless.cli.delta_about import delta_columns, delta_facts, delta_history
+from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_any
 from gapless.cli.texts import Plain
 from gapless.cli.values import moment_text, zone_of
 from gapless.model.index import format_bucket
+from gapless.table import delta
 from gapless.table.table import TimeSeriesTable
 
 
 def info(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:
-    """Say what the table is: its index, its size, its ends.
+    """Say what the table is: its index or its partitions, its size, its ends. It may be of either kind.
 
     Example: gapless info prices
     """
-    facts = facts_of(open_table(path, storage_option))
+    table = open_any(path, storage_option)
+    facts = facts_of(table) if isinstance(table, TimeSeriesTable) else delta_facts(table)
     if json:
         write_json(facts)
         return
@@ -67,29 +70,34 @@ def _fact_text(value: Plain) -> str:
 
 
 def history(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:
-    """List the table's commits, oldest first.
+    """List the commits of a table of either kind, oldest first.
 
     Example: gapless history prices
     """
-    entries = [commit_document(entry) for entry in open_table(path, storage_option).history()]
+    table = open_any(path, storage_option)
+    entries = commit_documents(table)
     if json:
         write_json(entries)
         return
-    names = ("version", "time", "operation", "rows", "segments", "engine", "commit_id")
+    held = ("rows", "segments") if isinstance(table, TimeSeriesTable) else ("files", "removed_files")
+    names = ("version", "time", "operation", *held, "engine", "commit_id")
     print_table(names, [[entry[name] for name in names] for entry in entries])
 
 
+def commit_documents(table: TimeSeriesTable | delta.DeltaTable, limit: int | None = None) -> list[dict[str, Plain]]:
+    """The newest `limit` commits of a table of either kind as JSON has them, oldest first."""
+    if isinstance(table, TimeSeriesTable):
+        return [commit_document(entry) for entry in table.history(limit)]
+    return delta_history(table, limit)
+
+
 def schema(path: TablePath, storage_option: StorageOptions = None, json: JsonFlag = False) -> None:
-    """List the table's columns, their types and their roles.
+    """List the columns of a table of either kind, their types and their roles.
 
     Example: gapless schema prices
     """
-    table = open_table(path, storage_option)
-    roles = {table.index.column: "index"} | dict.fromkeys(table.entity, "entity")
-    columns = [
-        {"name": field.name, "type": str(field.type), "nullable": field.nullable, "role": roles.get(field.name)}
-        for field in table.schema or ()
-    ]
+    table = open_any(path, storage_option)
+    columns = columns_of(table) if isinstance(table, TimeSeriesTable) else delta_columns(table)
     if json:
         write_json(columns)
     elif columns:
@@ -99,3 +107,12 @@ def schema(path: TablePath, storage_option: StorageOptions = None, json: JsonFla
         )
     else:
         say("The table has no columns yet: its first append brings them.")
+
+
+def columns_of(table: TimeSeriesTable) -> list[dict[str, Plain]]:
+    """The columns of a time-series table, with what is the index and what tells series apart."""
+    roles = {table.index.column: "index"} | dict.fromkeys(table.entity, "entity")
+    return [
+        {"name": field.name, "type": str(field.type), "nullable": field.nullable, "role": roles.get(field.name)}
+        for field in table.schema or ()
+    ]

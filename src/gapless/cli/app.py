@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -30,20 +30,26 @@ COMMANDS = {
         "gapless.cli.alter",
         "Change the columns: add, widen, rename, drop, reorder or comment; segments stay as they are.",
     ),
-    "scan": ("gapless.cli.read", "Read rows: a range of the index, a condition, some columns."),
-    "sql": ("gapless.cli.read", "Answer a SQL query over the table."),
+    "scan": (
+        "gapless.cli.read",
+        "Read rows: a range of the index, a condition, some columns. Of a Delta table: by --where and --columns.",
+    ),
+    "sql": ("gapless.cli.read", "Answer a SQL query over a table of either kind."),
     "coverage": ("gapless.cli.cover", "Draw what the table covers, as a heat map."),
     "gaps": ("gapless.cli.cover", "List the stretches of time that are missing."),
     "fill": ("gapless.cli.fill", "Ask a command for each gap, and append what it writes to stdout."),
-    "info": ("gapless.cli.about", "Say what the table is: its index, its size, its ends."),
-    "history": ("gapless.cli.about", "List the table's commits, oldest first."),
+    "info": (
+        "gapless.cli.about",
+        "Say what the table is: its index or its partitions, its size, its ends. It may be of either kind.",
+    ),
+    "history": ("gapless.cli.about", "List the commits of a table of either kind, oldest first."),
     "log": (
         "gapless.cli.travel",
-        "List the table's commits, newest first: what each did, with which parameters, and how long it took.",
+        "List the commits of a table of either kind, newest first: what each did, with which parameters, and how long it took.",
     ),
     "at": (
         "gapless.cli.travel",
-        "Read the table as it was at a version, a time or a tag; rows as `scan` gives them, or an answer as `sql` does.",
+        "Read a table of either kind as it was at a version, a time or a tag; rows as `scan` gives them, or an answer as `sql` does.",
     ),
     "changes": (
         "gapless.cli.travel",
@@ -51,10 +57,10 @@ COMMANDS = {
     ),
     "restore": (
         "gapless.cli.travel",
-        "Make rows, columns and properties those of an earlier version again, as a new commit; no version is lost.",
+        "Make rows, columns and properties of a table of either kind those of an earlier version again, as a new commit; no version is lost.",
     ),
     "tag": ("gapless.cli.travel", "Name a version, which `expire` and `vacuum` then keep; list the names, or take one away."),
-    "schema": ("gapless.cli.about", "List the table's columns, their types and their roles."),
+    "schema": ("gapless.cli.about", "List the columns of a table of either kind, their types and their roles."),
     "compact": ("gapless.cli.compact", "Write small segments together as larger ones, sorted; the rows stay the same."),
     "verify": ("gapless.cli.care", "Look for damage: in the log, in every segment's bytes, in the coverage."),
     "repair": ("gapless.cli.care", "Mend what can be mended: hints, log checkpoints, coverage; lost commits."),
@@ -70,7 +76,44 @@ COMMANDS = {
 }
 """Where each command is, and the first sentence of its help. A module is imported when its command is called: Arrow alone takes
 longer to import than a list of commands should take to appear."""
+DELTA_COMMANDS = {
+    "create": ("gapless.cli.delta_write", "Make an empty Delta table."),
+    "append": (
+        "gapless.cli.delta_write",
+        "Append files as one commit: all of their rows, or none. Columns are matched by name.",
+    ),
+    "overwrite": (
+        "gapless.cli.delta_write",
+        "Put the rows of files in the place of the table's: of all, of those that --where names, or of whole partitions.",
+    ),
+    "delete": ("gapless.cli.delta_rows", "Delete rows, as one commit. Files that hold none of them stay as they are."),
+    "update": ("gapless.cli.delta_rows", "Give columns of some rows other values, as one commit."),
+    "merge": (
+        "gapless.cli.delta_rows",
+        "Bring the rows of files into the table by a condition, as one commit: update, delete, insert.",
+    ),
+    "dedup": ("gapless.cli.delta_rows", "Leave one row of each key, as one commit."),
+    "compact": ("gapless.cli.delta_care", "Write small files together as larger ones (what Spark calls OPTIMIZE)."),
+    "zorder": ("gapless.cli.delta_care", "Lay rows that are alike in several columns together (OPTIMIZE … ZORDER BY)."),
+    "vacuum": (
+        "gapless.cli.delta_care",
+        "Delete files that no version needs which is kept; without --apply only say which those are.",
+    ),
+    "restore": (
+        "gapless.cli.delta_care",
+        "Make rows, columns and properties those of an earlier version again, as a new commit.",
+    ),
+    "checkpoint": ("gapless.cli.delta_care", "Write a log checkpoint, and with --clean-log let go of the log before it."),
+    "changes": ("gapless.cli.delta_care", "Tell what commits did to the rows: the change data feed."),
+    "alter": ("gapless.cli.delta_alter", "Change columns, properties and constraints; data files stay as they are."),
+}
+"""The same of the commands after `gapless delta`; what both kinds of tables can do is among `COMMANDS`."""
+OF_EITHER_KIND = ("info", "schema", "scan", "sql", "history", "log", "at", "verify")
+"""Commands that `gapless delta` has too, unlisted: whoever writes them there means the same."""
 _EXIT_CODES = "Exit codes: 0 fine, 1 failed or damage found, 2 what was typed is wrong, 3 gaps found, 4 overlap refused, 5 commit outcome unknown."
+DELTA_HELP = (
+    "Make and change Delta tables. What both kinds can do has no `delta` before it: info, scan, sql, history, verify and so on."
+)
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -119,12 +162,21 @@ def _app(words: set[str]) -> typer.Typer:
     """The application; only commands that are among the words are really there, the others can but be listed."""
     app = typer.Typer(name="gapless", epilog=_EXIT_CODES, rich_markup_mode="rich", context_settings=_SETTINGS)
     app.callback(invoke_without_command=True)(_gapless)
-    for name, (module, summary) in COMMANDS.items():
-        if name in words:
-            app.command(name)(load_command(module, name))
-        else:
-            app.command(name, help=summary)(_listed_only)
+    _add_commands(app, COMMANDS, words)
+    group = typer.Typer(context_settings=_SETTINGS, help=DELTA_HELP)
+    group.callback(invoke_without_command=True)(_group)
+    _add_commands(group, DELTA_COMMANDS, words if "delta" in words else set())
+    _add_commands(group, {name: COMMANDS[name] for name in OF_EITHER_KIND}, words if "delta" in words else set(), hidden=True)
+    app.add_typer(group, name="delta")
     return app
+
+
+def _add_commands(app: typer.Typer, commands: Mapping[str, tuple[str, str]], words: set[str], *, hidden: bool = False) -> None:
+    for name, (module, summary) in commands.items():
+        if name in words:
+            app.command(name, hidden=hidden)(load_command(module, name))
+        else:
+            app.command(name, help=summary, hidden=hidden)(_listed_only)
 
 
 def load_command(module: str, name: str) -> Callable[..., None]:
@@ -145,6 +197,11 @@ def _gapless(
     if version:
         sys.stdout.write(f"gapless {__version__}\n")
         raise typer.Exit
+    _group(context)
+
+
+def _group(context: typer.Context) -> None:
+    """Say what there is, where no command was given."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 

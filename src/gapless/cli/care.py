@@ -104,9 +104,13 @@ def _repair_verdict(report: RepairReport) -> str:
 
 def _say_findings(findings: Sequence[Finding]) -> None:
     for finding in findings:
-        mends = f" ({_MENDS[finding.mend]})" if finding.severity == "problem" else ""
+        mends = f" ({_mend_text(finding)})" if finding.severity == "problem" else ""
         head = ("Problem ", "bold red") if finding.severity == "problem" else ("Note ", "bold")
         say(head, (f"[{finding.code}] ", "red" if finding.severity == "problem" else "dim"), printable(finding.what + mends))
+
+
+def _mend_text(finding: Finding) -> str:
+    return "a release that knows it is needed" if finding.code == "commit-unsupported" else _MENDS[finding.mend]
 
 
 def _verify_document(report: VerifyReport) -> dict[str, object]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
 
-from gapless.errors import InvalidOption, UnknownColumn, nearest
+from gapless.errors import InvalidOption, TableNotFound, UnknownColumn, nearest
 from gapless.model.index import IdentityValue
 from gapless.scan.range import identity_value
+from gapless.table import delta
+from gapless.table.kinds import kind_of
+from gapless.table.lifecycle import open_rim
 from gapless.table.table import TimeSeriesTable
 from gapless.table.view import TableView
 
@@ -44,6 +47,15 @@ OperationText = Annotated[
         "ID", "Name of this change, so that sending it again changes nothing: APP:SEQUENCE for a stream, else a job's text."
     ),
 ]
+CsvNulls = Annotated[list[str] | None, option("TEXT", "CSV: a text that means null; may be repeated.", "--null")]
+CsvDelimiter = Annotated[str | None, option("CHAR", "CSV: what stands between fields.", "--delimiter")]
+TimestampFormat = Annotated[
+    str | None, option("STRPTIME", "CSV, JSON: format of times, such as %d/%m/%Y %H:%M.", "--timestamp-format")
+]
+TimestampUnit = Annotated[
+    str | None,
+    option("UNIT", "CSV, JSON: what times that are numbers count since 1970: s, ms, us, ns.", "--timestamp-unit"),
+]
 Where = Annotated[str | None, option("SQL", "A condition, such as \"temp < 0 and origin = 'JFK'\".", "--where")]
 ColumnNames = Annotated[str | None, option("A,B", "Columns to show, in this order.", "--columns")]
 Start = Annotated[
@@ -74,25 +86,28 @@ CalendarText = Annotated[
 ]
 
 
-def parse_pairs(option: str, texts: Sequence[str] | None) -> list[tuple[str, str]]:
-    """`NAME=VALUE` texts as pairs; raises InvalidOption for one without `=` or without a name."""
+def parse_pairs(option: str, texts: Sequence[str] | None, *, dashes: str = "--") -> list[tuple[str, str]]:
+    """`NAME=VALUE` texts as pairs; raises InvalidOption for one without `=` or without a name. Words of an action have no dashes."""
     pairs = []
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not name or not equals:
             raise InvalidOption(
-                f"--{option} {text!r} is no NAME=VALUE", fix=f"Write it as --{option} name=value", option=option, value=text
+                f"{dashes}{option} {text!r} is no NAME=VALUE",
+                fix=f"Write it as {dashes}{option} name=value",
+                option=option,
+                value=text,
             )
         pairs.append((name, value))
     return pairs
 
 
-def parse_mapping(option: str, texts: Sequence[str] | None) -> dict[str, str]:
+def parse_mapping(option: str, texts: Sequence[str] | None, *, dashes: str = "--") -> dict[str, str]:
     """`NAME=VALUE` texts as a mapping; raises InvalidOption as `parse_pairs`, and for a name given twice."""
     found: dict[str, str] = {}
-    for name, value in parse_pairs(option, texts):
+    for name, value in parse_pairs(option, texts, dashes=dashes):
         if name in found:
-            raise InvalidOption(f"--{option} {name} is given twice", fix="Give it once", option=option, value=name)
+            raise InvalidOption(f"{dashes}{option} {name} is given twice", fix="Give it once", option=option, value=name)
         found[name] = value
     return found
 
@@ -102,7 +117,35 @@ def open_table(path: str, storage_options: Sequence[str] | None, *, upgrade: boo
     return TimeSeriesTable.open(path, storage_options=parse_mapping("storage-option", storage_options) or None, upgrade=upgrade)
 
 
-def parse_columns(table: TableView, text: str | None) -> list[str] | None:
+def open_any(path: str, storage_options: Sequence[str] | None, *, upgrade: bool = False) -> TimeSeriesTable | delta.DeltaTable:
+    """The table of either kind at its newest version; raises as `open_table`."""
+    try:
+        return open_table(path, storage_options, upgrade=upgrade)
+    except TableNotFound:
+        if not is_delta(path, storage_options):
+            raise
+    refuse_given({"upgrade": upgrade}, "It is about time-series tables")
+    return open_delta(path, storage_options)
+
+
+def is_delta(path: str, storage_options: Sequence[str] | None) -> bool:
+    """Whether a Delta table lies there, and no time-series table."""
+    return kind_of(open_rim(path, parse_mapping("storage-option", storage_options) or None).store) == "delta"
+
+
+def open_delta(path: str, storage_options: Sequence[str] | None) -> delta.DeltaTable:
+    """The Delta table at its newest version; raises as `gl.delta.open`, and InvalidOption."""
+    return delta.open(path, storage_options=parse_mapping("storage-option", storage_options) or None)
+
+
+def refuse_given(options: Mapping[str, object], why: str, fix: str = "Leave it out") -> None:
+    """Raise InvalidOption for the first of these options that was given: one that is not None, False or empty."""
+    for name, value in options.items():
+        if value not in (None, False, (), []):
+            raise InvalidOption(f"--{name} means nothing here", why=why, fix=fix, option=name, value=value)
+
+
+def parse_columns(table: TableView | delta.DeltaView, text: str | None) -> list[str] | None:
     """`--columns A,B` as the names that scans take; None for all."""
     return None if text is None else split_names(text, table.schema.names if table.schema is not None else ())
 

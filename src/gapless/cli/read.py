@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -16,12 +18,16 @@ from gapless.cli.options import (
     StorageOptions,
     TablePath,
     Where,
-    open_table,
+    open_any,
     option,
     parse_columns,
     parse_entity,
+    refuse_given,
 )
 from gapless.cli.rows import Output
+from gapless.table import delta
+from gapless.table.rows import Rows
+from gapless.table.view import TableView
 
 CsvFlag = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 OutputFile = Annotated[
@@ -29,6 +35,32 @@ OutputFile = Annotated[
     option("FILE", "Write a .parquet, .csv, .json or .jsonl file.", "--output", "-o"),
 ]
 Limit = Annotated[int | None, option("N", "At most so many rows; a printed table has 40.", least=0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which rows a command was asked for, in the words of its options."""
+
+    start: str | None
+    end: str | None
+    where: str | None
+    entity: Sequence[str] | None
+    columns: str | None
+    order: str | None
+
+
+def rows_of(table: TableView | delta.DeltaView, asked: Asked) -> Rows:
+    """The rows of a table of either kind, not read yet. Raises InvalidOption for an option that its kind does not have."""
+    if isinstance(table, TableView):
+        return _series_rows(table, asked)
+    given = {"start": asked.start, "end": asked.end, "entity": asked.entity, "order": asked.order}
+    refuse_given(given, "A Delta table has no index and no entity columns", "Say it with --where")
+    return table.scan(where=asked.where, columns=parse_columns(table, asked.columns))
+
+
+def _series_rows(table: TableView, asked: Asked) -> Rows:
+    names, wanted = parse_columns(table, asked.columns), parse_entity(table, asked.entity)
+    return table.scan(asked.start, asked.end, where=asked.where, entity=wanted, columns=names, order=asked.order)
 
 
 def scan(
@@ -48,14 +80,13 @@ def scan(
     output: OutputFile = None,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Read rows: a range of the index, a condition, some columns.
+    """Read rows: a range of the index, a condition, some columns. Of a Delta table: by --where and --columns.
 
     Example: gapless scan prices --start 2026-01-05 --end 2026-01-06 --entity symbol=NVDA
     """
     shape = Output(json=json, csv=csv, file=output, limit=limit)
-    table = open_table(path, storage_option)
-    names, wanted = parse_columns(table, columns), parse_entity(table, entity)
-    shape.emit(table.scan(start, end, where=where, entity=wanted, columns=names, order=order))
+    table = open_any(path, storage_option)
+    shape.emit(rows_of(table, Asked(start=start, end=end, where=where, entity=entity, columns=columns, order=order)))
 
 
 def sql(
@@ -72,10 +103,10 @@ def sql(
     output: OutputFile = None,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Answer a SQL query over the table.
+    """Answer a SQL query over a table of either kind.
 
     Example: gapless sql prices "select symbol, avg(close) from this group by symbol"
     """
     shape = Output(json=json, csv=csv, file=output, limit=limit)
-    table = open_table(path, storage_option)
+    table = open_any(path, storage_option)
     shape.emit(interruptible(in_thread(lambda: table.sql(query))))

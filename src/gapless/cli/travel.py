@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.commits import commit_document
+from gapless.cli.about import commit_documents
 from gapless.cli.console import print_table, say, write_json
 from gapless.cli.interrupt import in_thread, interruptible
 from gapless.cli.options import (
@@ -20,17 +20,20 @@ from gapless.cli.options import (
     TablePath,
     UpgradeFlag,
     Where,
+    is_delta,
+    open_any,
     open_table,
     option,
     parse_columns,
-    parse_entity,
     parse_mapping,
+    refuse_given,
 )
-from gapless.cli.read import CsvFlag, Limit, OutputFile
+from gapless.cli.read import Asked, CsvFlag, Limit, OutputFile, rows_of
 from gapless.cli.rows import Output
 from gapless.draw.label import printable
-from gapless.errors import InvalidOption
+from gapless.errors import InvalidOption, TableNotFound
 from gapless.maintain.finding import count
+from gapless.table import delta
 from gapless.table.restore import RestoreReport
 from gapless.table.table import TimeSeriesTable
 from gapless.table.view import TableView
@@ -42,6 +45,7 @@ Time = Annotated[
 Tag = Annotated[str | None, option("NAME", "The version of that name; see `gapless tag`.", "--tag")]
 
 _SHOWN = ("version", "time", "operation", "rows", "removed_rows", "bytes", "removed_bytes", "duration_s", "tags", "parameters")
+_SHOWN_OF_DELTA = ("version", "time", "operation", "files", "removed_files", "bytes", "duration_s", "metrics", "parameters")
 
 
 def log(
@@ -50,15 +54,17 @@ def log(
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
 ) -> None:
-    """List the table's commits, newest first: what each did, with which parameters, and how long it took.
+    """List the commits of a table of either kind, newest first: what each did, with which parameters, and how long it took.
 
     Example: gapless log prices --limit 20
     """
-    entries = [commit_document(entry) for entry in reversed(open_table(path, storage_option).history(limit))]
+    table = open_any(path, storage_option)
+    entries = commit_documents(table, limit)[::-1]
     if json:
         write_json(entries)
         return
-    print_table(_SHOWN, [[_cell(entry[name]) for name in _SHOWN] for entry in entries])
+    shown = _SHOWN if isinstance(table, TimeSeriesTable) else _SHOWN_OF_DELTA
+    print_table(shown, [[_cell(entry[name]) for name in shown] for entry in entries])
 
 
 def at(
@@ -79,9 +85,9 @@ def at(
     output: OutputFile = None,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Read the table as it was at a version, a time or a tag; rows as `scan` gives them, or an answer as `sql` does.
+    """Read a table of either kind as it was at a version, a time or a tag; rows as `scan` gives them, or an answer as `sql` does.
 
-    A version is read even where a later commit is damaged.
+    A version is read even where a later commit is damaged. Delta tables have no tags.
 
     Example: gapless at prices --time 2026-01-05T09:30Z --where "close > 100"
     """
@@ -97,8 +103,7 @@ def at(
             )
         shape.emit(interruptible(in_thread(lambda: table.sql(sql))))
         return
-    names, wanted = parse_columns(table, columns), parse_entity(table, entity)
-    shape.emit(table.scan(start, end, where=where, entity=wanted, columns=names, order=order))
+    shape.emit(rows_of(table, Asked(start=start, end=end, where=where, entity=entity, columns=columns, order=order)))
 
 
 def changes(
@@ -116,10 +121,12 @@ def changes(
 ) -> None:
     """Tell what commits did to the rows: inserts, deletes, and updates with the rows before and after.
 
+    A Delta table tells it of the versions that it had delta.enableChangeDataFeed in.
+
     Example: gapless changes prices 7 9
     """
     shape = Output(json=json, csv=csv, file=output, limit=limit)
-    table = open_table(path, storage_option)
+    table = open_any(path, storage_option)
     shape.emit(table.changes(first, last, columns=parse_columns(table, columns)))
 
 
@@ -132,17 +139,26 @@ def restore(
     storage_option: StorageOptions = None,
     json: JsonFlag = False,
 ) -> None:
-    """Make rows, columns and properties those of an earlier version again, as a new commit; no version is lost.
+    """Make rows, columns and properties of a table of either kind those of an earlier version again, as a new commit; no version is lost.
 
     Example: gapless restore prices --version 41
     """
-    table = open_table(path, storage_option, upgrade=upgrade)
+    table = open_any(path, storage_option, upgrade=upgrade)
     before = table.version
-    report = table.restore(version, time=time, tag=tag)
+    if isinstance(table, TimeSeriesTable):
+        report = table.restore(version, time=time, tag=tag)
+    else:
+        refuse_given({"tag": tag}, "Delta tables have no tags", "Say --version or --time")
+        report = table.restore(version, time=time)
+    tell_restored(report, before, json=json, noun="segment" if isinstance(table, TimeSeriesTable) else "file")
+
+
+def tell_restored(report: RestoreReport, before: int, *, json: bool, noun: str) -> None:
+    """Print what a restore did; `before` is the version that was the newest."""
     if json:
         write_json(asdict(report))
     else:
-        say(_restored(report, changed=report.version != before))
+        say(_restored(report, noun, changed=report.version != before))
 
 
 def tag(
@@ -187,16 +203,24 @@ def _list_tags(table: TimeSeriesTable, *, asked: bool, json: bool) -> None:
         say("The table has no tags.")
 
 
-def _open_at(path: str, version: int | None, time: str | None, tag: str | None, storage: list[str] | None) -> TableView:
+def _open_at(
+    path: str, version: int | None, time: str | None, tag: str | None, storage: list[str] | None
+) -> TableView | delta.DeltaView:
     options = parse_mapping("storage-option", storage) or None
-    return TableView.open_at(path, version, time=time, tag=tag, storage_options=options)
+    try:
+        return TableView.open_at(path, version, time=time, tag=tag, storage_options=options)
+    except TableNotFound:
+        if not is_delta(path, storage):
+            raise
+    refuse_given({"tag": tag}, "Delta tables have no tags", "Say --version or --time")
+    return delta.open_at(path, version, time=time, storage_options=options)
 
 
-def _restored(report: RestoreReport, *, changed: bool) -> str:
+def _restored(report: RestoreReport, noun: str, *, changed: bool) -> str:
     if not changed:
         return f"The table is as version {report.restored} was: still version {report.version}."
-    came = f"{count(report.added_rows, 'row')} in {count(report.added_segments, 'segment')} came back"
-    went = f"{count(report.removed_rows, 'row')} in {count(report.removed_segments, 'segment')} went"
+    came = f"{count(report.added_rows, 'row')} in {count(report.added_segments, noun)} came back"
+    went = f"{count(report.removed_rows, 'row')} in {count(report.removed_segments, noun)} went"
     return f"Version {report.version} is as version {report.restored} was: {came}, {went}."
 
 

@@ -11,12 +11,13 @@ from typing import Annotated
 import typer
 
 from gapless.cli.console import print_table, say, write_json
-from gapless.cli.options import JsonFlag, StorageOptions, TablePath, UpgradeFlag, open_table, option
+from gapless.cli.options import JsonFlag, StorageOptions, TablePath, UpgradeFlag, open_any, open_table, option
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption
 from gapless.maintain.finding import count
 from gapless.maintain.vacuum import VacuumReport
 from gapless.maintain.vacuum_plan import Reason
+from gapless.table.table import TimeSeriesTable
 
 _MEANS: Mapping[Reason, str] = {
     "live": "the newest version has it",
@@ -27,6 +28,12 @@ _MEANS: Mapping[Reason, str] = {
     "unknown": "no name of ours, or beyond a symbolic link: never touched",
     "expired": "only expired versions had it",
     "orphan": "an interrupted write left it",
+}
+_MEANS_OF_DELTA: Mapping[Reason, str] = {
+    **_MEANS,
+    "retained": "a version that is kept has it",
+    "recent": "not needed, but for less than the retention",
+    "expired": "only older versions than those that are kept had it",
 }
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LONGEST_S = 10_000_000 * _SECONDS["d"]
@@ -50,8 +57,12 @@ def parse_age_text(option_name: str, text: str) -> timedelta:
 def vacuum(
     path: TablePath,
     older_than: Annotated[
-        str, option("AGE", "How long ago a file must have been removed from the table, or written in vain; 7d where not given.")
-    ] = "7d",
+        str | None,
+        option(
+            "AGE",
+            "How long ago a file must have been removed from the table, or written in vain; 7d where not given, and of a Delta table its delta.deletedFileRetentionDuration.",
+        ),
+    ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Delete them; without this nothing is changed.")] = False,
     files: Annotated[bool, typer.Option("--files", help="List every file with its reason, those that stay too.")] = False,
     upgrade: UpgradeFlag = False,
@@ -60,12 +71,22 @@ def vacuum(
 ) -> None:
     """Delete files that no version needs which is kept; without --apply only say which those are.
 
-    All versions are kept until `gapless expire` lets go of them. What an interrupted write left stays for a day at least.
+    Of a time-series table all versions are kept until `gapless expire` lets go of them, and what an interrupted write left stays for a
+    day at least. Of a Delta table those of the retention are kept; see `gapless delta vacuum`.
 
     Example: gapless vacuum prices --older-than 7d --apply
     """
-    age = parse_age_text("older-than", older_than)
-    report = open_table(path, storage_option, upgrade=upgrade).vacuum(age, dry_run=not apply)
+    age = None if older_than is None else parse_age_text("older-than", older_than)
+    table = open_any(path, storage_option, upgrade=upgrade)
+    if isinstance(table, TimeSeriesTable):
+        report = table.vacuum(timedelta(days=7) if age is None else age, dry_run=not apply)
+    else:
+        report = table.vacuum(age, dry_run=not apply)
+    tell_vacuumed(report, files=files, json=json, delta=not isinstance(table, TimeSeriesTable))
+
+
+def tell_vacuumed(report: VacuumReport, *, files: bool, json: bool, delta: bool = False) -> None:
+    """Print what a vacuum did or would do; `files` lists those that stay too."""
     if json:
         write_json(_vacuum_document(report))
         return
@@ -73,7 +94,7 @@ def vacuum(
     if shown:
         names = ("path", "bytes", "reason", "version", "tag")
         print_table(names, [[one.path, one.size, one.reason, one.version or "", one.tag or ""] for one in shown])
-    for reason, means in _MEANS.items():
+    for reason, means in (_MEANS_OF_DELTA if delta else _MEANS).items():
         if number := report.files.get(reason, 0):
             say((f"{reason} ", "bold"), f"{count(number, 'file')}: {means}")
     say(_vacuum_verdict(report))

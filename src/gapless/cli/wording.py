@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+
+
+def _set_property(match: re.Match[str]) -> str:
+    return f"`gapless delta alter PATH set {match[1]}={match[2] or 'true'}`"
+
 
 _OPTIONS = (
     "on_overlap", "index_type", "timezone", "bucket", "index", "entity", "start", "end", "where", "order", "columns", "format",
     "timestamp_format", "timestamp_unit", "delimiter", "property", "window", "on_duplicate", "operation_id",
+    "older_than",
 )  # fmt: skip
-_PHRASES: tuple[tuple[str, str], ...] = (
+_PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r'gl\.create\(path, index="ts", bucket="1h"\)', "`gapless create PATH --index ts --bucket 1h`"),
     (r"Open it with gl\.open\(path, upgrade=True\), or pass --upgrade", "Pass --upgrade"),
     (r"Use gl\.open\(path\), or another path", "Append to it, or create another path"),
+    (
+        r"Use gl\.delta\.open\(path\)(, or another path| or, for a time-series .*)",
+        "Append to it with `gapless append` or `gapless delta append`, or create another path",
+    ),
+    (r"gl\.delta\.create\(path, schema\)", "`gapless delta create`"),
+    (r"Open it with gl\.delta\.open\([^)]*\)", "`gapless delta --help` lists what Delta tables have"),
+    (r"Open it with gl\.open\([^)]*\)", "Leave the word `delta` out"),
+    (r"t(?:able)?\.alter\.set_properties\(\{['\"]([\w.]+)['\"]: (?:['\"](\w+)['\"]|True)\}\)", _set_property),
+    (r"t(?:able)?\.alter\.unset_properties\(\['([\w.]+)'\]\)", r"`gapless delta alter PATH unset \1`"),
+    (r"t(?:able)?\.alter\.drop_constraint\('([^']*)'\)", r"`gapless delta alter PATH drop-constraint \1`"),
+    (r't(?:able)?\.alter\.add_constraint\("name", "expression"\)', "`gapless delta alter PATH add-constraint NAME SQL`"),
+    (r"t(?:able)?\.update\(…\)", "`gapless delta update`"),
+    (r"Write to that with gl\.open\(path\)", "Leave the word `delta` out"),
+    (r'schema_mode="merge" adds new columns', "--add-columns adds new columns"),
+    (r'pass schema_mode="merge" to', "pass --add-columns to"),
+    (r'Pass schema_mode="merge", or replace', "Leave it out, or replace"),
+    (r'schema_mode="overwrite"', "--new-columns"),
+    (r'partitions="dynamic"', "--dynamic-partitions"),
+    (r"pass enforce_retention=False", "`gapless delta vacuum --allow-short`"),
+    (r'Pass where="([^"]*)"; delete\(where="true"\)', r'Say --where "\1"; --where true'),
+    (r"\bvalues=(?=')", "--set "),
+    (r"\bkeys=(?=['\"])", "--key "),
+    (r"Pass version=3 or time=datetime\(2026, 1, 5, tzinfo=UTC\)", "Pass --version 3 or --time 2026-01-05T00:00Z"),
     (r"(\w+) table\.history\(\)", r"\1 `gapless history PATH`"),
     (r"table\.schema", "`gapless schema PATH`"),
     (r"se table\.sql", "se `gapless sql`"),
@@ -35,7 +65,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ),
     (r'upsert\(…, on_duplicate="last"\)', "--on-duplicate last"),
     (r'table\.delete\(where="([^"]*)"\)', r"`gapless delete PATH --where '\1'`"),
-    (r"gl\.open_at\(path, version=(\d+)\)", r"`gapless at PATH --version \1`"),
+    (r"gl\.(?:delta\.)?open_at\(path, version=(\d+)\)", r"`gapless at PATH --version \1`"),
     (
         r"Pass version=3, time=datetime\(2026, 1, 5, tzinfo=UTC\) or tag='name'",
         "Pass --version 3, --time 2026-01-05T00:00Z or --tag NAME",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Annotated
 
 from gapless.cli.console import print_facts, say, write_json
 from gapless.cli.options import (
+    CsvDelimiter,
+    CsvNulls,
     FormatName,
     InputFiles,
     JsonFlag,
     OperationText,
     StorageOptions,
     TablePath,
+    TimestampFormat,
+    TimestampUnit,
     UpgradeFlag,
     open_table,
     option,
@@ -105,19 +109,10 @@ def append(
     path: TablePath,
     files: InputFiles,
     format_: FormatName = None,
-    nulls: Annotated[
-        list[str] | None,
-        option("TEXT", "CSV: a text that means null; may be repeated.", "--null"),
-    ] = None,
-    delimiter: Annotated[str | None, option("CHAR", "CSV: what stands between fields.")] = None,
-    timestamp_format: Annotated[
-        str | None,
-        option("STRPTIME", "CSV, JSON: format of times, such as %d/%m/%Y %H:%M."),
-    ] = None,
-    timestamp_unit: Annotated[
-        str | None,
-        option("UNIT", "CSV, JSON: what times that are numbers count since 1970: s, ms, us, ns."),
-    ] = None,
+    nulls: CsvNulls = None,
+    delimiter: CsvDelimiter = None,
+    timestamp_format: TimestampFormat = None,
+    timestamp_unit: TimestampUnit = None,
     on_overlap: Annotated[
         str | None,
         option(
@@ -143,7 +138,7 @@ def append(
     policy = None if on_overlap is None else parse_on_overlap(on_overlap)
     given = {"nulls": nulls, "delimiter": delimiter, "timestamp_format": timestamp_format, "timestamp_unit": timestamp_unit}
     table = open_table(path, storage_option, upgrade=upgrade)
-    file_format = choose_format(format_, {name: value for name, value in given.items() if value is not None}, files)
+    file_format = choose_format(format_, given, files)
     with row_progress(f"appending {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else "")) as done:
         report = table.append_file(
             files,
@@ -169,12 +164,13 @@ def parse_operation(text: str | None) -> tuple[str, int] | str | None:
     return (app, int(sequence)) if colon and sequence.isascii() and sequence.isdigit() else text
 
 
-def choose_format(name: str | None, given: dict[str, object], files: Sequence[str]) -> Format | None:
-    """The format with the options given; None where the suffix of each file decides, with none.
+def choose_format(name: str | None, options: Mapping[str, object], files: Sequence[str]) -> Format | None:
+    """The format with those of the options that are not None; None where the suffix of each file decides, with none.
 
     Options without a --format need files of one kind. Raises InvalidOption.
     """
     chosen = parse_format(name)
+    given = {option: value for option, value in options.items() if value is not None}
     if not given:
         return chosen
     if chosen is None:
