@@ -77,7 +77,7 @@ def audit(place: Place) -> Audit:
     """Open the table anew and read all of it; its commits, rows and segment files are compared with each other."""
     table = open_at(place)
     # Without a schema nothing was appended.
-    present, faults = _appends(SCHEMA.empty_table() if table.schema is None else table.scan().to_arrow())
+    present, faults = appends_of(SCHEMA.empty_table() if table.schema is None else table.scan().to_arrow())
     history = table.history()
     if [entry.version for entry in history] != list(range(1, table.version + 1)):
         faults.append(f"the history is {[entry.version for entry in history]}")
@@ -104,7 +104,8 @@ def _value(writer: str, at: int) -> int:
     return xxhash.xxh32_intdigest(f"{writer}:{at}".encode())
 
 
-def _appends(rows: pa.Table) -> tuple[set[Append], list[str]]:
+def appends_of(rows: pa.Table) -> tuple[set[Append], list[str]]:
+    """The appends of which all rows are there once, with their values; and what is wrong with any."""
     counts: Counter[tuple[str, int]] = Counter()
     faults = []
     for writer, at, value in zip(*(rows.column(name).to_pylist() for name in ("writer", "at", "value")), strict=True):

@@ -15,9 +15,11 @@ from process.writer import Task, await_ready, begin, said, started
 PROCESSES = 8
 
 
-def _run(place: Place, each: int) -> tuple[dict[Append, dict[str, Any]], float]:
+def run_writers(place: Place, each: int, *, delta: bool = False) -> tuple[dict[Append, dict[str, Any]], float]:
     """What each append was answered, and the seconds from the first start to the last end."""
-    tasks = [Task(location=place[0], options=place[1], writer=f"w{number}", count=each) for number in range(PROCESSES)]
+    tasks = [
+        Task(location=place[0], options=place[1], writer=f"w{number}", count=each, delta=delta) for number in range(PROCESSES)
+    ]
     with ExitStack() as stack:
         processes = [stack.enter_context(started(task)) for task in tasks]
         for process in processes:
@@ -43,7 +45,7 @@ def _slice(place: str, each: int) -> list[Any]:
 )
 def test_eight_processes_append_to_one_table(place: Place, each: int, request: pytest.FixtureRequest) -> None:
     make_table(place, checkpoint_interval=25)
-    answers, seconds = _run(place, each)
+    answers, seconds = run_writers(place, each)
     errors = [one["error"] for one in answers.values() if "error" in one]
     assert not errors, f"{len(errors)} errors reached a caller, the first: {errors[0]}"
     sent: set[Append] = {(f"w{number}", one) for number in range(PROCESSES) for one in range(each)}

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import gapless as gl
+from process.delta_ledger import make_delta, open_delta
 from process.ledger import Place, make_table, open_at, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +34,8 @@ class Task:
     count: int = 1_000_000
     create: bool = False
     """Make tables, and append to each once, rather than append to one."""
+    delta: bool = False
+    """Append to a Delta table."""
 
     @property
     def place(self) -> Place:
@@ -88,9 +91,10 @@ def said(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
 
 def main() -> None:
     task = Task(**json.loads(sys.argv[1]))
-    table = None if task.create else open_at(task.place)
+    opened, made = (open_delta, make_delta) if task.delta else (open_at, make_table)
+    table: Any = None if task.create else opened(task.place)
     # What a first append loads would be waited for by all at once.
-    _append(make_table(("memory://warm", {})), task, 0)
+    _append(made(("memory://warm", {})), task, 0)
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(task.start, task.start + task.count):
@@ -104,8 +108,9 @@ def main() -> None:
             print(json.dumps({**answer, "seconds": time.perf_counter() - began}), flush=True)
 
 
-def _append(table: gl.TimeSeriesTable, task: Task, number: int) -> gl.AppendReport:
-    return table.append(rows_of((task.writer, number)), operation_id=(task.writer, number))
+def _append(table: Any, task: Task, number: int) -> gl.AppendReport:
+    report: gl.AppendReport = table.append(rows_of((task.writer, number)), operation_id=(task.writer, number))
+    return report
 
 
 def _make(task: Task, number: int) -> gl.AppendReport:
