@@ -41,7 +41,7 @@ def _answers(monkeypatch: pytest.MonkeyPatch, wrong: Put, believed: Put) -> None
     def twist(request: Request[Any], reply: Any) -> Any:
         return believed if isinstance(request, PutNew) and reply is wrong else reply
 
-    _commits_with(monkeypatch, lambda *arguments: twisted(commit(*arguments), twist))
+    _commits_with(monkeypatch, lambda *arguments, **named: twisted(commit(*arguments, **named), twist))
 
 
 def skip_the_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ class _NoAnswerError(Exception):
 def _upon_no_answer(again: Callable[..., Talk[Any]]) -> Conversation:
     """The conversation, which starts again in another way as soon as a put gets no answer."""
 
-    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Any]:
+    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit], **_named: bool) -> Talk[Any]:
         asked: list[int] = []
 
         def twist(request: Request[Any], reply: Any) -> Any:
@@ -101,7 +101,9 @@ def append_again_after_a_lost_reply(monkeypatch: pytest.MonkeyPatch) -> None:
 def hint_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """CURRENT is moved on before the commit is made."""
 
-    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
+    def broken(
+        dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit], **_named: bool
+    ) -> Talk[Outcome[Commit]]:
         yield from ask(PutHint(dialect.hint, b"%d\n" % (base + 1)))
         return (yield from commit(dialect, base, time_ns, entry, judge))
 
@@ -111,7 +113,9 @@ def hint_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 def rebase_on_the_last_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebase over several commits looks at the last of them alone."""
 
-    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
+    def broken(
+        dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit], **_named: bool
+    ) -> Talk[Outcome[Commit]]:
         version = base
         while (yield from ask(Get(dialect.path_of(version + 2)))) is not None:
             version += 1

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from gapless.testing.kind import Kind
+from gapless.testing.series import SERIES
 from gapless.testing.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,14 +37,14 @@ def one_arrow_thread() -> Iterator[None]:
         pa.set_cpu_count(before)
 
 
-def play(first: int, count: int) -> tuple[list[str], float, int]:
+def play(first: int, count: int, kind: Kind = SERIES) -> tuple[list[str], float, int]:
     """Play so many histories: what went wrong with the command that replays it, CPU seconds, store calls."""
     begun = time.process_time()
     wrong: list[str] = []
     calls = 0
     with one_arrow_thread():
         for seed in range(first, first + count):
-            run = simulate(seed)
+            run = simulate(seed, kind=kind)
             calls += len(run.trace)
             wrong += (f"replay with: {run.command}\n    {fault}" for fault in run.faults)
     return wrong, time.process_time() - begun, calls

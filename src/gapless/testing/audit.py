@@ -36,13 +36,13 @@ def _check_commits(ledger: Ledger, history: History) -> Iterator[str]:
     spared = frozenset[Bucket]()
     for version, commit in ledger.commits.items():
         senders = [sent for sent in history.sent if commit.id in sent.ids]
-        if not senders and version > 1:
+        if not senders and version > ledger.first:
             yield f"no one sent version {version} ({commit.operation})"
         wanted, fault = _replay(commit, history, ledger)
         yield from fault
         if commit.rows != wanted:
             yield f"version {version} ({commit.operation}) holds {commit.rows} after {commit.before}, and should hold {wanted}"
-        if version > 1 and commit.landed.columns != (columns := _columns_after(commit, history, ledger)):
+        if version > ledger.first and commit.landed.columns != (columns := _columns_after(commit, history, ledger)):
             yield f"version {version} ({commit.operation}) has the columns {commit.landed.columns}, and should have {columns}"
         spared |= _allowed(senders)
         if twice := sorted(commit.doubled - spared):
@@ -51,7 +51,8 @@ def _check_commits(ledger: Ledger, history: History) -> Iterator[str]:
 
 def _replay(commit: Logged, history: History, ledger: Ledger) -> tuple[Rows, list[str]]:
     """The rows that a commit should leave, and what its senders may not have wanted."""
-    rows, faults = commit.before, []
+    unseen = set(commit.unseen)
+    rows, faults = tuple(row for row in commit.before if row not in unseen), []
     for intent in parts_of(commit, history):
         twice = sorted(buckets_of(rows) & buckets_of(intent.rows))
         if isinstance(intent, Appending) and intent.on_overlap == "reject" and twice:
@@ -59,18 +60,18 @@ def _replay(commit: Logged, history: History, ledger: Ledger) -> tuple[Rows, lis
         rows = intent.after(rows, ledger.rows_at)
         if isinstance(intent, Appending) and intent.on_overlap == "skip":
             rows = _less_skipped(rows, intent, commit, history, ledger)
-    return rows, faults
+    return tuple(sorted((*rows, *(row for row in commit.before if row in unseen)))), faults
 
 
 def _columns_after(commit: Logged, history: History, ledger: Ledger) -> tuple[str, ...]:
     """The columns that a commit should leave."""
-    columns = ledger.commits[commit.version - 1].landed.columns
+    columns: tuple[str, ...] = ledger.commits[commit.version - 1].landed.columns
     for intent in parts_of(commit, history):
         match intent:
             case Caring(care="add_column", detail=(name,)):
                 columns = (*columns, name)
             case Restoring(version=version):
-                columns = ledger.commits[version].landed.columns
+                columns = tuple(ledger.commits[version].landed.columns)
             case Appending() | Upserting() | Replacing() if not columns:
                 # It brings those of the version for which it was made, which a restore may have overtaken.
                 brought = commit.landed.columns
@@ -123,7 +124,7 @@ def _check_seen(seen: Seen, ledger: Ledger, history: History) -> Iterator[str]:
         yield f"with the rows {seen.rows}, which are {commit.rows}"
     if seen.buckets is not None and seen.buckets != buckets_of(commit.rows):
         yield f"with coverage {sorted(seen.buckets)}, and its rows lie in {sorted(buckets_of(commit.rows))}"
-    if seen.asked and not ledger.commits[ledger.known_at(seen.started_ns)].landed.keeps(seen.version):
+    if ledger.expires and seen.asked and not ledger.commits[ledger.known_at(seen.started_ns)].landed.keeps(seen.version):
         yield "though it had expired"
     if seen.fresh:
         acknowledged = (s.version for s in history.sent if s.version is not None and s.ended_ns <= seen.started_ns)

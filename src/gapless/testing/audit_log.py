@@ -33,7 +33,12 @@ class Logged:
     """All rows of the table after it, in order."""
     doubled: frozenset[Bucket]
     """The buckets that more than one live segment covers."""
-    landed: Landed
+    unseen: tuple[Row, ...] = ()
+    """Rows that came before it and that it need not have seen: of appends after the version on which it was decided, where the isolation
+    of the table lets it step over those.
+    """
+    landed: Any
+    """What the watch says of it: a `watched.Kept`."""
 
     @property
     def fresh(self) -> tuple[Row, ...]:
@@ -50,6 +55,14 @@ class Ledger:
     gone: frozenset[str] = frozenset()
     """What was deleted from the store, by path."""
     faults: list[str] = field(default_factory=list)
+    first: int = 1
+    """The number of a table's first version."""
+    counts: tuple[str, ...] = ("rows", "buckets", "skipped_rows", "skipped_buckets")
+    """What the report of an append must count right."""
+    remembers: bool = True
+    """Whether a log checkpoint keeps the version and the counts of an operation; else it keeps only that it was applied."""
+    expires: bool = True
+    """Whether versions expire by a commit, after which none may be read; else they go with their files."""
 
     @property
     def newest(self) -> int:

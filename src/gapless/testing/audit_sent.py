@@ -16,8 +16,10 @@ from gapless.errors import (
 )
 from gapless.testing.audit_log import Ledger, Logged
 from gapless.testing.history import History, Sent
-from gapless.testing.intents import COLUMNS, Appending, Caring, Intent, buckets_of
+from gapless.testing.intents import COLUMNS, Appending, Caring, Intent, OperationName, buckets_of
 from gapless.testing.watch import Landed
+
+_DAY_NS = 26 * 3_600 * 10**9
 
 
 def parts_of(commit: Logged, history: History) -> list[Intent]:
@@ -65,6 +67,9 @@ def _check_refusal(sent: Sent, ledger: Ledger, deadline_s: float) -> Iterator[st
             rows = [ledger.rows_at(known) for known in ledger.known_during(sent.started_ns, sent.ended_ns)]
             if not any(buckets_of(one) & buckets_of(intent.rows) for one in rows):
                 yield f"though no version meanwhile covers any of it: {error}"
+        case CommitConflict() if error.facts.get("reason") == "vacuum":
+            if not _is_vacuuming(ledger, sent.started_ns, sent.ended_ns):
+                yield f"though every vacuum was done: {error}"
         case CommitConflict() if sent.ended_ns - sent.started_ns < deadline_s * 1e9:
             yield f"before the deadline: {error}"
         case VersionNotFound() if all(landed.keeps(error.version) for landed in span):
@@ -75,6 +80,15 @@ def _check_refusal(sent: Sent, ledger: Ledger, deadline_s: float) -> Iterator[st
             yield f"though no column was added: {error}"
         case InvalidOption() | InvalidChange() if not any(_lacks(landed, intent) for landed in span):
             yield f"for no reason: {error}"
+
+
+def _is_vacuuming(ledger: Ledger, started_ns: int, ended_ns: int) -> bool:
+    """Whether a vacuum of the last day (and a little, since clocks are wrong) had not said before a call that it was done."""
+    commits = ledger.commits.values()
+    early = [commit for commit in commits if commit.operation == "VACUUM END" and commit.landed.landed_ns <= started_ns]
+    done = {commit.landed.info["readVersion"] for commit in early}
+    begun = [commit for commit in commits if commit.operation == "VACUUM START" and commit.version not in done]
+    return any(started_ns - _DAY_NS <= commit.landed.landed_ns <= ended_ns for commit in begun)
 
 
 def _check_overlap(error: CoverageOverlap, intent: Intent, ledger: Ledger) -> Iterator[str]:
@@ -102,11 +116,11 @@ def _check_append(sent: Sent, intent: Appending, ledger: Ledger, mine: list[int]
     if commit is None:
         yield f"as version {report.version}, which the log does not have"
     elif report.already_applied:
-        yield from _check_repeated(sent, commit, mine)
+        yield from _check_repeated(sent, commit, mine, ledger)
     elif mine and commit.version not in mine:
         yield f"as version {report.version}; it landed as {mine}"
     elif commit.id in sent.ids:
-        yield from _check_counts(sent, intent, commit)
+        yield from _check_counts(sent, intent, commit, ledger.counts)
     elif report.rows or intent.operation_id is not None:
         yield f"as version {report.version}, which is another's"
     else:
@@ -116,11 +130,16 @@ def _check_append(sent: Sent, intent: Appending, ledger: Ledger, mine: list[int]
             yield f"nothing was written, though no version meanwhile covers {sorted(never)}"
 
 
-def _check_counts(sent: Sent, intent: Appending, commit: Logged) -> Iterator[str]:
+def _check_counts(sent: Sent, intent: Appending, commit: Logged, names: tuple[str, ...]) -> Iterator[str]:
     wanted = tuple(row for row in intent.rows if row in commit.rows)
     left_out = tuple(row for row in intent.rows if row not in wanted)
-    counts = (len(wanted), len(buckets_of(wanted)), len(left_out), len(buckets_of(left_out)))
-    told = tuple(getattr(sent.report, name) for name in ("rows", "buckets", "skipped_rows", "skipped_buckets"))
+    found = {
+        "rows": len(wanted),
+        "buckets": len(buckets_of(wanted)),
+        "skipped_rows": len(left_out),
+        "skipped_buckets": len(buckets_of(left_out)),
+    }
+    counts, told = [found[name] for name in names], [getattr(sent.report, name) for name in names]
     if counts != told:
         yield f"its report counts {told}, and version {commit.version} holds {counts}"
 
@@ -131,7 +150,7 @@ def _check_change(sent: Sent, ledger: Ledger, mine: list[int]) -> Iterator[str]:
     if version is not None and version not in ledger.commits:
         yield f"as version {version}, which the log does not have"
     elif getattr(sent.report, "already_applied", False) and version is not None:
-        yield from _check_repeated(sent, ledger.commits[version], mine)
+        yield from _check_repeated(sent, ledger.commits[version], mine, ledger)
     elif mine and version is not None and version != mine[-1]:
         yield f"as version {version}; it landed as {mine}"
     elif not mine:
@@ -141,17 +160,30 @@ def _check_change(sent: Sent, ledger: Ledger, mine: list[int]) -> Iterator[str]:
             yield "but nothing landed, and none of the versions meanwhile has nothing to change"
 
 
-def _check_repeated(sent: Sent, commit: Logged, mine: list[int]) -> Iterator[str]:
-    """What was known already must be there, with the counts of the first time."""
+def _check_repeated(sent: Sent, commit: Logged, mine: list[int], ledger: Ledger) -> Iterator[str]:
+    """What was known already must be there, with the counts of the first time as far as they are kept."""
     report, operation = sent.report, sent.intent.operation_id
     if mine:
         yield f"it says it was applied before, and landed as {mine}"
+    if not ledger.remembers and not report.rows and not report.segments:
+        if not any(_holds(ledger.commits[version], sent.intent) for version in range(ledger.first, commit.version + 1)):
+            yield f"no version up to {commit.version} holds it, nor a later sequence"
+        return
     body = _body_of(commit, sent.intent)
     counts = {name: getattr(report, name) for name in body["report"]} if body is not None else {}
     if body is not None and body["report"] != counts:
         yield f"its report counts {counts}, and the first time {body['report']}"
-    higher = isinstance(operation, tuple) and any(
-        other.get("app_id") == operation[0] and other["sequence"] > operation[1] for other in commit.operations
-    )
+    higher = _holds_later(commit, operation)
     if body is None and not (higher and not getattr(report, "rows", 0)):
         yield f"version {commit.version} does not hold it, nor a later sequence"
+
+
+def _holds(commit: Logged, intent: Intent) -> bool:
+    return _body_of(commit, intent) is not None or _holds_later(commit, intent.operation_id)
+
+
+def _holds_later(commit: Logged, operation: OperationName) -> bool:
+    """Whether a commit holds a later sequence of the operation's app."""
+    return isinstance(operation, tuple) and any(
+        other.get("app_id") == operation[0] and other["sequence"] > operation[1] for other in commit.operations
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -38,8 +38,6 @@ from gapless.testing.tasks import (
 
 TOGETHER_CHANCE = 0.15
 """Of how many appends come with others, for a group commit."""
-EVENTFUL_CHANCE = 0.3
-"""Of how many runs more than appends and reads are in it."""
 HOUR_S = 3_600
 DAY_S = 24 * HOUR_S
 _SPOTS = 3
@@ -59,13 +57,15 @@ class Scenario:
     """How likely it is that one life of an actor ends early."""
     stall_chance: float
     """How likely it is that an actor hangs for a while or for days in one life, somewhere in the middle of what it does."""
+    stalls_s: tuple[float, ...]
+    """For how long it may hang."""
     typed: bool
     """Whether the table is made with its schema, or adopts it from the first append."""
     properties: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Author:
+class Author:
     """Draws the tasks of one actor."""
 
     random: Random
@@ -178,17 +178,34 @@ _AMOUNTS: dict[Care, tuple[int, ...]] = {
 }
 
 
-def draw_scenario(random: Random) -> Scenario:
-    """A small table, three or four actors with a few tasks each, and the weather."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What the histories of one kind of table are about."""
+
+    author: type[Author]
+    themes: Mapping[str, Mapping[Any, int]]
+    """What an eventful run is about, and how often each event comes in it."""
+    close: Callable[[Random, list[Any], dict[str, list[Task]], Night], None]
+    """Gives everyone something to do in the last morning, when all handles lag behind."""
+    properties: Callable[[Random], dict[str, Any]]
+    """Of the table."""
+    eventful: float
+    """How likely it is that more than appends and reads are in a run."""
+    stalls_s: tuple[float, ...]
+
+
+def draw_scenario(random: Random, script: Script | None = None) -> Scenario:
+    """A small table, three or four actors with a few tasks each, and the weather; by the script of time-series tables without one."""
+    script = script or _SCRIPT
     names = ["ann", "bob", "cy", "dee"][: random.choice((3, 3, 4))]
     numbers = iter(range(1, 1_000_000))
-    theme = random.choice(tuple(_THEMES)) if random.random() < EVENTFUL_CHANCE else ""
-    authors = [_Author(random, name, lane, numbers, theme) for lane, name in enumerate(names)]
+    theme = random.choice(tuple(script.themes)) if random.random() < script.eventful else ""
+    authors = [script.author(random, name, lane, numbers, theme) for lane, name in enumerate(names)]
     actors = {author.name: author.tasks() for author in authors}
     if random.random() < 0.3:  # twins do the same work, as an orchestrator that starts a job a second time
         actors[names[-1]] = [task for task in actors[names[0]] if not is_change(task) or may_be_resent(task)]
     if theme:
-        actors = _with_nights(random, authors, actors)
+        actors = _with_nights(random, script, authors, actors)
     chance = random.choice((0.0, 0.01, 0.04, 0.1))
     faults = Faults.even(chance)
     down_s = random.random() * 0.3
@@ -199,12 +216,13 @@ def draw_scenario(random: Random) -> Scenario:
         deadline_s=random.choice((0.2, 2.0, 60.0)),
         kill_chance=random.choice((0.0, 0.3, 0.7)),
         stall_chance=random.choice((0.0, 0.5, 0.5)) if theme else 0.0,
+        stalls_s=script.stalls_s,
         typed=random.random() < 0.7,
-        properties={"codec": "none", "checkpoint_interval": random.choice((0, 2, 3, 5))},
+        properties=script.properties(random),
     )
 
 
-def _with_nights(random: Random, authors: list[_Author], actors: dict[str, list[Task]]) -> dict[str, list[Task]]:
+def _with_nights(random: Random, script: Script, authors: list[Author], actors: dict[str, list[Task]]) -> dict[str, list[Task]]:
     """The same work over one to three days or weeks, so that files grow old enough to be vacuumed."""
     days = random.choice((2, 9))
     nights = [days * DAY_S * night for night in range(1, random.choice((1, 2, 2, 3)))]
@@ -216,11 +234,11 @@ def _with_nights(random: Random, authors: list[_Author], actors: dict[str, list[
             *parts[0],
             *(task for night, part in zip(nights, parts[1:], strict=True) for task in (Night(night), *part)),
         ]
-    _close(random, authors, spread, Night(days * DAY_S * (len(nights) + 1)))
+    script.close(random, authors, spread, Night(days * DAY_S * (len(nights) + 1)))
     return spread
 
 
-def _close(random: Random, authors: list[_Author], actors: dict[str, list[Task]], night: Night) -> None:
+def _close(random: Random, authors: list[Any], actors: dict[str, list[Task]], night: Night) -> None:
     """Give everyone something to do in the last morning, when all handles lag behind."""
     first, second, *others = random.sample(authors, len(authors))
     if first.theme == "retention":
@@ -236,3 +254,13 @@ def _close(random: Random, authors: list[_Author], actors: dict[str, list[Task]]
             rows = author.rows(1, 0) + author.rows(1)
             intent = Appending(rows=rows, on_overlap=random.choice(("skip", "skip", "reject", "replace")))
             actors[author.name] += [night, Rest(random.random() / 2), Do(intent)]
+
+
+_SCRIPT = Script(
+    author=Author,
+    themes=_THEMES,
+    close=_close,
+    properties=lambda random: {"codec": "none", "checkpoint_interval": random.choice((0, 2, 3, 5))},
+    eventful=0.3,
+    stalls_s=(0.5, 2 * DAY_S, 9 * DAY_S),
+)

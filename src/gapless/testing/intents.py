@@ -24,7 +24,9 @@ Bucket = tuple[str, int]
 OperationName = tuple[str, int] | str | None
 RowsAt = Callable[[int], Rows]
 """The rows of a version."""
-Care = Literal["compact", "vacuum", "expire", "tag", "untag", "add_column"]
+MARK = 10**6
+"""What a merge or an update multiplies its own number by, before it adds the row's: below it lies the row's first number, for ever."""
+Care = Literal["compact", "vacuum", "expire", "tag", "untag", "add_column", "zorder", "checkpoint", "clean_log"]
 """What changes no row."""
 
 
@@ -64,6 +66,45 @@ class Upserting:
         """The rows once it is done."""
         newest = {row[:2]: row for row in self.rows}
         return tuple(sorted((*(row for row in before if row[:2] not in newest), *newest.values())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merging:
+    """Rows of which each marks all those with its index value and entity, or comes in where there is none; no two have one key."""
+
+    rows: Rows
+    operation_id: OperationName = None
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        marks = {row[:2]: row[2] for row in self.rows}
+        known = {row[:2] for row in before}
+        kept = ((*row[:2], marked(row[2], marks.get(row[:2]))) for row in before)
+        return tuple(sorted((*kept, *(row for row in self.rows if row[:2] not in known))))
+
+
+def marked(number: int, mark: int | None) -> int:
+    """A row's number once it was marked."""
+    return number if mark is None else mark * MARK + number % MARK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updating:
+    """Rows of `[start, end)` that are marked, each of one entity where it is given."""
+
+    start: int
+    end: int
+    mark: int
+    entity: str | None = None
+    operation_id: OperationName = None
+    rows: Rows = ()
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        return tuple(sorted((*row[:2], marked(row[2], self.mark if self._takes(row) else None)) for row in before))
+
+    def _takes(self, row: Row) -> bool:
+        return self.start <= row[0] < self.end and self.entity in (None, row[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,4 +173,4 @@ class Caring:
         return before
 
 
-Intent = Appending | Upserting | Deleting | Replacing | Restoring | Caring
+Intent = Appending | Upserting | Merging | Updating | Deleting | Replacing | Restoring | Caring

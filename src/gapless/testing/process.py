@@ -9,15 +9,12 @@ from typing import Any
 
 from gapless.errors import AccessDenied, StoreUnavailable
 from gapless.runtime.driver import Rim
-from gapless.table.lifecycle import open_table
-from gapless.table.table import TimeSeriesTable
 from gapless.testing.clock import SimClock, SimIds
 from gapless.testing.faulty import Killed, SimStore
 from gapless.testing.history import History, Missed, Seen
-from gapless.testing.intents import Bucket, Row
+from gapless.testing.kind import Held, Kind, Table
 from gapless.testing.tasks import Task, may_be_resent
 
-LOCATION = "memory://sim"
 MAX_SENDS = 4
 """How often one change with an operation id is sent."""
 
@@ -25,11 +22,12 @@ MAX_SENDS = 4
 class Process:
     """One life of an actor: a handle on the table, which dies with it."""
 
-    def __init__(self, store: SimStore, ids: SimIds, history: History, *, deadline_s: float, skew_ns: int) -> None:
+    def __init__(self, kind: Kind, store: SimStore, ids: SimIds, history: History, *, deadline_s: float, skew_ns: int) -> None:
         """Work through `store`; the table is opened when it is first needed."""
+        self.kind = kind
         self.store, self.ids, self.history = store, ids, history
         self.rim = Rim(store=store, clock=SimClock(store.timeline, skew_ns=skew_ns), ids=ids, deadline_s=deadline_s)
-        self._table: TimeSeriesTable | None = None
+        self._table: Table | None = None
 
     @property
     def now_ns(self) -> int:
@@ -37,11 +35,11 @@ class Process:
         return self.store.timeline.now_ns
 
     @property
-    def table(self) -> TimeSeriesTable:
+    def table(self) -> Table:
         """The handle, opened if need be. Raises StoreUnavailable."""
         if self._table is None:
             started_ns = self.now_ns
-            self._table = TimeSeriesTable(self.rim, LOCATION, open_table(self.rim, LOCATION))
+            self._table = self.kind.open(self.rim)
             self.note_seen(started_ns, fresh=True)
         return self._table
 
@@ -54,7 +52,7 @@ class Process:
         started_ns: int,
         *,
         fresh: bool,
-        read: tuple[tuple[Row, ...], frozenset[Bucket]] | None = None,
+        read: Held | None = None,
         version: int | None = None,
         asked: bool = False,
     ) -> None:

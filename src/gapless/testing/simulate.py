@@ -6,7 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from gapless.testing.delta.kind import DELTA_TABLE
+from gapless.testing.series import SERIES
 from gapless.testing.simulation import Run, simulate
+
+KINDS = {kind.name: kind for kind in (SERIES, DELTA_TABLE)}
 
 
 def describe(run: Run) -> str:
@@ -25,14 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gapless.testing.simulate", description=__doc__)
     parser.add_argument("--seed", type=int, required=True, help="the history to play, or the first of several")
     parser.add_argument("--schedules", type=int, default=1, help="how many histories to play; with one, all of it is printed")
+    parser.add_argument("--kind", choices=KINDS, default=SERIES.name, help="the kind of table")
     chosen = parser.parse_args(arguments)
+    kind = KINDS[chosen.kind]
     if chosen.schedules == 1:
-        run = simulate(chosen.seed)
+        run = simulate(chosen.seed, kind=kind)
         sys.stdout.write(describe(run) + "\n")
         return 1 if run.faults else 0
     wrong = 0
     for seed in range(chosen.seed, chosen.seed + chosen.schedules):
-        run = simulate(seed)
+        run = simulate(seed, kind=kind)
         wrong += bool(run.faults)
         for fault in run.faults:
             sys.stdout.write(f"{run.command}: {fault}\n")

@@ -14,36 +14,31 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 
 from gapless.dialects.timeseries import packing
 from gapless.errors import LogWarning
-from gapless.model.properties import MAX_INLINE_BYTES
 from gapless.model.protocols import Store
 from gapless.runtime.driver import Rim
-from gapless.table.lifecycle import create_table, parse_index
 from gapless.testing.afterlife import check_afterlife
 from gapless.testing.audit import audit
-from gapless.testing.audit_log import read_ledger
 from gapless.testing.clock import SimClock, SimIds, seeded
 from gapless.testing.dict_store import DictStore
-from gapless.testing.draw import DAY_S, Scenario, draw_scenario
+from gapless.testing.draw import Scenario
 from gapless.testing.faulty import Faults, SimStore, Step
 from gapless.testing.history import History
-from gapless.testing.intents import BUCKET_WIDTH
-from gapless.testing.process import LOCATION, Process, live
-from gapless.testing.roles import SCHEMA, act
+from gapless.testing.kind import Kind
+from gapless.testing.process import Process, live
+from gapless.testing.roles import act
+from gapless.testing.series import SERIES
 from gapless.testing.timeline import Timeline
-from gapless.testing.watch import WatchedStore
 
 OUTAGE = Faults(lost_request=0.5, lost_reply=0.25, late=0.25)
 """While the network is down, nothing is answered."""
 PART_SEGMENTS = 2
 """Live segments that make a part of a log checkpoint: so few that tables which live for moments make many."""
-INLINED_EVERY = 5
-"""Of so many seeds, one makes a table that inlines its appends."""
 AFTERLIFE_CHANCE = 0.25
 """Of how many runs the table is opened, read and written once all is over."""
 
@@ -52,6 +47,8 @@ AFTERLIFE_CHANCE = 0.25
 class Run:
     """One simulated history, and what the auditor found."""
 
+    kind: str
+    """The name of the kind of table."""
     seed: int
     trace: tuple[Step, ...]
     history: History
@@ -61,17 +58,21 @@ class Run:
     @property
     def command(self) -> str:
         """What replays it."""
-        return f"python -m gapless.testing.simulate --seed {self.seed}"
+        kind = "" if self.kind == SERIES.name else f" --kind {self.kind}"
+        return f"python -m gapless.testing.simulate{kind} --seed {self.seed}"
 
 
-def simulate(seed: int, *, make_store: Callable[[], Store] | None = None, scenario: Scenario | None = None) -> Run:
+def simulate(
+    seed: int, *, make_store: Callable[[], Store] | None = None, scenario: Scenario | None = None, kind: Kind = SERIES
+) -> Run:
     """Play the history that `seed` decides, over a new store, and audit it.
 
-    `make_store` makes the store behind the faults, which must be empty; `scenario` replaces what the seed would draw. The same
-    arguments give the same trace. Raises nothing that a fault may cause; what should not be is in `Run.faults`.
+    `make_store` makes the store behind the faults, which must be empty; `scenario` replaces what the seed would draw; `kind` says which
+    kind of table it is of. The same arguments give the same trace. Raises nothing that a fault may cause; what should not be is in
+    `Run.faults`.
     """
-    with small_parts():
-        return _simulate(seed, make_store, scenario)
+    with small_parts(), kind.surroundings(seed):
+        return _simulate(seed, make_store, scenario, kind)
 
 
 @contextmanager
@@ -85,40 +86,32 @@ def small_parts(segments: int = PART_SEGMENTS) -> Iterator[None]:
         packing.PART_SEGMENTS = before
 
 
-def _simulate(seed: int, make_store: Callable[[], Store] | None, scenario: Scenario | None) -> Run:
+def _simulate(seed: int, make_store: Callable[[], Store] | None, scenario: Scenario | None, kind: Kind) -> Run:
     random = seeded(seed)
-    scenario = scenario or _at_times_inlined(draw_scenario(random), seed)
+    scenario = scenario or kind.draw(random, seed)
     timeline, history = Timeline(), History()
-    store = WatchedStore(DictStore(lambda: timeline.now_ns) if make_store is None else make_store(), lambda: timeline.now_ns)
-    _make_table(store, timeline, scenario, random)
-    world = _World(timeline, store, history, scenario, random)
+    inner = DictStore(lambda: timeline.now_ns) if make_store is None else make_store()
+    store = kind.watch(inner, lambda: timeline.now_ns)
+    kind.make(Rim(store=store, clock=SimClock(timeline), ids=SimIds(seeded(random.getrandbits(64)))), scenario)
+    world = _World(kind, timeline, store, history, scenario, random)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LogWarning)  # a checkpoint that could not be written or read is part of the weather
         world.play()
-        ledger = read_ledger(store)
+        ledger = kind.read_ledger(store)
         found = audit(ledger, history, deadline_s=scenario.deadline_s)
         if random.random() < AFTERLIFE_CHANCE:
-            found += check_afterlife(store, timeline, history, ledger)
-    return Run(seed=seed, trace=tuple(world.trace), history=history, faults=tuple(found))
-
-
-def _at_times_inlined(scenario: Scenario, seed: int) -> Scenario:
-    """The scenario, for every so many seeds with a table whose appends lie in their commits."""
-    inlined = {"inline_bytes": MAX_INLINE_BYTES} if seed % INLINED_EVERY == 1 else {}
-    return replace(scenario, properties=scenario.properties | inlined)
-
-
-def _make_table(store: Store, timeline: Timeline, scenario: Scenario, random: Random) -> None:
-    rim = Rim(store=store, clock=SimClock(timeline), ids=SimIds(seeded(random.getrandbits(64))))
-    index = parse_index("ts", "int64", BUCKET_WIDTH, ("entity",), None)
-    create_table(rim, LOCATION, index, SCHEMA if scenario.typed else None, scenario.properties)
+            found += check_afterlife(kind, store, timeline, history, ledger)
+    return Run(kind=kind.name, seed=seed, trace=tuple(world.trace), history=history, faults=tuple(found))
 
 
 class _World:
     """The actors of one run and what they share."""
 
-    def __init__(self, timeline: Timeline, store: Store, history: History, scenario: Scenario, random: Random) -> None:
+    def __init__(
+        self, kind: Kind, timeline: Timeline, store: Store, history: History, scenario: Scenario, random: Random
+    ) -> None:
         self.trace: list[Step] = []
+        self._kind = kind
         self._timeline, self._store, self._history, self._scenario = timeline, store, history, scenario
         self._random = random
         self._faults = scenario.faults
@@ -141,11 +134,11 @@ class _World:
         if random.random() < self._scenario.kill_chance:
             store.dies_at = 1 + random.randrange(25)
         if random.random() < self._scenario.stall_chance:
-            store.stalls[1 + random.randrange(60)] = random.choice((0.5, 2 * DAY_S, 9 * DAY_S))
+            store.stalls[1 + random.randrange(60)] = random.choice(self._scenario.stalls_s)
         self._stores.append(store)
         ids = SimIds(seeded(random.getrandbits(64)))
         skew_ns = random.choice((0, 0, -(10**9), 10**9, 3_600 * 10**9))
-        return Process(store, ids, self._history, deadline_s=self._scenario.deadline_s, skew_ns=skew_ns)
+        return Process(self._kind, store, ids, self._history, deadline_s=self._scenario.deadline_s, skew_ns=skew_ns)
 
     def _change_weather(self, faults: Faults) -> None:
         self._faults = faults

@@ -1,16 +1,13 @@
-"""The store behind all faults, under watch: what is deleted stays readable for the auditor, and nothing that is needed may go."""
+"""A time-series table's store under watch: nothing that is needed may go."""
 
 from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gapless.errors import ObjectNotFound
-from gapless.model.protocols import PutMode, Store
-from gapless.testing.outer_store import OuterStore
+from gapless.testing.watched import Watched
 
 LOG = "_timeseries_log"
 
@@ -34,55 +31,12 @@ class Landed:
         return version >= self.earliest or version in self.tags.values()
 
 
-class WatchedStore(OuterStore):
-    """A Store before another. Follows the log as it grows, with no code under test; `faults` says what must not have happened."""
+class WatchedStore(Watched):
+    """A time-series table's store under watch."""
 
-    def __init__(self, inner: Store, now_ns: Callable[[], int]) -> None:
-        """Watch `inner`, which must be empty; `now_ns` dates what lands."""
-        super().__init__(inner)
-        self.commits: dict[int, Landed] = {}
-        self.faults: list[str] = []
-        self.graveyard: dict[str, bytes] = {}
-        """What was deleted, by path."""
-        self._now_ns = now_ns
+    log = LOG
 
-    @property
-    def newest(self) -> int:
-        """The newest version; 0 before the first."""
-        return max(self.commits, default=0)
-
-    def recall(self, path: str) -> bytes | None:
-        """What lies under a path, or lay there before it was deleted; None where nothing ever did."""
-        try:
-            return self.inner.get(path)
-        except ObjectNotFound:
-            return self.graveyard.get(path)
-
-    # -- the Store -----------------------------------------------------------------------------------------------------
-
-    def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
-        """See `Store.put`."""
-        super().put(path, data, mode=mode, durable=durable)
-        if path.startswith(LOG) and path.endswith(".json"):
-            self._follow(path, bytes(data))
-
-    def delete(self, path: str) -> None:
-        """See `Store.delete`."""
-        data = self._find(path)
-        super().delete(path)
-        if data is not None:
-            self.graveyard[path] = data
-            self._mourn(path)
-
-    # -- the watch -----------------------------------------------------------------------------------------------------
-
-    def _find(self, path: str) -> bytes | None:
-        try:
-            return self.inner.get(path)
-        except ObjectNotFound:
-            return None
-
-    def _follow(self, path: str, data: bytes) -> None:
+    def follow(self, path: str, data: bytes) -> None:
         """Fold a commit that just landed."""
         body = json.loads(data)
         version = self.newest + 1
@@ -96,7 +50,7 @@ class WatchedStore(OuterStore):
         for action in body["actions"]:
             earliest = self._take(action, live, tags, earliest)
         columns = _columns_of(body) if before is None else _columns_of(body, before.columns)
-        landed = Landed(body=body, landed_ns=self._now_ns(), live=live, columns=columns, tags=tags, earliest=earliest)
+        landed = Landed(body=body, landed_ns=self.now_ns(), live=live, columns=columns, tags=tags, earliest=earliest)
         self.commits[version] = landed
         self._check_forgotten(landed)
 
@@ -105,7 +59,7 @@ class WatchedStore(OuterStore):
         ((name, said),) = action.items()
         if name == "AddSegment":
             live[said["path"]] = files = _files_of(said)
-            lacking = [path for path in files if self._find(path) is None]
+            lacking = [path for path in files if self.find(path) is None]
             self.faults += (f"version {self.newest + 1} adds {path}, which is not there" for path in lacking)
         elif name == "RemoveSegment":
             live.pop(said["path"], None)
@@ -127,7 +81,7 @@ class WatchedStore(OuterStore):
     def _kept(self, landed: Landed) -> builtins.list[int]:
         return [version for version in self.commits if landed.keeps(version)]
 
-    def _mourn(self, path: str) -> None:
+    def mourn(self, path: str) -> None:
         """Say what a deletion takes from the versions that are kept."""
         if not self.commits:
             return
