@@ -9,8 +9,9 @@ from typing import Literal
 from gapless.dialects.timeseries.actions import Removed, TableState
 from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.dialects.timeseries.draft import sidecars_of
-from gapless.dialects.timeseries.file_names import COVERAGE_FOLDER, DATA_FOLDER, OwnName, is_own_unfinished, parse_own_name
+from gapless.dialects.timeseries.file_names import COVERAGE_FOLDER, DATA_FOLDER, OwnName, parse_own_name
 from gapless.model.protocols import ObjectInfo
+from gapless.store.path import is_own_unfinished
 
 Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "unknown", "expired", "orphan"]
 """Why a file stays, or goes:

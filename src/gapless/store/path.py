@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from gapless.errors import CorruptTable, InvalidOption, InvalidPath
+
+_UNFINISHED = re.compile(r"(?:.*/)?\.[0-9a-f]{16}\.tmp|_staged/probe-[0-9a-f]{32}", re.ASCII | re.DOTALL)
 
 
 def check_path(path: str) -> str:
@@ -39,6 +43,11 @@ def check_new_path(path: str) -> str:
 def is_unfinished(name: str) -> bool:
     """Whether the last part of a path is the name of a write that was not finished."""
     return name.startswith(".") and name.endswith(".tmp")
+
+
+def is_own_unfinished(path: str) -> bool:
+    """Whether a path is that of a write which gapless began and has not finished: a temporary file on a disk, a probe of a store."""
+    return _UNFINISHED.fullmatch(path) is not None
 
 
 def folder_prefix(folder: str) -> str:

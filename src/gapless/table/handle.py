@@ -1,4 +1,4 @@
-"""What every table class stands on: a place, and one version of what lies there."""
+"""What every handle of a time-series table has: its place, one version of what lies there, and how it commits."""
 
 from __future__ import annotations
 
@@ -20,33 +20,19 @@ from gapless.runtime.driver import Rim
 from gapless.runtime.locks import ForkSafeLock
 from gapless.runtime.series import SeriesCommitter
 from gapless.table.append import check_writable
+from gapless.table.at_version import AtVersion
 from gapless.table.coverage import CoverageCache, Wanted
 
 
-class Handle:
-    """One version of a table, and the way to its place."""
+class Handle(AtVersion[TableState]):
+    """One version of a time-series table, of which 1 is the empty one, and the way to its place."""
 
     def __init__(self, rim: Rim, name: str, snapshot: Snapshot[TableState], cache: CoverageCache | None = None) -> None:
         """`cache` is that of another handle of the same table, whose decoded coverage is then shared."""
-        self._rim, self._name, self._snapshot = rim, name, snapshot
+        super().__init__(rim, name, snapshot)
         self._cache = cache or CoverageCache(rim.store, self._grid)
         self._upgrade = False
-        self._moving, self._compacting = ForkSafeLock(), ForkSafeLock()
-
-    @property
-    def name(self) -> str:
-        """The last part of its path, by which SQL knows it."""
-        return self._name
-
-    @property
-    def url(self) -> str:
-        """Where it lies."""
-        return self._rim.store.url
-
-    @property
-    def version(self) -> int:
-        """The version this handle sees; 1 is the empty table."""
-        return self._snapshot.version
+        self._compacting = ForkSafeLock()
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -80,12 +66,6 @@ class Handle:
     def tags(self) -> dict[str, int]:
         """Named versions, which expiry and vacuum keep: each name with its version, by name."""
         return dict(sorted(self._snapshot.state.tags.items()))
-
-    def _move_to(self, snapshot: Snapshot[TableState]) -> None:
-        # Threads that share the handle may publish in any order; it never moves back.
-        with self._moving:
-            if snapshot.version > self._snapshot.version:
-                self._snapshot = snapshot
 
     @property
     def _committer(self) -> SeriesCommitter:

@@ -83,7 +83,7 @@ class Stranger:
         return self.do("read", path=str(path), **named)
 
     def close(self) -> None:
-        """End its process."""
+        """End its process; what it said stays only where it died of something."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -93,6 +93,8 @@ class Stranger:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+        if self._process.returncode == 0:
+            _log_of(self.name).unlink(missing_ok=True)
 
 
 def installed(name: str) -> bool:

@@ -14,7 +14,6 @@ STAGED_FOLDER = "_staged"
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _SEGMENT = re.compile(rf"data/({_UUID})-0_0-0-\d+_(\d{{17}})\.parquet", re.ASCII)
 _SIDECAR = re.compile(rf"_coverage/segments/({_UUID})\.(?:roar|idx)", re.ASCII)
-_UNFINISHED = re.compile(r"(?:.*/)?\.[0-9a-f]{16}\.tmp|_staged/probe-[0-9a-f]{32}", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +53,6 @@ def parse_own_name(path: str) -> OwnName | None:
     match = _SEGMENT.fullmatch(path)
     instant_ns = None if match is None else _instant(match[2])
     return None if match is None or instant_ns is None else OwnName(match[1], instant_ns)
-
-
-def is_own_unfinished(path: str) -> bool:
-    """Whether a path is that of a write which gapless began and has not finished: a temporary file on a disk, a probe of a store."""
-    return _UNFINISHED.fullmatch(path) is not None
 
 
 def _instant(digits: str) -> int | None:

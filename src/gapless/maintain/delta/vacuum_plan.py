@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from gapless.dialects.delta.actions import AddFile, Commit, DeletionVector, RemoveFile, TableState
 from gapless.dialects.delta.deletion_vector import vector_path
-from gapless.dialects.timeseries.file_names import is_own_unfinished
 from gapless.maintain.delta.file_names import Elsewhere, folders_of, is_written_here, nested_tables, place_of
 from gapless.maintain.vacuum_plan import Limits, Reason, VacuumEntry
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo
+from gapless.store.path import is_own_unfinished
 
 Entries = Sequence[tuple[int, Commit, int]]
 """Commits as (version, commit, commit time in ns), oldest first."""

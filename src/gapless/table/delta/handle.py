@@ -10,32 +10,11 @@ from gapless.dialects.delta.dialect import DELTA
 from gapless.dialects.delta.features import check_readable, check_writable
 from gapless.log.dialect import Snapshot
 from gapless.runtime.committer import Committer
-from gapless.runtime.driver import Rim
-from gapless.runtime.locks import ForkSafeLock
+from gapless.table.at_version import AtVersion
 
 
-class DeltaHandle:
-    """A Delta table at one version."""
-
-    def __init__(self, rim: Rim, name: str, snapshot: Snapshot[TableState]) -> None:
-        """Use `gl.delta.open`."""
-        self._rim, self._name, self._snapshot = rim, name, snapshot
-        self._moving = ForkSafeLock()
-
-    @property
-    def name(self) -> str:
-        """The last part of its path, by which SQL knows it."""
-        return self._name
-
-    @property
-    def url(self) -> str:
-        """Where it lies."""
-        return self._rim.store.url
-
-    @property
-    def version(self) -> int:
-        """The version this handle sees; 0 is the first."""
-        return self._snapshot.version
+class DeltaHandle(AtVersion[TableState]):
+    """A Delta table at one version, of which 0 is the first."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -64,10 +43,7 @@ class DeltaHandle:
     def _move_to(self, snapshot: Snapshot[TableState]) -> None:
         """See a later version from now on; raises UnsupportedTable for one that this release cannot read, and stays where it is."""
         check_readable(snapshot.state.protocol, self.url, snapshot.state.metadata)
-        # Threads that share the handle may publish in any order; it never moves back.
-        with self._moving:
-            if snapshot.version > self._snapshot.version:
-                self._snapshot = snapshot
+        super()._move_to(snapshot)
 
     @property
     def _committer(self) -> Committer[Commit, TableState]:
