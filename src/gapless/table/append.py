@@ -14,7 +14,7 @@ from gapless.dialects.timeseries.common_schema import common_schema
 from gapless.dialects.timeseries.conflict import OVERLAP, PROPERTIES, SCHEMA
 from gapless.dialects.timeseries.inline import inline_limit
 from gapless.dialects.timeseries.meta_codec import WRITER_FEATURES
-from gapless.errors import CorruptTable, UnsupportedTable, UpgradeNeeded
+from gapless.errors import CorruptTable, CoverageOverlap, DuplicateKey, UnsupportedTable, UpgradeNeeded
 from gapless.log.commit import CLEANED, Conflict
 from gapless.log.dialect import Snapshot
 from gapless.log.verdict import Clash
@@ -64,6 +64,11 @@ class Appender:
         while True:
             try:
                 staged = appender.stage(snapshot, parts, attempt)
+            except (CoverageOverlap, DuplicateKey):
+                # What the newest version covers may be these very rows, which another process sent meanwhile under this operation.
+                if (known := self.known(self.committer.refresh(snapshot))) is None:
+                    raise
+                return known
             finally:
                 if lost is not None:
                     lost.discard()
