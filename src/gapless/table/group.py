@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.dialects.timeseries.actions import SetTransaction, TableState
-from gapless.errors import CoverageOverlap, StoreError
+from gapless.errors import CoverageOverlap, DuplicateKey, StoreError
 from gapless.log.dialect import Snapshot
 from gapless.model.index import EntityType
 from gapless.model.operation import operation_key
@@ -153,8 +153,8 @@ def _accept(
         elif name not in named:
             try:
                 filtered = _filtered(stager, member, types, schema, taken)
-            except CoverageOverlap:
-                continue  # it may be another member's rows, which are not there yet and may never be
+            except (CoverageOverlap, DuplicateKey):
+                continue  # it may be another member's rows, which may never be there, or its own: it is told alone
             except Exception as error:  # noqa: BLE001  # it is this member's own, and its caller gets it
                 results[place] = error
                 continue

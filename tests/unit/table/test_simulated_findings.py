@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 
+import pyarrow as pa
 import pytest
 
 import gapless as gl
 from faulty_store import is_commit, once, open_faulty
 from gapless.errors import StorageFull
+from gapless.table.group import SMALL_ROWS
 from gapless.testing.group import append_at_once
 
 _NAMES = (f"memory://simulated-finding-{number}" for number in count())
@@ -44,6 +47,23 @@ def test_an_operation_behind_the_commit_that_clashed_is_recognised(location: str
     report = table.append({"t": [5, 25], "who": ["a", "a"]}, on_overlap="skip", operation_id="job")
     assert (report.already_applied, report.version) == (True, 4)
     assert gl.open(location).version == 4
+
+
+def test_an_append_is_not_refused_for_its_own_rows_that_a_twin_landed_meanwhile(location: str) -> None:
+    """Its version covers the bucket by rows that are gone from the newest one, which covers it by the operation's own."""
+    table, rows = gl.open(location), SMALL_ROWS + 1
+    table.append(row(5))
+    batch = pa.record_batch({"t": [5] * rows, "who": ["a"] * rows})
+
+    def others() -> Iterator[pa.RecordBatch]:
+        yield batch
+        rival = gl.open(location)
+        rival.delete(start=0, end=10)
+        rival.append(batch, operation_id="job")
+
+    report = table.append(pa.RecordBatchReader.from_batches(batch.schema, others()), operation_id="job")
+    assert (report.already_applied, report.version, report.rows) == (True, 5, rows)
+    assert gl.open(location).count() == rows + 1
 
 
 def test_a_member_is_not_refused_for_the_rows_of_a_member_that_did_not_land(location: str) -> None:
