@@ -26,8 +26,8 @@ from gapless.runtime.committer import Committer
 from gapless.runtime.series import SeriesCommitter, SeriesProposal
 from gapless.table import restore, travel
 from gapless.table.append import Appender
+from gapless.table.done import Done
 from gapless.table.restore import Restoring
-from gapless.table.rewrite import Done
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

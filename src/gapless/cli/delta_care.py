@@ -8,7 +8,17 @@ import typer
 
 from gapless.cli.compact import finish
 from gapless.cli.console import say, write_json
-from gapless.cli.options import JsonFlag, StorageOptions, TablePath, open_delta, option, parse_columns
+from gapless.cli.options import (
+    FeedColumns,
+    FirstVersion,
+    JsonFlag,
+    LastVersion,
+    StorageOptions,
+    TablePath,
+    open_delta,
+    option,
+    parse_columns,
+)
 from gapless.cli.read import CsvFlag, Limit, OutputFile
 from gapless.cli.rows import Output
 from gapless.cli.travel import Time, Version, tell_restored
@@ -127,11 +137,9 @@ def checkpoint(
 
 def changes(
     path: TablePath,
-    first: Annotated[int, typer.Argument(metavar="FROM", help="First version whose changes are told.", show_default=False)],
-    last: Annotated[
-        int | None, typer.Argument(metavar="TO", help="Last version, inclusive; the newest without it.", show_default=False)
-    ] = None,
-    columns: Annotated[str | None, option("A,B", "Columns to show, in this order, before those of the feed.")] = None,
+    first: FirstVersion,
+    last: LastVersion = None,
+    columns: FeedColumns = None,
     limit: Limit = None,
     json: JsonFlag = False,
     csv: CsvFlag = False,

@@ -86,6 +86,13 @@ CalendarText = Annotated[
 ]
 
 
+FirstVersion = Annotated[int, typer.Argument(metavar="FROM", help="First version whose changes are told.", show_default=False)]
+LastVersion = Annotated[
+    int | None, typer.Argument(metavar="TO", help="Last version, inclusive; the newest without it.", show_default=False)
+]
+FeedColumns = Annotated[str | None, option("A,B", "Columns to show, in this order, before those of the feed.")]
+
+
 def parse_pairs(option: str, texts: Sequence[str] | None, *, dashes: str = "--") -> list[tuple[str, str]]:
     """`NAME=VALUE` texts as pairs; raises InvalidOption for one without `=` or without a name. Words of an action have no dashes."""
     pairs = []

@@ -14,7 +14,10 @@ from gapless.cli.options import (
     ColumnNames,
     End,
     EntityFilter,
+    FeedColumns,
+    FirstVersion,
     JsonFlag,
+    LastVersion,
     Start,
     StorageOptions,
     TablePath,
@@ -108,11 +111,9 @@ def at(
 
 def changes(
     path: TablePath,
-    first: Annotated[int, typer.Argument(metavar="FROM", help="First version whose changes are told.", show_default=False)],
-    last: Annotated[
-        int | None, typer.Argument(metavar="TO", help="Last version, inclusive; the newest without it.", show_default=False)
-    ] = None,
-    columns: Annotated[str | None, option("A,B", "Columns to show, in this order, before those of the feed.")] = None,
+    first: FirstVersion,
+    last: LastVersion = None,
+    columns: FeedColumns = None,
     limit: Limit = None,
     json: JsonFlag = False,
     csv: CsvFlag = False,

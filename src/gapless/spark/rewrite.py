@@ -27,8 +27,9 @@ from gapless.spark.room import room_for_tasks
 from gapless.spark.wishes import Arrived, Wish
 from gapless.table.before import Before, Filter
 from gapless.table.cut import Cut
+from gapless.table.done import Done
 from gapless.table.revision import Revision, Touch, keeps_overlaps
-from gapless.table.rewrite import Done, Made, Rewriter
+from gapless.table.rewrite import Made, Rewriter
 from gapless.table.table import TimeSeriesTable
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from gapless.parquet.attempt import Attempt
 from gapless.runtime.committer import ENGINE, NOT_COMMITTED, Proposal, refuse_conflict
 from gapless.runtime.series import SeriesCommitter, SeriesProposal
 from gapless.table.coverage import CoverageCache
-from gapless.table.rewrite import Done
+from gapless.table.done import Done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ from gapless.runtime.series import SeriesCommitter, SeriesProposal
 from gapless.table.before import Before
 from gapless.table.coverage import CoverageCache
 from gapless.table.cut import Cut
+from gapless.table.done import Done
 from gapless.table.revision import Decision, Revision, revise
 from gapless.table.stage import Stager
 
@@ -60,22 +61,6 @@ class Correction(Said, Protocol):
         Raises what a wrong input deserves.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a correction counted, and the version that holds it; `already` where its operation id was known."""
-
-    tally: Tally
-    version: int
-    already: bool = False
-
-    @classmethod
-    def before(cls, snapshot: Snapshot[TableState], operation: OperationId | None) -> Done | None:
-        """What was counted when the operation was applied, if this version has applied it."""
-        if operation is None or (known := snapshot.state.recognise(operation)) is None:
-            return None
-        return cls(known.tally_of(operation), known.version, already=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

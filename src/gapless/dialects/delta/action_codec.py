@@ -207,11 +207,7 @@ def _encode_add(file: AddFile) -> Pairs:
     yield "size", file.size
     yield "modificationTime", file.modified_ms
     yield "dataChange", file.data_change
-    yield "stats", file.stats
-    yield "tags", None if file.tags is None else dict(file.tags)
-    yield "deletionVector", None if file.deletion_vector is None else encode_vector(file.deletion_vector)
-    yield "baseRowId", file.base_row_id
-    yield "defaultRowCommitVersion", file.default_row_commit_version
+    yield from _encode_known(file)
     yield "clusteringProvider", file.clustering_provider
 
 
@@ -223,6 +219,11 @@ def _encode_remove(file: RemoveFile) -> Pairs:
         yield "extendedFileMetadata", True
     yield "partitionValues", None if file.partition_values is None else dict(file.partition_values)
     yield "size", file.size
+    yield from _encode_known(file)
+
+
+def _encode_known(file: AddFile | RemoveFile) -> Pairs:
+    """What an add says of a file, and its remove says again."""
     yield "stats", file.stats
     yield "tags", None if file.tags is None else dict(file.tags)
     yield "deletionVector", None if file.deletion_vector is None else encode_vector(file.deletion_vector)

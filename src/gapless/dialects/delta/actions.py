@@ -232,6 +232,10 @@ class Applied:
     version: int | None = None
     tally: Tally | None = None
 
+    def tally_of(self, asked: OperationId) -> Tally:
+        """What the operation asked for counted: nothing, where that is not known or this is a later sequence of its app."""
+        return self.tally if self.tally is not None and self.operation == asked else Tally()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:

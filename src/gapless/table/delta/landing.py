@@ -23,7 +23,7 @@ from gapless.runtime.committer import Committer, Proposal, refuse_conflict
 from gapless.runtime.presence import require_file
 from gapless.table.delta.inputs import fitted, input_columns
 from gapless.table.delta.merge_schema import Evolved, SchemaMode, evolved
-from gapless.table.delta.rewrite import Done
+from gapless.table.done import Done
 
 Check = Callable[[pa.RecordBatch, int, TableState], None]
 """Refuses rows for a version of the table, of which the first has this number in its input, by raising DataError."""

@@ -24,6 +24,7 @@ from gapless.table.delta.handle import DeltaHandle
 from gapless.table.delta.revision import Revision
 from gapless.table.delta.row_edit import Touch
 from gapless.table.delta.scan import Condition, select_files
+from gapless.table.done import Done
 
 OperationArgument = tuple[str, int] | str | None
 
@@ -80,23 +81,6 @@ class RowChange(Protocol):
     def decide(self, before: Before) -> Decision:
         """What it does to a version. Raises what a wrong input deserves."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a change counted, and the version that holds it; `already` where its operation id was known."""
-
-    tally: Tally
-    version: int
-    already: bool = False
-
-    @classmethod
-    def before(cls, snapshot: Snapshot[TableState], operation: OperationId | None) -> Done | None:
-        """What was counted when the operation was applied, if this version has applied it."""
-        if operation is None or (known := snapshot.state.recognise(operation)) is None:
-            return None
-        counted = known.tally if known.tally is not None and known.operation == operation else Tally()
-        return cls(counted, snapshot.version if known.version is None else known.version, already=True)
 
 
 class RowChanging(DeltaHandle):
