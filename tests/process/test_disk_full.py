@@ -260,7 +260,9 @@ def _cut(limit: int) -> Callable[..., int]:
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = _table(tmp_path)
-    monkeypatch.setattr(os, "write", _cut(100))
+    cut = _cut(100)
+    monkeypatch.setattr(os, "write", cut)
+    monkeypatch.setattr(os, "writev", lambda handle, pieces: cut(handle, b"".join(pieces)))
     _append(place, VICTIM)
     monkeypatch.undo()
     check(place, [*THERE, VICTIM])
@@ -284,6 +286,7 @@ def test_a_write_that_fails_after_a_part(tmp_path: Path, monkeypatch: pytest.Mon
         return real(handle, data)
 
     monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(os, "writev", lambda handle, pieces: write(handle, b"".join(pieces)))
     failed = None
     try:
         _append(place, VICTIM)

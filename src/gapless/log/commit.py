@@ -11,7 +11,7 @@ from typing import Generic
 
 from gapless.errors import StoreError
 from gapless.log.dialect import Dialect, State
-from gapless.log.requests import Get, Now, Put, PutHint, PutNew, Talk, Wait, ask
+from gapless.log.requests import Get, Now, Put, PutHint, PutNew, TakeTurn, Talk, Wait, ask
 from gapless.log.snapshot import decode_after, is_there
 from gapless.log.verdict import Clash, Entry, Judge
 from gapless.model.horizon import is_old
@@ -81,17 +81,21 @@ def commit(
     judge: Judge[Entry],
     *,
     looks_back: bool = False,
+    in_turn: bool = False,
 ) -> Talk[Outcome[Entry]]:
     """Append `entry` after version `base` (the one before the first: there is no table yet), stepping over commits that do not clash.
 
     Commit times never run backward: each is at least a tick of the dialect's after the one before, whatever the clock says.
     Where so much time went by that the log may have been cleaned, a free place proves nothing unless the commit before it is there. With
-    `looks_back` that is asked before the first try in any case: another table may lie there by now, or none.
+    `looks_back` that is asked before the first try in any case: another table may lie there by now, or none. With `in_turn` it stands in
+    line first.
     """
     race, attempt, asked = _Race(entry, base + 1, base_time_ns, []), 0, base
+    if in_turn and (refused := (yield from _line_up(dialect, race, judge))) is not None:
+        return refused
     while True:
         at = _Try(race.version, race.time_ns, (yield from ask(Now())), dialect.first)
-        if at.is_stale or (looks_back and dialect.first <= base == asked):
+        if at.is_stale or (looks_back and dialect.first <= base == asked and not race.passed):
             refused = yield from _look_back(dialect, at, tried=asked == at.version)
             if refused is not None:
                 return refused
@@ -122,6 +126,29 @@ def commit(
         attempt += 1
         if not (yield from ask(Wait(attempt))):
             return Conflict(race.version - 1, Clash("the deadline passed while other commits kept coming first"))
+
+
+def _line_up(dialect: Dialect[Entry, State], race: _Race[Entry], judge: Judge[Entry]) -> Talk[Conflict | Unknown | None]:
+    """Wait for the turn. What others commit meanwhile is read and judged, so that in it next to nothing is left to do; gives back why the
+    entry cannot land any more.
+    """
+    base, waited = _Try(race.version, race.time_ns, race.time_ns, dialect.first), False
+    while (yield from ask(TakeTurn())):
+        waited = True
+        if (clash := (yield from _read_newest(dialect, race, judge))) is not None:
+            return clash
+    if not waited:
+        return None
+    # What was read are commits of this table only if the one that it was read from is there.
+    if base.version > dialect.first and (gone := (yield from _look_back(dialect, base, tried=False))) is not None:
+        return gone
+    return (yield from _read_newest(dialect, race, judge))
+
+
+def _read_newest(dialect: Dialect[Entry, State], race: _Race[Entry], judge: Judge[Entry]) -> Talk[Conflict | None]:
+    """Step over what was committed, before anything of ours was put."""
+    found = yield from _read_on(dialect, race, (yield from ask(Get(dialect.path_of(race.version)))), judge)
+    return found if isinstance(found, Conflict) else None
 
 
 def _read_on(

@@ -99,6 +99,11 @@ class Wait(Request[bool]):
 
 
 @dataclass(frozen=True, slots=True)
+class TakeTurn(Request[bool]):
+    """Stand in line to create the next object of the log, for a moment; True while others go first, whose commits can be read meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
 class Now(Request[int]):
     """Nanoseconds since 1970 UTC."""
 

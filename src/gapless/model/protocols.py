@@ -117,13 +117,53 @@ class StoresAhead(Protocol):
         ...
 
 
+class ObjectAhead(Protocol):
+    """An object in the making, which no one sees."""
+
+    def write(self, *pieces: bytes | memoryview) -> None:
+        """Add bytes."""
+        ...
+
+    def finish(self) -> None:
+        """It is whole, and there as after `put_ahead`; nothing may be written after."""
+        ...
+
+    def discard(self) -> None:
+        """Leave nothing of it; nothing happens where it is finished."""
+        ...
+
+
+@runtime_checkable
+class StreamsAhead(StoresAhead, Protocol):
+    """A store that can take an object ahead piece by piece, while others are made."""
+
+    def begin_ahead(self, path: str) -> ObjectAhead:
+        """`put_ahead`, piece by piece; to be finished or discarded."""
+        ...
+
+
+class Line(Protocol):
+    """One who stands in line for a turn."""
+
+    @property
+    def mine(self) -> bool:
+        """Whether the turn came."""
+        ...
+
+    def wait(self) -> bool:
+        """Wait for a moment, where it is not one's turn yet; whether to go on waiting. What others created meanwhile can be read before one
+        asks again. False once the turn has come, and where it would be waited for in vain.
+        """
+        ...
+
+
 @runtime_checkable
 class TakesTurns(Protocol):
     """A store whose writers can keep out of each other's way."""
 
-    def turn(self, folder: str) -> AbstractContextManager[bool]:
-        """Wait, for a short while at most, until it is this thread's turn to create an object in a folder; whether it is. The turn is over
-        with the first such create, or with the context. A courtesy: a create stays exclusive without it, and may come out of turn.
+    def turn(self, folder: str) -> AbstractContextManager[Line]:
+        """Stand in line to create an object in a folder. The turn is over with the first such create of this thread, or with the context.
+        A courtesy: a create stays exclusive without it, and may come out of turn.
         """
         ...
 
@@ -131,6 +171,11 @@ class TakesTurns(Protocol):
 def stores_ahead(store: Store) -> TypeGuard[StoresAhead]:
     """Whether a store is a StoresAhead; `isinstance` would look at all its methods each time."""
     return _is(type(store), StoresAhead)
+
+
+def streams_ahead(store: Store) -> TypeGuard[StreamsAhead]:
+    """Whether a store is a StreamsAhead."""
+    return _is(type(store), StreamsAhead)
 
 
 def takes_turns(store: Store) -> TypeGuard[TakesTurns]:

@@ -86,7 +86,7 @@ class Committer(Generic[Entry, State]):
             base = snapshot.version, snapshot.time_ns
             # On a disk a look back costs next to nothing.
             looks_back = self.rim.store.local_path(self.dialect.folder) is not None
-            talk = commit(self.dialect, *base, entry, judge, looks_back=looks_back)
+            talk = commit(self.dialect, *base, entry, judge, looks_back=looks_back, in_turn=True)
             outcome = self.rim.drive(talk, proposal.ahead, turn=self.dialect.folder)
         except StoreError as error:
             if isinstance(error, NOT_COMMITTED) or error.facts.get("path") in proposal.ahead:

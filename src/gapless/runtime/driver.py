@@ -21,13 +21,14 @@ from gapless.log.requests import (
     PutHint,
     PutNew,
     Request,
+    TakeTurn,
     Talk,
     Together,
     Wait,
     Warn,
 )
 from gapless.model.horizon import is_old
-from gapless.model.protocols import Clock, IdSource, Store, stores_ahead, takes_turns
+from gapless.model.protocols import Clock, IdSource, Line, Store, stores_ahead, takes_turns
 from gapless.runtime.clock import RandomIds, SystemClock
 
 T = TypeVar("T")
@@ -56,8 +57,8 @@ class _Pace:
     """What the last put was to store."""
     ahead: tuple[str, ...] = ()
     """What must be durable before anything that is put."""
-    in_turn: bool = False
-    """Whether others on this machine let it go first."""
+    line: Line | None = None
+    """Where it stands in line with others on this machine, who let it go first once its turn has come."""
 
     def ceiling(self, attempt: int) -> float:
         """The longest wait before try `attempt` in seconds."""
@@ -77,13 +78,14 @@ class Rim:
     def drive(self, talk: Talk[T], ahead: Sequence[str] = (), turn: str | None = None) -> T:
         """Run a conversation to its end and return what it returns.
 
-        Objects that it creates come after those of `ahead` are durable. In the folder `turn` it waits for its turn first, where the store
-        has such. An error of the store is thrown into the conversation, which may know what it means; else it reaches the caller.
+        Objects that it creates come after those of `ahead` are durable. To create one in the folder `turn` it may ask for its turn, which
+        comes at once where the store has no such. An error of the store is thrown into the conversation, which may know what it means;
+        else it reaches the caller.
         """
         pace = _Pace(self.clock.monotonic() + self.deadline_s, ahead=tuple(ahead))
         if turn is None or not takes_turns(self.store):
             return self._converse(talk, pace)
-        with self.store.turn(turn) as pace.in_turn:
+        with self.store.turn(turn) as pace.line:
             return self._converse(talk, pace)
 
     def forget(self, ahead: Sequence[str]) -> None:
@@ -120,21 +122,37 @@ class Rim:
                 return None
             case ListNames(folder, after):
                 return tuple(info.path for info in self.store.list(folder, after))
-            case Warn(message):
-                warnings.warn(message, LogWarning, stacklevel=2)
-                return None
-            case Wait(attempt):
-                return self._wait(attempt, pace)
-            case Now():
-                return self.clock.now_ns()
             case Together(requests):
                 return self._together(requests, pace)
+            case TakeTurn():
+                return self._stand_in_line(pace)
+            case _:
+                return self._answer_here(request, pace)
+
+    def _answer_here(self, request: Request[Any], pace: _Pace) -> object:
+        """The answer to what the store is not asked for."""
+        match request:
+            case Now():
+                return self.clock.now_ns()
+            case Wait(attempt):
+                return self._wait(attempt, pace)
+            case Warn(message):
+                warnings.warn(message, LogWarning, stacklevel=3)
+                return None
             case Later():
                 return self.drive
             case NewId():
                 return self.ids.uuid()
             case _:
                 raise AssertionError(request)
+
+    def _stand_in_line(self, pace: _Pace) -> bool:
+        """Whether others still go first; then what must be durable before ours is made so meanwhile."""
+        if pace.line is None or not pace.line.wait():
+            return False
+        if pace.ahead and stores_ahead(self.store):
+            self.store.settle(pace.ahead)
+        return True
 
     def _together(self, requests: tuple[Request[Any], ...], pace: _Pace) -> tuple[object, ...]:
         """Answers of requests that do not wait for each other, if the store is far; raises the first error in their order."""
@@ -181,7 +199,7 @@ class Rim:
         left = pace.until - self.clock.monotonic()
         if left <= 0:
             return False
-        if pace.in_turn and pace.lost_s is not None and attempt <= _IN_TURN:
+        if pace.line is not None and pace.line.mine and pace.lost_s is not None and attempt <= _IN_TURN:
             return True
         self.clock.sleep(min(left, pace.ceiling(attempt) * self.ids.jitter()))
         return True

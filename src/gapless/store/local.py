@@ -9,14 +9,25 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 
 from gapless.errors import ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
-from gapless.model.protocols import Capabilities, ObjectInfo, PutMode
+from gapless.model.protocols import Capabilities, Line, ObjectInfo, PutMode
 from gapless.store.ahead import Ahead, Folders
+from gapless.store.begun import BegunFile
 from gapless.store.os_errors import store_error, typed_os_errors
-from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, is_unfinished, resolve_range, truncated
-from gapless.store.publish import discard, make_folder, publish_new, replace_hint, sync_folder, write_all
+from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, resolve_range, truncated
+from gapless.store.publish import (
+    change_hint,
+    discard,
+    make_folder,
+    publish_new,
+    replace_hint,
+    sync_folder,
+    write_all,
+)
 from gapless.store.turn import Turn
+from gapless.store.walk import files_below
 
 
 class LocalStore:
@@ -50,16 +61,18 @@ class LocalStore:
     def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Bytes `[start, start + length)` of a file; see `Store.get`."""
         check_range(start, length)
-        with typed_os_errors("reading", path, self._root):
+        try:
             handle = self._open(path)
             try:
                 info = os.fstat(handle)
                 if not stat.S_ISREG(info.st_mode):
-                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+                    raise _absent()
                 begin, end = resolve_range(path, info.st_size, start, length)
                 return _read(handle, path, begin, end)
             finally:
                 os.close(handle)
+        except OSError as error:
+            raise store_error(error, act="reading", path=path, url=self._root) from error
 
     def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
         """Store a file whole or not at all; see `Store.put`."""
@@ -67,27 +80,25 @@ class LocalStore:
 
     def put_ahead(self, path: str, *pieces: bytes | memoryview) -> None:
         """Store the pieces as one file, whole, under a name that no one else takes; see `StoresAhead.put_ahead`."""
+        self.begin_ahead(path).put(*pieces)
+
+    def begin_ahead(self, path: str) -> BegunFile:
+        """A file to be put ahead piece by piece; see `StreamsAhead.begin_ahead`."""
         target = self._file(check_new_path(path))
         folder = os.path.dirname(target)
         try:
-            handle, temp = self._open_temp(folder, durable=True)
-            try:
-                write_all(handle, *map(_bytes, pieces))
-                os.replace(temp, target)
-            except BaseException:
-                os.close(handle)
-                discard(temp)
-                raise
+            opened = self._open_temp(folder, durable=True)
         except OSError as error:
             raise self._put_error(error, path) from error
-        self._ahead.add(path, handle, folder)
+        keep = partial(self._ahead.add, path, folder=folder)
+        return BegunFile(opened, target, keep, partial(self._put_error, path=path))
 
     def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
         """Create a file once others are durable; see `StoresAhead.put_after`."""
         self._put(path, data, "create", durable=True, after=after)
 
-    def turn(self, folder: str) -> AbstractContextManager[bool]:
-        """Wait for one's turn to create a file in a folder; see `TakesTurns.turn`."""
+    def turn(self, folder: str) -> AbstractContextManager[Line]:
+        """Stand in line to create a file in a folder; see `TakesTurns.turn`."""
         return self._turn(self._file(folder))
 
     def settle(self, paths: Iterable[str]) -> None:
@@ -122,11 +133,11 @@ class LocalStore:
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
         """Files below the folder `prefix`, in path order; see `Store.list`. Does not follow links to folders below it."""
-        return self._walk(folder_prefix(prefix), after)
+        return files_below(self._root, folder_prefix(prefix), after)
 
     def unfinished(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Temporary files below the folder `prefix`, in path order: of writes under way, or that a crash ended."""
-        return self._walk(folder_prefix(prefix), "", unfinished=True)
+        return files_below(self._root, folder_prefix(prefix), "", unfinished=True)
 
     def delete(self, path: str) -> None:
         """Remove a file; no error where there is none."""
@@ -154,8 +165,11 @@ class LocalStore:
             raise _absent() from error
 
     def _write(self, target: str, data: memoryview, mode: PutMode, *, durable: bool, after: Iterable[str]) -> None:
-        if mode == "create" and os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        if mode == "create":
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        elif not durable and change_hint(target, data):
+            return
         handle, temp = self._open_temp(os.path.dirname(target), durable=durable)
         try:
             try:
@@ -228,42 +242,6 @@ class LocalStore:
             fix="Let nothing remove folders of a table that is written to, then try again",
             path=path,
         )
-
-    def _walk(self, folder: str, after: str, *, unfinished: bool = False) -> Iterator[ObjectInfo]:
-        """Files below `folder` ("" or with a slash at its end). Sorting folders as "name/" gives the order of whole paths."""
-        for path, entry in _entries(self._root, folder, after):
-            if path.endswith("/"):
-                if path > after or after.startswith(path):
-                    yield from self._walk(path, after, unfinished=unfinished)
-            elif path > after and is_unfinished(entry.name) is unfinished:
-                try:
-                    info = entry.stat()
-                except FileNotFoundError:  # removed since the folder was read
-                    continue
-                yield ObjectInfo(path=path, size=info.st_size, modified_ns=info.st_mtime_ns)
-
-
-def _entries(root: str, folder: str, after: str) -> list[tuple[str, os.DirEntry[str]]]:
-    """What lies in a folder, folders as "name/", in order of path; nothing where there is no folder. Most of what does not come after
-    the path `after`, nor holds anything that does, is left out.
-    """
-    found: list[tuple[str, os.DirEntry[str]]] = []
-    with typed_os_errors("listing", folder, root):
-        try:
-            scan = os.scandir(os.path.join(root, folder))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        with scan:
-            for entry in scan:
-                inside = f"{folder}{entry.name}/"
-                if inside <= after and not after.startswith(inside):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    found.append((inside, entry))
-                elif entry.is_file():
-                    found.append((folder + entry.name, entry))
-    found.sort(key=lambda item: item[0])
-    return found
 
 
 def _bytes(data: bytes | memoryview) -> memoryview:

@@ -18,6 +18,9 @@ _NOT_OFFERED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS, errn
 
 NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 
+_TELLING = 2
+"""The byte of a hint that may be changed alone is so many before its end: the last digit of a line with one number."""
+
 _RENAME_NOREPLACE = 1  # linux/fs.h
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _RENAME_EXCL = 4  # sys/stdio.h of macOS
@@ -82,6 +85,29 @@ def _write_new(target: str, data: memoryview, *, durable: bool) -> None:
         except OSError as left:
             error.add_note(f"the torn file {target!r} could not be removed: {left}")
         raise
+
+
+def change_hint(target: str, data: memoryview) -> bool:
+    """Have the file `target` say `data` by the change of one byte, the one before its last; False where that is not all that differs.
+
+    Who reads it meanwhile finds what it said before or what it says now. Any number of writers may do so at once, and one of them
+    wins: all else in a file stays what it was, since whoever changes more gives the name to another file. Nor is one changed that has
+    a second name: it may be a copy that someone keeps.
+    """
+    try:
+        handle = os.open(target, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        info = os.fstat(handle)
+        if info.st_nlink != 1 or info.st_size != len(data) or len(data) < _TELLING or not stat.S_ISREG(info.st_mode):
+            return False
+        found, at = os.pread(handle, len(data) + 1, 0), len(data) - _TELLING
+        return found[:at] == data[:at] and found[at + 1 :] == data[at + 1 :] and os.pwrite(handle, data[at : at + 1], at) == 1
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
 
 
 def replace_hint(temp: str, target: str) -> None:

@@ -11,6 +11,8 @@ from functools import cache
 
 _MOST = 8
 """Files that one call has synced at a time."""
+_WORTH_A_THREAD = 3
+"""Fewer are synced one after the other: to wake a thread takes the processor about as long as it would wait for the disk."""
 
 
 @cache
@@ -34,7 +36,7 @@ def sync_all(handles: Sequence[int]) -> list[OSError | None]:
     try:
         # RuntimeError where no thread can be had any more: the caller does what is left.
         with suppress(RuntimeError):
-            for _ in handles[1:_MOST]:
+            for _ in handles[1:_MOST] if len(handles) >= _WORTH_A_THREAD else ():
                 helpers.append(_pool(os.getpid()).submit(work))  # noqa: PERF401  # those begun are to be waited for
         work()
     finally:

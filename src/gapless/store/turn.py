@@ -15,6 +15,63 @@ the others a second each.
 """
 _FIRST_LOOK_S = 0.0002
 _LONGEST_LOOK_S = 0.002
+_MOMENT_S = 0.003
+"""So long one waits at a time: others have created something by then, most likely."""
+
+
+class Waiting:
+    """One who stands in line; see `gapless.model.protocols.Line`."""
+
+    __slots__ = ("_handle", "_look_s", "_patience_s", "_until", "in_vain", "mine")
+
+    mine: bool
+    """Whether the turn came, and is not over."""
+    in_vain: bool
+    """Whether it did not come in time, or there are no turns here."""
+
+    def __init__(self, handle: int | None, patience_s: float) -> None:
+        """Stand in line by an open folder (None: there is none), for so many seconds at most."""
+        self._handle, self._patience_s = handle, patience_s
+        self._until: float | None = None
+        self._look_s = _FIRST_LOOK_S
+        self.mine, self.in_vain = False, handle is None
+
+    def wait(self) -> bool:
+        """Look until it is one's turn, for a moment; whether to go on waiting."""
+        if self.mine or self.in_vain or self._handle is None:
+            return False
+        now = time.monotonic()
+        self._until = self._until or now + self._patience_s
+        moment = now + _MOMENT_S
+        while self._is_taken(self._handle):
+            if now > self._until:
+                self.in_vain = True
+            if self.in_vain or now > moment:
+                return not self.in_vain
+            time.sleep(self._look_s)
+            self._look_s = min(2 * self._look_s, _LONGEST_LOOK_S)
+            now = time.monotonic()
+        return False
+
+    def _is_taken(self, handle: int) -> bool:
+        """Whether the turn is another's; else it is ours, or there are none."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            self.in_vain = True
+            return False
+        self.mine = True
+        return False
+
+    def end(self) -> None:
+        """The turn, if it came, is over."""
+        if self.mine and self._handle is not None:
+            self.mine = False
+            # A child that was forked meanwhile holds the same lock; closing our handle would not free it.
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
 
 
 class Turn:
@@ -25,29 +82,26 @@ class Turn:
         self._patience_s = PATIENCE_S
 
     @contextlib.contextmanager
-    def __call__(self, folder: str) -> Iterator[bool]:
-        """Wait for one's turn; whether it came. It is over with the context, or when `end` says so."""
+    def __call__(self, folder: str) -> Iterator[Waiting]:
+        """Stand in line for a turn, which is over with the context, or when `end` says so."""
         handle = _open(folder)
-        if handle is None:
-            yield False
-            return
+        line = self._mine.line = Waiting(handle, self._patience_s)
         try:
-            taken = _take(handle, self._patience_s)
-            self._patience_s = PATIENCE_S if taken else self._patience_s / 2
-            self._mine.handle = handle if taken else None
-            yield taken
+            yield line
         finally:
+            if handle is not None:
+                self._patience_s = self._patience_s / 2 if line.in_vain else PATIENCE_S
             self.end()
-            with contextlib.suppress(OSError):
-                os.close(handle)
+            if handle is not None:
+                with contextlib.suppress(OSError):
+                    os.close(handle)
 
     def end(self) -> None:
         """This thread's turn, if it has one, is over."""
-        handle, self._mine.handle = getattr(self._mine, "handle", None), None
-        if handle is not None:
-            # A child that was forked meanwhile holds the same lock; closing our handle would not free it.
-            with contextlib.suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_UN)
+        line: Waiting | None = getattr(self._mine, "line", None)
+        self._mine.line = None
+        if line is not None:
+            line.end()
 
 
 def _open(folder: str) -> int | None:
@@ -55,20 +109,3 @@ def _open(folder: str) -> int | None:
         return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return None
-
-
-def _take(handle: int, patience_s: float) -> bool:
-    """Whether the lock was had in time; False also where the file system has none."""
-    until, look = time.monotonic() + patience_s, _FIRST_LOOK_S
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                return False
-            time.sleep(look)
-            look = min(2 * look, _LONGEST_LOOK_S)
-        except OSError:
-            return False
-        else:
-            return True

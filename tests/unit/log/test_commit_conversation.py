@@ -12,7 +12,7 @@ import pytest
 from gapless.errors import AccessDenied, StoreError, StoreUnavailable
 from gapless.log.commit import Committed, Conflict, Outcome, Unknown, commit
 from gapless.log.dialect import Snapshot, Stored
-from gapless.log.requests import Drive, Get, Now, Put, PutHint, PutNew, Request, Talk, Wait
+from gapless.log.requests import Drive, Get, Now, Put, PutHint, PutNew, Request, TakeTurn, Talk, Wait
 from gapless.log.verdict import Clash, Stands
 from sim.toy_log import Plain
 
@@ -79,12 +79,21 @@ class World:
     waits: int = 0
     before_put: Callable[[int], None] = lambda _put: None
     puts: int = 0
+    first_go: list[Callable[[], None]] = field(default_factory=list)
+    """What others do, who go first in line."""
+    asked: list[Request[Any]] = field(default_factory=list)
 
     def land(self, version: int, entry: Entry, time_ns: int = 1_000) -> None:
         self.objects[TOY.path_of(version)] = TOY.encode(entry, version, time_ns)
 
     def answer(self, request: Request[Any]) -> object:
+        self.asked.append(request)
         match request:
+            case TakeTurn():
+                others = bool(self.first_go)
+                if others:
+                    self.first_go.pop(0)()
+                return others
             case PutNew(path, data):
                 return self._put(path, data)
             case Get(path):
@@ -235,3 +244,83 @@ def test_a_base_time_ahead_of_the_clock_is_kept_ahead_of() -> None:
     outcome = run(World(now_ns=2_000), 0, Entry("mine"), base_time_ns=7_000)
     assert isinstance(outcome, Committed)
     assert outcome.entries[0][2] == 8_000
+
+
+# Standing in line
+
+
+def in_line(world: World, base: int, entry: Entry, base_time_ns: int = 0, *, looks_back: bool = True) -> Outcome[Entry]:
+    return world.drive(commit(TOY, base, base_time_ns, entry, judge, looks_back=looks_back, in_turn=True))
+
+
+def test_whose_turn_comes_at_once_does_what_it_does_without_turns() -> None:
+    world = World()
+    world.land(1, Entry("base"), 100)
+    assert isinstance(in_line(world, 1, Entry("a"), 100), Committed)
+    kinds = [type(one) for one in world.asked]
+    assert kinds == [TakeTurn, Now, Get, PutNew, PutHint]
+
+
+def test_what_others_commit_meanwhile_is_read_before_the_turn_comes() -> None:
+    world = World()
+    world.land(1, Entry("base"), 100)
+    others = [Entry(f"other {number}", frozenset({number})) for number in range(3)]
+    world.first_go = [lambda n=n: world.land(2 + n, others[n], 1_000 + n) for n in range(3)]  # type: ignore[misc]
+    outcome = in_line(world, 1, Entry("a", frozenset({9})), 100)
+    assert isinstance(outcome, Committed)
+    assert outcome.version == 5
+    assert [(version, entry.id) for version, entry, _ in outcome.entries] == [
+        (2, "other 0"), (3, "other 1"), (4, "other 2"), (5, "a"),
+    ]  # fmt: skip
+    assert world.puts == 1, "nothing is put where others came first"
+
+
+def test_what_was_committed_last_before_the_turn_is_read_too() -> None:
+    world = World()
+    world.land(1, Entry("base"), 100)
+    world.first_go = [lambda: None]
+    answer = world.answer
+
+    def answering(request: Request[Any]) -> object:
+        found = answer(request)
+        if isinstance(request, TakeTurn) and not found:
+            world.land(2, Entry("other"), 1_000)
+        return found
+
+    world.answer = answering  # type: ignore[method-assign]
+    outcome = in_line(world, 1, Entry("a"), 100)
+    assert isinstance(outcome, Committed)
+    assert (outcome.version, world.puts) == (3, 1)
+
+
+def test_a_clash_met_in_line_ends_it_with_nothing_put() -> None:
+    world = World()
+    world.land(1, Entry("base"), 100)
+    world.first_go = [lambda: world.land(2, Entry("other", frozenset({9})), 1_000), lambda: pytest.fail("it went on waiting")]
+    outcome = in_line(world, 1, Entry("a", frozenset({9})), 100)
+    assert outcome == Conflict(2, Clash("overlap", [9]))
+    assert world.puts == 0
+
+
+def test_in_line_nothing_of_another_table_is_read() -> None:
+    """The table was removed and made again meanwhile: what lies behind our version is no commit after ours."""
+    world = World()
+    world.land(1, Entry("another table"), 777)
+    world.first_go = [lambda: world.land(2, Entry("its second"), 1_000)]
+    outcome = in_line(world, 1, Entry("a"), 100)
+    assert isinstance(outcome, Conflict)
+    assert world.puts == 0
+
+
+def test_a_log_that_does_not_answer_in_line_is_an_error_and_nothing_is_put() -> None:
+    world = World(blind=True)
+    world.first_go = [lambda: None]
+    with pytest.raises(StoreUnavailable):
+        in_line(world, 1, Entry("a"), 100)
+    assert world.puts == 0
+
+
+def test_a_table_that_is_being_made_by_another_is_met_in_line() -> None:
+    world = World()
+    world.first_go = [lambda: world.land(1, Entry("other", frozenset({1})))]
+    assert in_line(world, 0, Entry("a", frozenset({1}))) == Conflict(1, Clash("overlap", [1]))

@@ -192,6 +192,15 @@ def test_syncs_of_many_files_and_folders(tmp_path: Path, monkeypatch: pytest.Mon
         os.close(handle)
 
 
+def test_a_file_and_its_folder_take_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "_pool", lambda _process: pytest.fail("a thread for two"))
+    handles = some_files(tmp_path, 2)
+    assert sync.sync_all(handles) == [None, None]
+    os.close(handles[0])
+    assert [error and error.errno for error in sync.sync_all(handles)] == [errno.EBADF, None]
+    os.close(handles[1])
+
+
 def test_threads_and_a_forked_child_sync_at_the_same_time(tmp_path: Path) -> None:
     found: list[list[OSError | None]] = []
 
@@ -225,7 +234,7 @@ def test_an_interrupted_sync_leaves_no_thread_at_its_files(tmp_path: Path, monke
         time.sleep(0.05)
         ended.set()
 
-    handles = some_files(tmp_path, 2)
+    handles = some_files(tmp_path, 3)
     monkeypatch.setattr(os, "fsync", slow)
     with pytest.raises(KeyboardInterrupt):
         sync.sync_all(handles)
@@ -236,14 +245,14 @@ def test_an_interrupted_sync_leaves_no_thread_at_its_files(tmp_path: Path, monke
 
 def test_a_sync_whose_outcome_is_not_known_does_not_count_as_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main = threading.current_thread()
-    met = threading.Barrier(2)
+    met = threading.Barrier(3)
 
     def strange(_handle: int) -> None:
         met.wait(10)
         if threading.current_thread() is not main:
             raise MemoryError
 
-    handles = some_files(tmp_path, 2)
+    handles = some_files(tmp_path, 3)
     monkeypatch.setattr(os, "fsync", strange)
     with pytest.raises(MemoryError):
         sync.sync_all(handles)
@@ -275,7 +284,7 @@ def test_the_system_is_asked_for_syncs_in_the_order_that_a_power_cut_demands(
     probe = subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True, check=False) if _has("strace") else None
     require(probe and probe.returncode == 0, "strace is not installed or may not trace")
     trace = tmp_path / "trace"
-    calls = "trace=openat,write,fsync,link,rename,renameat2,close"
+    calls = "trace=openat,write,writev,fsync,link,rename,renameat2,close"
     command = ["strace", "-f", "-y", "-e", calls, "-o", str(trace), sys.executable, "-c", _TRACED, str(tmp_path / "table")]
     subprocess.run(command, check=True, capture_output=True)
     lines = [line.partition(" ")[2].strip() for line in trace.read_text().splitlines()]
@@ -286,7 +295,7 @@ def test_the_system_is_asked_for_syncs_in_the_order_that_a_power_cut_demands(
         return next(i for i, line in enumerate(append) if i >= start and all(word in line for word in words))
 
     data, folder = str(tmp_path / "table" / "data"), str(tmp_path / "table" / "_timeseries_log")
-    written = first("write(", f"{data}/.")
+    written = first("writev(", f"{data}/.")
     named = first("rename(", f"{data}/", ".parquet", start=written)
     commit = first("link(", "0000000003.json", start=named)
     begun = sorted(line.partition("<")[2].partition(">")[0] for line in append[named:commit] if "fsync(" in line)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.model.protocols import takes_turns
+from gapless.model.protocols import Line, takes_turns
 from gapless.store import turn
 from gapless.store.local import LocalStore
 from gapless.store.memory import MemoryStore
@@ -38,6 +38,13 @@ def in_background(act: Callable[[], None]) -> Iterator[threading.Thread]:
         thread.join()
 
 
+def take(line: Line) -> bool:
+    """Wait for one's turn; whether it came."""
+    while line.wait():
+        assert not line.mine
+    return line.mine
+
+
 def is_free(store: LocalStore) -> bool:
     handle = os.open(f"{store.url}/log", os.O_RDONLY)
     try:
@@ -55,12 +62,15 @@ def test_which_stores_take_turns(store: LocalStore) -> None:
 
 
 def test_a_turn_ends_with_the_first_create_and_with_the_context(store: LocalStore) -> None:
-    with store.turn("log") as mine:
-        assert mine
+    with store.turn("log") as line:
+        assert is_free(store), "who has not asked yet waits for no one and holds no one up"
+        assert take(line)
         assert not is_free(store)
         store.put("log/1", b"x")
         assert is_free(store)
-    with contextlib.suppress(KeyError), store.turn("log"):
+        assert not line.mine
+    with contextlib.suppress(KeyError), store.turn("log") as line:
+        assert take(line)
         store.put("log/CURRENT", b"1", mode="overwrite", durable=False)
         assert not is_free(store)
         raise KeyError
@@ -68,31 +78,49 @@ def test_a_turn_ends_with_the_first_create_and_with_the_context(store: LocalStor
 
 
 def test_a_create_that_is_refused_does_not_end_it(store: LocalStore) -> None:
-    with store.turn("log"), pytest.raises(Exception, match="exists already"):
-        store.put("log/0", b"x")
-    with store.turn("log"):
+    with store.turn("log") as line:
+        assert take(line)
+        with pytest.raises(Exception, match="exists already"):
+            store.put("log/0", b"x")
         assert not is_free(store)
+        assert line.mine
+        assert not line.wait()
+    assert is_free(store)
 
 
 def test_who_waits_goes_next(store: LocalStore) -> None:
     order: list[str] = []
 
     def second() -> None:
-        with LocalStore(store.url).turn("log") as mine:
-            order.append(f"second {mine}")
+        with LocalStore(store.url).turn("log") as line:
+            order.append(f"second {take(line)}")
 
-    with store.turn("log"), in_background(second) as thread:
-        thread.join(0.05)
-        assert order == []
-        order.append("first")
-        store.put("log/1", b"x")
+    with store.turn("log") as line:
+        assert take(line)
+        with in_background(second) as thread:
+            thread.join(0.05)
+            assert order == []
+            order.append("first")
+            store.put("log/1", b"x")
     assert order == ["first", "second True"]
+
+
+def test_who_waits_is_asked_again_and_again_what_else_there_is_to_do(store: LocalStore) -> None:
+    """So that what others create can be read meanwhile."""
+    with store.turn("log") as first, LocalStore(store.url).turn("log") as second:
+        assert take(first)
+        assert [second.wait() for _ in range(3)] == [True, True, True]
+        store.put("log/1", b"x")
+        assert not second.wait()
+        assert second.mine
 
 
 def test_patience_ends(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "PATIENCE_S", 0.05)
-    with store.turn("log"), LocalStore(store.url).turn("log") as other:
-        assert not other
+    with store.turn("log") as line, LocalStore(store.url).turn("log") as other:
+        assert take(line)
+        assert not take(other)
+        assert not other.wait(), "it is not waited for again"
         store.put("log/1", b"x")
         assert is_free(store), "who did not get it does not end another's"
 
@@ -100,23 +128,26 @@ def test_patience_ends(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> No
 def test_who_waited_in_vain_waits_less_the_next_time(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was stopped in its turn costs the others half a second once, and not at each of their commits."""
     found: list[float] = []
-    real = turn._take
 
-    def take(handle: int, patience_s: float) -> bool:
-        found.append(patience_s)
-        return real(handle, patience_s / 100)
+    class Hasty(turn.Waiting):
+        def __init__(self, handle: int | None, patience_s: float) -> None:
+            found.append(patience_s)
+            super().__init__(handle, patience_s / 100)
 
-    monkeypatch.setattr(turn, "_take", take)
     other = LocalStore(store.url)
-    with store.turn("log"):
+    with store.turn("log") as line:
+        assert take(line)
+        monkeypatch.setattr(turn, "Waiting", Hasty)
         for _ in range(3):
-            with other.turn("log") as mine:
-                assert not mine
-    with other.turn("log") as mine:
-        assert mine
+            with other.turn("log") as behind:
+                assert not take(behind)
+        with other.turn("log"):
+            pass
+    with other.turn("log") as behind:
+        assert take(behind)
     with other.turn("log"):
         pass
-    assert found == pytest.approx([0.5, 0.5, 0.25, 0.125, 0.0625, 0.5])
+    assert found == pytest.approx([0.5, 0.25, 0.125, 0.0625, 0.5, 0.5])
 
 
 def test_a_turn_that_cannot_be_given_back_does_no_harm(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,15 +158,16 @@ def test_a_turn_that_cannot_be_given_back_does_no_harm(store: LocalStore, monkey
         raise OSError(errno.EIO, "I/O error")
 
     monkeypatch.setattr(os, "close", close)
-    with store.turn("log") as mine:
-        assert mine
+    with store.turn("log") as line:
+        assert take(line)
 
 
 def test_a_process_that_died_or_forked_in_its_turn_holds_no_one_up(store: LocalStore) -> None:
     ready, tell = os.pipe()
     child = os.fork()
     if child == 0:
-        with LocalStore(store.url).turn("log"):
+        with LocalStore(store.url).turn("log") as line:
+            take(line)
             os.write(tell, b"x")
             time.sleep(60)
         os._exit(0)
@@ -144,7 +176,8 @@ def test_a_process_that_died_or_forked_in_its_turn_holds_no_one_up(store: LocalS
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     assert is_free(store)
-    with store.turn("log"):
+    with store.turn("log") as line:
+        assert take(line)
         child = os.fork()
         if child == 0:
             time.sleep(60)
@@ -162,8 +195,8 @@ def test_where_there_are_no_such_locks_everyone_goes(store: LocalStore, monkeypa
         raise OSError(errno.ENOLCK, "no locks")
 
     monkeypatch.setattr(fcntl if call == "flock" else os, call, failing)
-    with store.turn("log") as mine:
-        assert not mine
+    with store.turn("log") as line:
+        assert not take(line)
     monkeypatch.undo()
-    with store.turn("no such folder") as mine:
-        assert not mine
+    with store.turn("no such folder") as line:
+        assert not take(line)

@@ -8,6 +8,8 @@ from typing import Any
 
 from gapless.model.stats import Bound
 
+_AS_THEY_ARE = (str, int, bool, type(None))
+
 
 def encode_bound(bound: Bound | None) -> object:
     """A bound as strict JSON has it.
@@ -15,6 +17,8 @@ def encode_bound(bound: Bound | None) -> object:
     >>> encode_bound(float("-inf")), encode_bound(b"k")
     ({'float': '-inf'}, {'bytes': '6b'})
     """
+    if type(bound) in _AS_THEY_ARE:
+        return bound
     match bound:
         case Decimal():
             return {"decimal": str(bound)}

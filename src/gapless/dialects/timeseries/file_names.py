@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gapless.model.instant import NS_PER, format_instant, parse_instant
 
@@ -46,6 +47,7 @@ def instant_digits(ns: int) -> str:
     return "".join(c for c in text if c.isdigit()).ljust(17, "0")
 
 
+@lru_cache(256)
 def parse_own_name(path: str) -> OwnName | None:
     """What a path (relative to the table root) says, if it is one that gapless gives to a segment or its coverage."""
     if match := _SIDECAR.fullmatch(path):
@@ -57,8 +59,16 @@ def parse_own_name(path: str) -> OwnName | None:
 
 def _instant(digits: str) -> int | None:
     """The instant of 17 digits, yyyyMMddHHmmssSSS; None where there is no such day or time."""
-    day, clock = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}", f"{digits[8:10]}:{digits[10:12]}:{digits[12:14]}"
+    day_ns, hour, minute, second = _day_ns(digits[:8]), int(digits[8:10]), int(digits[10:12]), int(digits[12:14])
+    if day_ns is None or not (hour < 24 and minute < 60 and second < 60):
+        return None
+    return day_ns + (hour * 3_600 + minute * 60 + second) * NS_PER["s"] + int(digits[14:]) * NS_PER["ms"]
+
+
+@lru_cache(256)
+def _day_ns(digits: str) -> int | None:
+    """Where a day of 8 digits begins; None where there is no such day. Files have many names and few days."""
     try:
-        return parse_instant(f"{day}T{clock}.{digits[14:]}Z")[0]
+        return parse_instant(f"{digits[:4]}-{digits[4:6]}-{digits[6:]}T00:00:00Z")[0]
     except ValueError:
         return None

@@ -164,8 +164,16 @@ def _decode_bytes(text: Any) -> bytes | None:
 
 
 def _encode_stats(stats: ColumnStats) -> dict[str, object]:
-    fields = {"min": encode_bound(stats.min), "max": encode_bound(stats.max), "nulls": stats.nulls, "nans": stats.nans}
-    return {key: value for key, value in fields.items() if value is not None}
+    body: dict[str, object] = {}
+    if stats.min is not None:
+        body["min"] = encode_bound(stats.min)
+    if stats.max is not None:
+        body["max"] = encode_bound(stats.max)
+    if stats.nulls is not None:
+        body["nulls"] = stats.nulls
+    if stats.nans is not None:
+        body["nans"] = stats.nans
+    return body
 
 
 def _decode_stats(body: Mapping[str, Any]) -> ColumnStats:

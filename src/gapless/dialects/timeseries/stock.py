@@ -81,6 +81,8 @@ class Catalogue:
 
     def holding(self, path: str) -> list[int]:
         """The numbers of the parts that may hold the segment with this path, by the instant in its name."""
+        if not self.parts:
+            return []
         name = parse_own_name(path)
         if name is None or name.instant_ns is None:
             fit = self._strangers
