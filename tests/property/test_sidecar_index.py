@@ -105,3 +105,12 @@ def test_small_ones_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     many = encode(CoverageMap({(i,): BitMap64([SIGN]) for i in range(20_000)}), ["int64"])
     assert len(many) > INDEXED_BYTES
     assert index_sidecar(many, ["int64"]) is None, "its index would be as large as a third of it"
+
+
+@given(MAPS, st.integers(1, 8))
+def test_none_is_told_by_the_number_of_identities_only_where_there_is_none(coverage: CoverageMap, share: int) -> None:
+    sidecar, index = indexed(coverage)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sidecar_index, "_INDEX_SHARE", share)
+        found = index_sidecar(sidecar, TYPES)
+    assert found == (index if len(index) * share <= len(sidecar) else None)

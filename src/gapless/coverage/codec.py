@@ -18,6 +18,7 @@ from gapless.model.index import EntityType, Identity, IdentityValue
 
 MAGIC: Final = b"TSTECOV2"
 U64: Final = Struct(">Q")
+_TEXT = Struct(">BQ")
 _U32, _I32, _I64 = Struct(">I"), Struct(">i"), Struct(">q")
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
@@ -41,22 +42,32 @@ def encode(coverage: CoverageMap, entity_types: Sequence[EntityType]) -> bytes:
     if not entity_types:
         return encode_treemap(coverage[()]) if coverage else bytes(8)
     parts = [MAGIC, _U32.pack(len(coverage))]
+    count, writers = _U32.pack(len(entity_types)), [_writer(entity_type) for entity_type in entity_types]
     for identity, bitmap in coverage.items():
         nested = encode_treemap(bitmap)
-        parts += [_encode_identity(identity, entity_types), U64.pack(len(nested)), nested]
+        parts += [count, *[write(value) for write, value in zip(writers, identity, strict=True)], U64.pack(len(nested)), nested]
     return b"".join(parts)
 
 
-def _encode_identity(identity: Identity, entity_types: Sequence[EntityType]) -> bytes:
-    return _U32.pack(len(identity)) + b"".join(_encode_value(v, t) for v, t in zip(identity, entity_types, strict=True))
-
-
-def _encode_value(value: IdentityValue, entity_type: EntityType) -> bytes:
-    if isinstance(value, str):
-        text = value.encode()
-        return bytes([_UTF8_TAG]) + U64.pack(len(text)) + text
+def _writer(entity_type: EntityType) -> Callable[[Any], bytes]:
+    """What makes bytes of a value of such a column."""
+    if entity_type == "utf8":
+        return _text_bytes
     tag, packing = _TAGS[entity_type]
-    return bytes([tag]) + packing.pack(value.toordinal() - _EPOCH_ORDINAL if isinstance(value, date) else int(value))
+    head = bytes([tag])
+    if entity_type == "date":
+        return lambda value: head + packing.pack(value.toordinal() - _EPOCH_ORDINAL)
+    return lambda value: head + packing.pack(value)
+
+
+def _text_bytes(text: str) -> bytes:
+    data = text.encode()
+    return _TEXT.pack(_UTF8_TAG, len(data)) + data
+
+
+def identity_bytes(entity_types: Sequence[EntityType]) -> int:
+    """The fewest bytes that an identity takes."""
+    return _U32.size + sum(_TEXT.size if one == "utf8" else 1 + _TAGS[one][1].size for one in entity_types)
 
 
 def decode(data: bytes | memoryview, entity_types: Sequence[EntityType], *, path: str = "") -> CoverageMap:

@@ -12,7 +12,7 @@ from typing import Final
 import xxhash
 from pyroaring import BitMap64
 
-from gapless.coverage.codec import MAGIC, U64, Cursor, unreadable
+from gapless.coverage.codec import MAGIC, U64, Cursor, identity_bytes, unreadable
 from gapless.coverage.treemap import Damage, decode_treemap
 from gapless.model.index import EntityType, Identity
 
@@ -47,8 +47,8 @@ class Read:
 
 
 def index_sidecar(sidecar: bytes, entity_types: Sequence[EntityType]) -> bytes | None:
-    """The index of an encoded sidecar; None where reading all of it is as good. Raises CorruptTable where it is no sidecar."""
-    if not entity_types or len(sidecar) < INDEXED_BYTES:
+    """The index of an encoded sidecar; None where reading all of it is as good. Raises CorruptTable where what it reads is no sidecar."""
+    if not entity_types or len(sidecar) < INDEXED_BYTES or _is_surely_large(sidecar, entity_types):
         return None
     cursor = Cursor(sidecar)
     pieces, kept = [_MAGIC], len(MAGIC)
@@ -60,6 +60,14 @@ def index_sidecar(sidecar: bytes, entity_types: Sequence[EntityType]) -> bytes |
         raise unreadable("", len(sidecar), error) from error
     index = b"".join(pieces)
     return index if len(index) * _INDEX_SHARE <= len(sidecar) else None
+
+
+def _is_surely_large(sidecar: bytes, entity_types: Sequence[EntityType]) -> bool:
+    """Whether the index would be too large by the number of identities alone, as it is where each has few buckets."""
+    count = int.from_bytes(sidecar[len(MAGIC) : len(MAGIC) + 4], "big")
+    # After each identity there are the length of its bitmap and a digest.
+    least = count * (identity_bytes(entity_types) + 2 * U64.size)
+    return sidecar.startswith(MAGIC) and least <= len(sidecar) < least * _INDEX_SHARE
 
 
 def decode_index(data: bytes, entity_types: Sequence[EntityType], *, path: str = "") -> dict[Identity, Part]:

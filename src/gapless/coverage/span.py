@@ -40,8 +40,9 @@ def hull(spans: Iterable[Span]) -> Span:
 
 def reach(coverage: CoverageMap, grid: Grid) -> tuple[int, int]:
     """Index values `[start, end)` from the first covered bucket to the last one, of a coverage that covers anything."""
-    own = hull(_own(bitmap, grid) for bitmap in coverage.values())
-    return grid.start(own.start), grid.end(own.end - 1)
+    shift = bias(signed=grid.signed)
+    first, last = min(one.min() for one in coverage.values()), max(one.max() for one in coverage.values())
+    return grid.start(first - shift), grid.end(last - shift)
 
 
 def plan_ranges(

@@ -33,9 +33,11 @@ def fit(
     (types that `reconcile` would have refused).
     """
     if (stored := stored_as_given(table_schema, batch.schema, ids)) is not None:
-        for field, array in zip(table_schema, batch.columns, strict=True):
-            _check_nulls(array, field, index, first_row)
-        return pa.RecordBatch.from_arrays(batch.columns, schema=stored)
+        arrays = batch.columns
+        for place, array in enumerate(arrays):
+            if array.null_count:
+                _check_nulls(array, table_schema.field(place), index, first_row)
+        return pa.RecordBatch.from_arrays(arrays, schema=stored)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     arrays = []
     for field in table_schema:

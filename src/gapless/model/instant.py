@@ -59,13 +59,18 @@ def format_instant(ns: int, suffix: str = "Z") -> str:
     """
     days, in_day = divmod(ns, NS_PER_DAY)
     seconds, fraction = divmod(in_day, NS_PER["s"])
-    year, month, day = civil_from_days(days)
-    years = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
-    digits = f"{fraction:09d}"
+    digits = f".{fraction:09d}" if fraction else ""
     while digits.endswith("000"):
         digits = digits[:-3]
-    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return f"{years}-{month:02d}-{day:02d}T{clock}{'.' + digits if digits else ''}{suffix}"
+    return f"{_day_text(days)}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{digits}{suffix}"
+
+
+@lru_cache(4_096)
+def _day_text(days: int) -> str:
+    """The text of a date, so many days after 1970-01-01."""
+    year, month, day = civil_from_days(days)
+    years = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    return f"{years}-{month:02d}-{day:02d}"
 
 
 def parse_instant(text: str) -> tuple[int, bool]:

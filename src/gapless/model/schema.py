@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -16,6 +17,8 @@ from gapless.model.index import EntityType, FixedWidth, IndexSpec, format_bucket
 from gapless.model.instant import NS_PER
 from gapless.model.types import annotated_field, bare_type, declared_field, normal_zone, stored_field, stored_type
 from gapless.model.widening import why_not
+
+Known = TypeVar("Known")
 
 _DROPPED_METADATA = frozenset({b"pandas", b"ARROW:schema"})
 _INDEX_INPUTS = {
@@ -130,10 +133,21 @@ def entity_types(schema: pa.Schema, index: IndexSpec) -> tuple[EntityType, ...]:
 
 def stored_schema(table_schema: pa.Schema, ids: ColumnIds = PLAIN) -> pa.Schema:
     """What the Parquet files of a table hold: stored names and types, no metadata, columns of unknown type (null) left out."""
+    known = _stored.get(id(table_schema))
+    if ids or known is None or known[0] is not table_schema:
+        known = table_schema, _stored_schema(table_schema, ids)
+        if not ids:
+            _remember(_stored, table_schema, known)
+    return known[1]
+
+
+def _stored_schema(table_schema: pa.Schema, ids: ColumnIds) -> pa.Schema:
     return pa.schema([stored_field(ids.physical(field)) for field in table_schema if not pa.types.is_null(field.type)])
 
 
 _MOST_KNOWN = 64
+_stored: dict[int, tuple[pa.Schema, pa.Schema]] = {}
+"""By identity of a table's schema: that schema, and what files hold whose columns have their declared names."""
 _known: dict[int, tuple[pa.Schema, pa.Schema, pa.Schema | None]] = {}
 """By identity of a table's schema: that schema, the input's that was last held against it, and what `stored_as_given` said."""
 
@@ -148,10 +162,14 @@ def stored_as_given(table: pa.Schema, given: pa.Schema, ids: ColumnIds = PLAIN) 
     if known is None or known[0] is not table or not known[1].equals(given, check_metadata=True):
         same = table.names == given.names and all(map(_is_stored_as_given, table, given))
         known = table, given, stored_schema(table) if same else None
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[id(table)] = known
+        _remember(_known, table, known)
     return known[2]
+
+
+def _remember(known: dict[int, Known], schema: pa.Schema, what: Known) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[id(schema)] = what
 
 
 def _is_stored_as_given(field: pa.Field, given: pa.Field) -> bool:

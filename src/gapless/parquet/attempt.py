@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.codec import encode
@@ -20,6 +22,22 @@ from gapless.store.probe import probe_put_if_absent
 
 INLINE_COVERAGE_BYTES = 4_096
 """Encoded coverage up to this size lies in the commit; larger in a sidecar."""
+
+
+STREAMED_BYTES = 1 << 20
+"""Segments of so much Arrow memory are stored while they are encoded."""
+_SHRINKS = 64
+"""How many times smaller than Arrow memory a file may be, as far as one cares."""
+
+
+@dataclass(frozen=True, slots=True)
+class BegunSegment:
+    """Where a segment will be."""
+
+    file_id: str
+    path: str
+    onto: Callable[..., object] | None
+    """Takes its bytes as they are made; None where they are to be held."""
 
 
 @dataclass(slots=True)
@@ -57,21 +75,39 @@ class Attempt(StagedFiles):
         probe_put_if_absent(rim.store)
         return cls(rim, instant_digits(rim.clock.now_ns()), committed_here=committed_here)
 
-    def write(self, encoded: EncodedSegment, state: TableState, types: tuple[EntityType, ...], inline_bytes: int = 0) -> None:
+    @contextlib.contextmanager
+    def begun(self, memory_bytes: int, inline_bytes: int = 0) -> Iterator[BegunSegment]:
+        """A segment to be encoded from so much Arrow memory, and then written with `write`: stored while it is encoded, unless it is small, or
+        may be so small encoded that it is left to the commit.
+        """
+        held = self._held()
+        if memory_bytes < max(STREAMED_BYTES, _SHRINKS * inline_bytes):
+            yield held
+            return
+        with self.streamed(held.path) as file:
+            yield held if file is None else replace(held, onto=file.write)
+
+    def write(
+        self,
+        encoded: EncodedSegment,
+        state: TableState,
+        types: tuple[EntityType, ...],
+        inline_bytes: int = 0,
+        begun: BegunSegment | None = None,
+    ) -> None:
         """Store a segment and its coverage; the first, where both have at most `inline_bytes`, is left to the commit."""
-        file_id = self.rim.ids.uuid()
-        path = segment_path(file_id, len(self.segments), self.instant)
+        mine = begun or self._held()
         sidecar = encode(encoded.coverage, types)
-        inlined = not self.segments and encoded.size + len(sidecar) <= inline_bytes
-        if not inlined:
-            self.put(path, *encoded.pieces)
-        ref = InlineCoverage(sidecar) if inlined else self._put_coverage(file_id, sidecar, types)
+        inlined = not self.segments and mine.onto is None and encoded.size + len(sidecar) <= inline_bytes
+        if not inlined and mine.onto is None:
+            self.put(mine.path, *encoded.pieces)
+        ref = InlineCoverage(sidecar) if inlined else self._put_coverage(mine.file_id, sidecar, types)
         index = state.meta.index
         identity, identity_types = only_identity(encoded.coverage, types)
         self.coverage.append(encoded.coverage)
         self.segments.append(
             Segment(
-                path=path,
+                path=mine.path,
                 rows=encoded.rows,
                 size=encoded.size,
                 bounds=encoded.bounds,
@@ -86,6 +122,10 @@ class Attempt(StagedFiles):
                 data=bytes(encoded.data) if inlined else None,
             )
         )
+
+    def _held(self) -> BegunSegment:
+        file_id = self.rim.ids.uuid()
+        return BegunSegment(file_id, segment_path(file_id, len(self.segments), self.instant), None)
 
     def put_coverage(self, file_id: str, coverage: CoverageMap, types: tuple[EntityType, ...]) -> CoverageRef:
         """Store what a segment covers that this attempt has placed otherwise, or leave it to the commit where it is small."""

@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.model.instant import NS_PER
 from gapless.model.segment import Bounds
 from gapless.model.stats import Bound, ColumnStats, stats_value, supports_bounds
-from gapless.parquet.run import as_int, unit_ns
+from gapless.parquet.placing import raw_values
 
 MAX_BOUND_CHARACTERS = 128
 MAX_STATS_COLUMNS = 100
-_PLAIN_FLOATS = {pa.float64().id, pa.float32().id}
-_ORDERED_AS = {pa.float16().id: pa.float32(), pa.duration("ns").id: pa.int64()}
+_FEW = 16
+"""Texts that Python compares before Arrow's kernel is called."""
 
 
 def column_stats(table: pa.Table, skip: str, ends: Mapping[str, pa.ChunkedArray] | None = None) -> dict[str, ColumnStats]:
@@ -32,10 +35,10 @@ def column_stats(table: pa.Table, skip: str, ends: Mapping[str, pa.ChunkedArray]
 
 def index_bounds(column: pa.ChunkedArray) -> Bounds:
     """The smallest and the largest value of an index column that holds any; nanoseconds for timestamps."""
-    ends = pc.min_max(column)
-    scale = unit_ns(column.type)
-    low, high = (as_int(ends[end]) for end in ("min", "max"))
-    return Bounds(first=low * scale, last=high * scale)
+    found = stats_of(column)
+    assert isinstance(found.min, int)
+    assert isinstance(found.max, int)
+    return Bounds(first=found.min, last=found.max)
 
 
 @dataclass(slots=True)
@@ -67,42 +70,56 @@ class GrowingStats:
         return ColumnStats(min=low, max=high, nulls=self.nulls, nans=self.nans)
 
 
-def _ends(column: pa.ChunkedArray) -> tuple[Any, Any]:
-    """The smallest and the largest value that is neither null nor NaN, as scalars of the column's type."""
-    # Arrow orders neither half floats, durations nor short decimals; what it casts them to holds each value exactly, in the same order.
-    ordered = _ORDERED_AS.get(column.type.id, column.type)
-    if pa.types.is_decimal32(ordered) or pa.types.is_decimal64(ordered):
-        ordered = pa.decimal128(ordered.precision, ordered.scale)
-    if ordered == column.type:
-        ends = pc.min_max(column)
-        return ends["min"], ends["max"]
-    ends = pc.min_max(column.cast(ordered))
-    return tuple(ends[end].cast(column.type) for end in ("min", "max"))
+def _ends(column: pa.ChunkedArray) -> tuple[Bound, Bound]:
+    """The smallest and the largest value that is not null."""
+    kind = column.type
+    if pa.types.is_string(kind) and len(column) <= _FEW:
+        told = [text for text in column.to_pylist() if text is not None]
+        return min(told), max(told)
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        # Arrow orders no short decimals; what they are cast to holds each value exactly, in the same order.
+        column = column.cast(pa.decimal128(kind.precision, kind.scale))
+    ends = pc.min_max(column)
+    return stats_value(ends["min"], column.type), stats_value(ends["max"], column.type)
 
 
-def _plain_ends(column: pa.ChunkedArray) -> tuple[float, float] | None:
-    """The smallest and the largest of floats without null and NaN, as fast as memory is read; None for any others."""
-    if column.type.id not in _PLAIN_FLOATS or column.null_count:
-        return None
-    values = [chunk.to_numpy() for chunk in column.chunks if len(chunk)]
-    # Of values with a NaN among them numpy gives NaN.
-    lows = [float(part.min()) for part in values]
-    if not lows or any(map(math.isnan, lows)):
-        return None
-    return min(lows), max(float(part.max()) for part in values)
+@lru_cache(256)
+def _as_numbers(kind: pa.DataType) -> tuple[np.dtype[Any], int] | None:
+    """The numbers that values of a type lie in memory as, and what a step of them counts in a `Bound`; None for other types."""
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        return np.dtype(kind.to_pandas_dtype()), 1
+    if pa.types.is_date32(kind):
+        return np.dtype(np.int32), 1
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):
+        return np.dtype(f"i{kind.bit_width // 8}"), NS_PER[kind.unit]
+    return None
+
+
+def _number_stats(column: pa.ChunkedArray, known: tuple[np.dtype[Any], int]) -> ColumnStats:
+    """Statistics of numbers and times, as fast as memory is read."""
+    (kind, scale), nulls = known, column.null_count
+    chunks = (column.drop_null() if nulls else column).chunks
+    values = [raw_values(chunk).view(kind) for chunk in chunks if len(chunk)]
+    nans = None
+    if kind.kind == "f":
+        # Of values with a NaN among them numpy gives NaN. Arrow's kernel forgets what came before one that signals.
+        values = [part[~np.isnan(part)] if math.isnan(part.min()) else part for part in values]
+        nans = len(column) - nulls - sum(map(len, values))
+        values = [part for part in values if len(part)]
+    if not values:
+        return ColumnStats(nulls=nulls, nans=nans)
+    low, high = min(part.min().item() for part in values), max(part.max().item() for part in values)
+    return ColumnStats(min=low * scale, max=high * scale, nulls=nulls, nans=nans)
 
 
 def stats_of(column: pa.ChunkedArray, longest: int | None = MAX_BOUND_CHARACTERS) -> ColumnStats:
     """Statistics of one column; without bounds where one is a text or bytes of more than `longest` characters."""
+    if (known := _as_numbers(column.type)) is not None:
+        return _number_stats(column, known)
     nulls = column.null_count
-    if (ends := _plain_ends(column)) is not None:
-        return ColumnStats(min=ends[0], max=ends[1], nulls=0, nans=0)
-    nans = None
-    if pa.types.is_floating(column.type):
-        nans = pc.sum(pc.is_nan(column)).as_py() or 0
-    if not supports_bounds(column.type) or nulls + (nans or 0) == len(column):
-        return ColumnStats(nulls=nulls, nans=nans)
-    low, high = (stats_value(end, column.type) for end in _ends(column))
+    if not supports_bounds(column.type) or nulls == len(column):
+        return ColumnStats(nulls=nulls)
+    low, high = _ends(column)
     if longest is not None and any(isinstance(bound, str | bytes) and len(bound) > longest for bound in (low, high)):
-        return ColumnStats(nulls=nulls, nans=nans)
-    return ColumnStats(min=low, max=high, nulls=nulls, nans=nans)
+        return ColumnStats(nulls=nulls)
+    return ColumnStats(min=low, max=high, nulls=nulls)

@@ -7,18 +7,19 @@ from functools import partial
 import pyarrow as pa
 
 from gapless.parquet.aims import Aim
-from gapless.parquet.encodings import DELTA, DICTIONARY, PLAIN, Choice, Encodings, has_only_dictionaries, is_whole, together
+from gapless.parquet.arrow_chunks import encoded_size
+from gapless.parquet.encodings import DELTA, DICTIONARY, PLAIN, Choice, Encodings, is_whole, of_simple_rows, together
 from gapless.parquet.ordered import Ordered
-from gapless.parquet.parallel_writer import WriterOptions, encoded
 from gapless.parquet.threads import side_by_side
+from gapless.parquet.writer_options import WriterOptions
 
 _TRIAL_ROWS = 131_072
 """Rows next to each other: what a dictionary saves grows with them, and so does the time it takes to find out."""
 
 
 def try_encodings(all_rows: Ordered, aim: Aim) -> Encodings:
-    """The encodings that make rows from the middle smallest; a dictionary for all columns of few or nested rows."""
-    if (simple := has_only_dictionaries(all_rows)) is not None:
+    """The encodings that make rows from the middle smallest; without a trial for few or nested rows."""
+    if (simple := of_simple_rows(all_rows)) is not None:
         return simple
     start = max(0, all_rows.count - _TRIAL_ROWS) // 2
     rows = all_rows.columns(all_rows.schema.names, start, min(all_rows.count, start + _TRIAL_ROWS))
@@ -37,7 +38,7 @@ def _smallest(rows: pa.Table, aim: Aim) -> Choice:
 
 def _size(rows: pa.Table, kind: str, aim: Aim) -> int:
     chosen = together({rows.column_names[0]: Choice(kind, "")})
-    return int(encoded(rows, WriterOptions(compression=aim.compression, compression_level=aim.level, encodings=chosen)).size)
+    return encoded_size(rows, WriterOptions(compression=aim.compression, compression_level=aim.level, encodings=chosen))
 
 
 def _candidates(kind: pa.DataType) -> tuple[str, ...]:

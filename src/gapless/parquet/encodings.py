@@ -13,11 +13,14 @@ import pyarrow.compute as pc
 
 from gapless.parquet.aims import Aim
 from gapless.parquet.dictionary_gain import Floats, dictionary_bytes, is_shorter, plain_bytes
-from gapless.parquet.ordered import Ordered
+from gapless.parquet.ordered import Ordered, Positions, Spelled
 
 _SAMPLE_ROWS = 8_192
 _FEW_ROWS = 1_024
 """A sample that is enough to see that a few values make up a column."""
+
+_MANY_ROWS = 131_072
+"""So many rows are worth differences of an index even where speed is all."""
 
 _DENSE = 4
 """Whole numbers lie dense where their range is less than so many times as wide as they are many."""
@@ -27,6 +30,9 @@ _SURELY = 0.5
 
 _GROUP_ROWS = 262_144
 """Rows that a dictionary serves, at most."""
+
+MOST_PLACES = 1 << 16
+"""Values of a dictionary, at most, that we make ourselves: places in it have 16 bits."""
 
 _TOLD = 100
 """Columns of which a file says why: what it says is read with every footer."""
@@ -46,6 +52,12 @@ class Encodings:
     """The columns that are not compressed."""
     why: Mapping[str, str] = field(default_factory=dict)
     """By column, or `*` for all, its encoding and the reason."""
+
+    def of(self, name: str) -> str:
+        """How a column is encoded."""
+        if self.dictionary is True or (isinstance(self.dictionary, list) and name in self.dictionary):
+            return DICTIONARY
+        return self.others.get(name, PLAIN)
 
     @property
     def told(self) -> str:
@@ -77,57 +89,81 @@ def together(choices: Mapping[str, Choice]) -> Encodings:
     )
 
 
-def has_only_dictionaries(rows: Ordered) -> Encodings | None:
+def of_simple_rows(rows: Ordered) -> Encodings | None:
     """What few and nested rows get, whatever they hold; None for others."""
-    if rows.count < _SAMPLE_ROWS:
-        return for_all(f"fewer than {_SAMPLE_ROWS:,} rows")
     if any(pa.types.is_nested(one.type) for one in rows.schema):
         return for_all("a column is nested")
-    return None
+    if rows.count >= _SAMPLE_ROWS:
+        return None
+    texts = [one.name for one in rows.schema if not pa.types.is_primitive(one.type)]
+    return Encodings(
+        dictionary=texts,
+        others={},
+        why={"*": f"{PLAIN}: fewer than {_SAMPLE_ROWS:,} rows; a dictionary where values are no numbers"},
+    )
 
 
 def choose_encodings(rows: Ordered, ascending: str | None, aim: Aim) -> Encodings:
     """The encodings for rows like these; `ascending` names the column of whole numbers that mostly rises by small steps, if one does.
 
     A dictionary where values repeat, so that it is worth its making: the writer would find out too, row group by row group, after it made
-    most of one. Differences for whole numbers that rise, lie dense or do not repeat. A dictionary for all of a small or nested table.
+    most of one. Differences for whole numbers that rise, lie dense or do not repeat, unless they are of so small a range that they can be
+    counted. A dictionary for all of a nested table, plain numbers for a small one.
     BYTE_STREAM_SPLIT is not chosen, well as it does for floats: Spark 4.1 cannot read it.
     """
-    return has_only_dictionaries(rows) or together(dict(_choices(rows, ascending, aim)))
+    return of_simple_rows(rows) or together(dict(_choices(rows, ascending, aim)))
 
 
 def _choices(rows: Ordered, ascending: str | None, aim: Aim) -> Iterator[tuple[str, Choice]]:
     count = _FEW_ROWS if aim.bare else _SAMPLE_ROWS
-    sample = rows.at(np.linspace(0, rows.count - 1, count).astype(np.int64))
-    for one in sample.schema:
+    positions = np.linspace(0, rows.count - 1, count).astype(np.int64)
+    taken = pa.array(positions)
+    for one in rows.schema:
         if is_whole(one.type) and one.name == ascending:
-            yield one.name, Choice(DELTA, "rows are in its order", aim.bare)
+            # Where rows are few, so are those of one identity, and differences of their instants take longer than the bytes that they save.
+            plain = aim.bare and rows.count < _MANY_ROWS
+            yield one.name, Choice(PLAIN if plain else DELTA, "rows are in its order", aim.bare)
         else:
-            values = sample.column(one.name).drop_null()
-            yield one.name, _choice(_Sampled(values, pc.unique(values)), rows.count, partial(_together, rows, one.name), aim)
+            known = rows.spelled.get(one.name)
+            sampled = _of_column(rows.source.column(one.name).take(taken)) if known is None else _of_places(known, positions)
+            yield one.name, _choice(sampled, rows.count, partial(_together, rows, one.name), aim)
+
+
+def _of_column(taken: pa.ChunkedArray) -> _Sampled:
+    values = taken.drop_null() if taken.null_count else taken
+    return _Sampled(values.type, len(values), pc.unique(values))
+
+
+def _of_places(known: Spelled, positions: Positions) -> _Sampled:
+    places = known.places[positions]
+    return _Sampled(known.values.type, len(places), known.values.take(pa.array(np.unique(places))))
 
 
 @dataclass(frozen=True, slots=True)
 class _Sampled:
     """Some values of a column, without nulls."""
 
-    values: pa.ChunkedArray
+    kind: pa.DataType
+    count: int
+    """How many, with those that are equal."""
     distinct: pa.Array
 
     @property
     def found(self) -> str:
         """What there is to say of them."""
-        return f"{len(self.distinct):,} of {len(self.values):,} sampled values are distinct"
+        return f"{len(self.distinct):,} of {self.count:,} sampled values are distinct"
 
     def has_at_most(self, share: float) -> bool:
         """Whether no more than this share of them is distinct."""
-        return len(self.distinct) <= share * len(self.values)
+        return len(self.distinct) <= share * self.count
 
 
 def _choice(sampled: _Sampled, rows: int, together: Callable[[], Floats], aim: Aim) -> Choice:
     """How a column of so many rows with such values is encoded; `together` gives some that lie next to each other."""
-    kind, found, repeats = sampled.values.type, sampled.found, sampled.has_at_most(aim.repeating)
+    kind, found, repeats = sampled.kind, sampled.found, sampled.has_at_most(aim.repeating)
     if is_whole(kind) and (not repeats or _is_dense(sampled)):
+        if (spread := _spread(sampled.distinct)) < min(MOST_PLACES, min(rows, _GROUP_ROWS) // aim.rows_a_number):
+            return Choice(DICTIONARY, f"{found}, of a range of {spread + 1:,}", aim.bare)
         return Choice(DELTA, found + (", and lie dense" if repeats else ""), aim.bare)
     if not repeats:
         return Choice(PLAIN, found, aim.bare and pa.types.is_primitive(kind))
@@ -135,7 +171,7 @@ def _choice(sampled: _Sampled, rows: int, together: Callable[[], Floats], aim: A
         return Choice(DICTIONARY, found)
     # Values that repeat rarely make a large dictionary, which takes three times as long to make, and compression may find as much.
     width = kind.bit_width // 8
-    short = dictionary_bytes(len(sampled.distinct), len(sampled.values), min(rows, _GROUP_ROWS), width)
+    short = dictionary_bytes(len(sampled.distinct), sampled.count, min(rows, _GROUP_ROWS), width)
     plain = plain_bytes(together(), aim.compression)
     best = DICTIONARY if is_shorter(short, plain) else PLAIN
     return Choice(best, f"{found}; with a dictionary they take about {short:.1f} bytes each, without one {plain:.1f}")
@@ -155,11 +191,12 @@ def is_whole(kind: pa.DataType) -> bool:
 
 def _is_dense(sampled: _Sampled) -> bool:
     """Whether there are many different values, and so near each other that differences take no more bits than numbers of a dictionary."""
-    distinct = sampled.distinct
-    if sampled.has_at_most(1 / 4):
-        return False
+    return not sampled.has_at_most(1 / 4) and _spread(sampled.distinct) < _DENSE * len(sampled.distinct)
+
+
+def _spread(values: pa.Array) -> int:
+    """How far the smallest and the largest of whole numbers or times are apart; 0 where there are none."""
     # Arrow does not order every type of time.
-    width = distinct.type.bit_width
-    ends = pc.min_max(distinct.view(pa.int64() if width == 64 else pa.int32()) if width >= 32 else distinct)
-    spread: int = ends["max"].as_py() - ends["min"].as_py()
-    return spread < _DENSE * len(distinct)
+    width = values.type.bit_width
+    ends = pc.min_max(values.view(pa.int64() if width == 64 else pa.int32()) if width >= 32 else values)
+    return 0 if ends["min"].as_py() is None else ends["max"].as_py() - ends["min"].as_py()

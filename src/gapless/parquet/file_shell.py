@@ -2,17 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gapless.parquet.thrift import Items, Struct, decode, encode
+from gapless.parquet.thrift import Items, Struct, decode, encode, fields
 
 MAGIC = b"PAR1"
 TRAILER = 8
 """Bytes at the end of a file: four of the footer's length, and the magic."""
-_I64, _LIST, _STRUCT = 6, 9, 12
+_I64, _BINARY, _LIST, _STRUCT = 6, 8, 9, 12
+_ROWS, _NOTES = 3, 5
+"""Where FileMetaData says how many rows there are, and the key-value metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """The footer of files with the same columns, but for what it says of their rows and what is noted besides."""
+
+    before: bytes
+    """Its fields before those on rows and row groups."""
+    metadata: tuple[bytes, ...]
+    """The key-value metadata that the columns give it."""
+    after: bytes
+    """The fields that follow on these."""
+    columns: tuple[Struct, ...]
+    """SchemaElement of each column at the top, where none is nested."""
+
+    def end_of(self, rows: int, groups: Sequence[Struct], notes: Mapping[str, str]) -> bytes:
+        """What closes a file of so many rows in these row groups, with more key-value metadata."""
+        own = [encode({1: (_BINARY, key.encode()), 2: (_BINARY, value.encode())}) for key, value in notes.items()]
+        middle: Struct = {
+            _ROWS: (_I64, rows),
+            _ROWS + 1: (_LIST, Items(_STRUCT, list(groups))),
+            _NOTES: (_LIST, Items(_STRUCT, [*own, *self.metadata])),
+        }
+        return closed(b"".join((self.before, fields(middle, _ROWS - 1), self.after)))
+
+
+def shell_of(schema: pa.Schema) -> Shell:
+    """What is around files with these columns."""
+    empty = footer_of(empty_file(schema))
+    elements: list[Struct] = empty[2][1].values
+    return Shell(
+        before=fields({at: empty[at] for at in empty if at < _ROWS}, 0),
+        metadata=tuple(map(encode, empty[_NOTES][1].values)),
+        after=fields({at: empty[at] for at in empty if at > _NOTES}, _NOTES) + b"\0",
+        columns=tuple(elements[1:]) if elements[0][5][1] == len(elements) - 1 else (),
+    )
+
+
+def closed(footer: bytes) -> bytes:
+    """A footer with what follows it at the end of a file."""
+    return b"".join((footer, len(footer).to_bytes(4, "little"), MAGIC))
 
 
 def footer_of(file: pa.Buffer) -> Struct:
@@ -23,8 +67,7 @@ def footer_of(file: pa.Buffer) -> Struct:
 
 def end_of(empty: Struct, rows: int, groups: Sequence[Struct]) -> bytes:
     """What closes a file of so many rows in these row groups; `empty` is the footer of one with its columns and no rows."""
-    data = encode(dict(sorted((empty | {3: (_I64, rows), 4: (_LIST, Items(_STRUCT, list(groups)))}).items())))
-    return data + len(data).to_bytes(4, "little") + MAGIC
+    return closed(encode(dict(sorted((empty | {3: (_I64, rows), 4: (_LIST, Items(_STRUCT, list(groups)))}).items()))))
 
 
 def empty_file(schema: pa.Schema) -> pa.Buffer:

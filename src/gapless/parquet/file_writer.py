@@ -1,19 +1,20 @@
-"""One Parquet file in memory, encoded row group by row group on all cores, each column as its first rows suggest."""
+"""One Parquet file, encoded row group by row group on all cores, each column as its first rows suggest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gapless.parquet.aims import Aim
+from gapless.parquet.column_stats import GrowingStats
 from gapless.parquet.encoding_trial import try_encodings
 from gapless.parquet.encodings import Encodings, choose_encodings
 from gapless.parquet.growing_file import GrowingFile
 from gapless.parquet.ordered import Ordered
-from gapless.parquet.parallel_writer import ParallelWriter, WriterOptions
+from gapless.parquet.parallel_writer import ParallelWriter
 from gapless.parquet.threads import WORTH_THREADS_BYTES
+from gapless.parquet.writer_options import WriterOptions
 
 MAX_ROW_GROUP_ROWS = 262_144
 ROW_GROUP_BYTES = 64 << 20
@@ -23,18 +24,29 @@ ROW_GROUP_BYTES = 64 << 20
 class FileWriter:
     """Writes a file with the columns of `schema`, whose metadata it repeats."""
 
-    def __init__(self, schema: pa.Schema, aim: Aim, notes: Callable[[Encodings], Mapping[str, str]]) -> None:
-        """`notes` gives the key-value metadata of the file."""
+    def __init__(
+        self,
+        schema: pa.Schema,
+        aim: Aim,
+        notes: Callable[[Encodings], Mapping[str, str]],
+        onto: Callable[..., object] | None = None,
+    ) -> None:
+        """`notes` gives the key-value metadata of the file, whose bytes are held, or given to `onto`."""
         self._schema, self._aim, self._notes = schema, aim, notes
         self.encodings: Encodings | None = None
         """How columns are encoded; as the first rows suggest, where it is not said before they come."""
-        self._sink: GrowingFile | pa.BufferOutputStream = GrowingFile()
-        self._writer: pq.ParquetWriter | ParallelWriter | None = None
+        self._file = GrowingFile(onto)
+        self._writer: ParallelWriter | None = None
 
     @property
     def size(self) -> int:
         """Bytes encoded so far."""
-        return int(self._sink.tell())
+        return self._file.tell()
+
+    @property
+    def stats(self) -> Mapping[str, GrowingStats]:
+        """What the log says of the rows so far, of the columns of numbers of which encoding tells it; the same columns from the first write on."""
+        return {} if self._writer is None else self._writer.stats
 
     def write(
         self, rows: Ordered, group_rows: int, memory_bytes: int, *, ascending: str | None, meanwhile: Callable[[], None]
@@ -44,36 +56,28 @@ class FileWriter:
         `ascending` names a column in whose order the rows are, if they are in any.
         """
         if self._writer is None:
-            self._writer = self._open(rows, ascending, memory_bytes)
-        if isinstance(self._writer, ParallelWriter):
-            self._writer.write(rows, group_rows, meanwhile=meanwhile)
-        else:
-            self._writer.write_table(rows.table(), row_group_size=group_rows)
-            meanwhile()
+            self._writer = ParallelWriter(self._file, self._schema, self._options(rows, ascending))
+        cores = pa.cpu_count() if memory_bytes >= WORTH_THREADS_BYTES else 1
+        self._writer.write(rows, group_rows, cores=cores, meanwhile=meanwhile)
 
     def close(self) -> GrowingFile:
         """The whole file; nothing may be written after, and something was before."""
         assert self._writer is not None
         self._writer.close()
-        if isinstance(self._sink, GrowingFile):
-            return self._sink
-        file = GrowingFile()
-        file.write(self._sink.getvalue())
-        return file
+        return self._file
 
-    def _open(self, first: Ordered, ascending: str | None, memory_bytes: int) -> pq.ParquetWriter | ParallelWriter:
+    def _options(self, first: Ordered, ascending: str | None) -> WriterOptions:
         aim, encodings = self._aim, self.encodings
         if encodings is None:
             encodings = try_encodings(first, aim) if aim.by_trial else choose_encodings(first, ascending, aim)
             self.encodings = encodings
-        options = WriterOptions(
-            compression=aim.compression, compression_level=aim.level, encodings=encodings, notes=self._notes(encodings)
+        return WriterOptions(
+            compression=aim.compression,
+            compression_level=aim.level,
+            encodings=encodings,
+            least=aim.least,
+            notes=self._notes(encodings),
         )
-        if pa.cpu_count() > 1 and memory_bytes >= WORTH_THREADS_BYTES and len(first.schema) > 1:
-            self._sink = GrowingFile()
-            return ParallelWriter(self._sink, self._schema, options)
-        self._sink = pa.BufferOutputStream()
-        return options.open(self._sink, self._schema)
 
 
 def fills_group(rows: int, memory_bytes: int) -> bool:

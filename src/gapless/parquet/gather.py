@@ -24,13 +24,17 @@ def gather_runs(
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:
-        if any(one.num_rows for one in held) and held_bytes + batch.nbytes > limit:
-            run = sort_run(pa.Table.from_batches(held, stored), index, grid)
-            held, held_bytes = [], 0
-            yield run
-            del run
+        if held:
+            # To measure a batch takes longer than to sort a small one, and one alone need not be.
+            size, held_bytes = batch.nbytes, held_bytes or held[0].nbytes
+            if held_bytes + size > limit and any(one.num_rows for one in held):
+                run = sort_run(pa.Table.from_batches(held, stored), index, grid)
+                held, held_bytes = [], 0
+                yield run
+                del run
+            else:
+                held_bytes += size
         held.append(batch)
-        held_bytes += batch.nbytes
     if any(batch.num_rows for batch in held):
         run = sort_run(pa.Table.from_batches(held, stored), index, grid)
         held = []
@@ -39,6 +43,10 @@ def gather_runs(
 
 def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     """A batch in slices of one length and about `limit` bytes at most, so that one huge batch costs no huge copies."""
+    # No column holds more than all buffers do, whose size is known at once.
+    if batch.get_total_buffer_size() * batch.num_columns <= limit:
+        yield batch
+        return
     rows = max(1, -(-batch.num_rows // max(1, -(-batch.nbytes // limit))))
     for start in range(0, max(1, batch.num_rows), rows):
         yield batch.slice(start, rows)

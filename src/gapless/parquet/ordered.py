@@ -1,27 +1,19 @@
-"""Rows in another order than they lie in memory, put into it as they are asked for: a part at a time, or never."""
+"""Rows in the order of their table, of which some columns are known by few values and may be spelled out, or never."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gapless.parquet.threads import side_by_side
 
 Positions = npt.NDArray[np.integer[Any]]
-
-
-def in_one_chunk(table: pa.Table) -> pa.Table:
-    """The same rows, each column in one piece of memory where it can be: Arrow joins them for each gathering else."""
-    if all(column.num_chunks <= 1 for column in table.columns):
-        return table
-    columns = side_by_side([column.combine_chunks for column in table.columns], table.nbytes)
-    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +21,28 @@ class Spelled:
     """A column said otherwise: for each row, in order, the place of its value in `values`."""
 
     values: pa.Array
+    """Distinct and ascending."""
     places: Positions
+
+    @property
+    def ends(self) -> pa.ChunkedArray:
+        """The smallest and the largest value that a row has, of rows of which there is one."""
+        return pa.chunked_array([self.values.slice(int(end), 1) for end in (self.places.min(), self.places.max())])
+
+    def column(self, rows: slice | Positions) -> pa.ChunkedArray:
+        """The values of these rows."""
+        return pa.chunked_array([self.values.take(pa.array(self.places[rows]))])
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The rows of `source` at the positions `order`, which is a permutation; as they lie where it is None."""
+    """The rows of `source`, in its order."""
 
     source: pa.Table
-    order: Positions | None = None
-    made: Mapping[str, pa.Array] = field(default_factory=dict)
-    """Columns that are in order already."""
     spelled: Mapping[str, Spelled] = field(default_factory=dict)
-    """Columns that are made faster than by gathering them."""
+    """Columns that are known by places in few values too."""
+    loose: frozenset[str] = frozenset()
+    """Those of them whose values lie in another order in `source`, where they were left."""
 
     @property
     def count(self) -> int:
@@ -55,18 +56,9 @@ class Ordered:
 
     def column(self, name: str, start: int = 0, end: int | None = None) -> pa.ChunkedArray:
         """The values of the rows `[start, end)`."""
-        end = self.count if end is None else end
-        column = self.source.column(name)
-        if self.order is None:
-            return column.slice(start, end - start)
-        taken: pa.Array | pa.ChunkedArray
-        if (made := self.made.get(name)) is not None:
-            taken = made.slice(start, end - start)
-        elif (known := self.spelled.get(name)) is not None:
-            taken = known.values.take(pa.array(known.places[start:end]))
-        else:
-            taken = pc.take(column.chunk(0) if column.num_chunks == 1 else column, pa.array(self.order[start:end]))
-        return taken if isinstance(taken, pa.ChunkedArray) else pa.chunked_array([taken])
+        if name in self.loose:
+            return self.spelled[name].column(slice(start, end))
+        return self.source.column(name).slice(start, None if end is None else end - start)
 
     def columns(self, names: list[str], start: int, end: int) -> pa.Table:
         """These columns of the rows `[start, end)`."""
@@ -75,14 +67,20 @@ class Ordered:
 
     def at(self, positions: Positions) -> pa.Table:
         """The rows at some positions."""
-        return self.source.take(pa.array(positions if self.order is None else self.order[positions]))
+        found = self.source.take(pa.array(positions))
+        return self._with({name: self.spelled[name].column(positions) for name in self.loose}, found)
 
     def table(self) -> pa.Table:
-        """All rows, on all cores."""
-        if self.order is None:
-            return self.source
-        acts = [lambda name=name: self.column(name) for name in self.schema.names]
-        return pa.Table.from_arrays(side_by_side(acts, self.source.nbytes), schema=self.schema)
+        """All rows."""
+        names = list(self.loose)
+        made = side_by_side([partial(self.column, name) for name in names], self.source.nbytes) if names else []
+        return self._with(dict(zip(names, made, strict=True)), self.source)
+
+    def _with(self, made: Mapping[str, pa.ChunkedArray], table: pa.Table) -> pa.Table:
+        if not made:
+            return table
+        columns = [made.get(name, table.column(name)) for name in self.schema.names]
+        return pa.Table.from_arrays(columns, schema=self.schema)
 
     def with_schema(self, schema: pa.Schema) -> Ordered:
         """The same columns under a schema of the same types."""

@@ -1,71 +1,43 @@
-"""A Parquet writer that encodes the columns of a row group side by side: the same bytes as `pyarrow.parquet.ParquetWriter` writes."""
+"""A Parquet writer that encodes the columns of a row group side by side: simple ones as they lie in memory, others by Arrow's writer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from gapless.parquet.encodings import Encodings
-from gapless.parquet.file_shell import MAGIC, end_of, footer_of
+from gapless.parquet.arrow_chunks import arrow_chunks
+from gapless.parquet.column_chunk import Chunk, Leaf, chunk_of
+from gapless.parquet.column_stats import GrowingStats
+from gapless.parquet.encodings import DELTA, DICTIONARY
+from gapless.parquet.file_shell import MAGIC, Shell, shell_of
+from gapless.parquet.flat_column import OURS, coded_column, flat_column, form_of
 from gapless.parquet.ordered import Ordered
+from gapless.parquet.page import Bytes, cuts
 from gapless.parquet.thrift import Items, Struct
-
-_OFFSETS = (9, 10, 11, 14)
-"""Where ColumnMetaData of parquet.thrift says a position: of data, index and dictionary pages, and of the Bloom filter."""
+from gapless.parquet.writer_options import WriterOptions
 
 _SHARE_BYTES = 1 << 20
-"""Columns of less, in Arrow's memory, are encoded together with their neighbours: a file of its own costs some thousand values."""
-_SIZES = (2, 6)
-"""Where RowGroup says its bytes, plain and compressed."""
+"""Columns of less, in Arrow's memory, are given to Arrow's writer together: a file of its own costs some thousand values."""
 
+_JOINED_BYTES = 1 << 16
+"""A column chunk of no more is handed on in one piece: it takes less than to hand on each."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriterOptions:
-    """How values are encoded."""
-
-    compression: str
-    compression_level: int | None
-    encodings: Encodings
-    notes: Mapping[str, str] = field(default_factory=dict)
-    """Key-value metadata of whole files."""
-
-    def open(self, sink: pa.NativeFile, schema: pa.Schema, *, whole: bool = True) -> pq.ParquetWriter:
-        """A writer of files with the columns of `schema`, whose pages have checksums; `whole` are those that someone reads as they are."""
-        dictionary, others, names = self.encodings.dictionary, self.encodings.others, schema.names
-        compression, level = self._by_column(names)
-        writer = pq.ParquetWriter(
-            sink,
-            schema,
-            compression=compression,
-            compression_level=level,
-            use_dictionary=dictionary if isinstance(dictionary, bool) else [n for n in dictionary if n in names],
-            column_encoding={name: others[name] for name in others if name in names} or None,
-            write_page_checksum=True,
-            store_schema=whole,
-        )
-        if whole and self.notes:
-            writer.add_key_value_metadata(self.notes)
-        return writer
-
-    def _by_column(self, names: list[str]) -> tuple[str | dict[str, str], int | dict[str, int] | None]:
-        """Compression and level, by column where they differ."""
-        bare, level = self.encodings.bare, self.compression_level
-        if bare.isdisjoint(names):
-            return self.compression, level
-        compression = {name: "none" if name in bare else self.compression for name in names}
-        return compression, None if level is None else {name: level for name in names if name not in bare}
+Named = tuple[str, Chunk]
+Share = Callable[[], list[Named]]
+"""What encodes some columns of a row group."""
 
 
 class Sink(Protocol):
     """What takes the bytes of a file, one piece after the other."""
 
-    def write(self, data: bytes | pa.Buffer) -> object:
-        """Add bytes."""
+    def write(self, *pieces: Bytes) -> object:
+        """Add bytes, one piece after the other."""
         ...
 
     def tell(self) -> int:
@@ -74,84 +46,140 @@ class Sink(Protocol):
 
 
 class ParallelWriter:
-    """Writes whole pieces to `sink`, from its beginning; as many threads at a time as Arrow has for the processor (`pyarrow.cpu_count()`)."""
+    """Writes whole pieces to `sink`, from its beginning: the same bytes for the same rows, whoever encodes them."""
 
     def __init__(self, sink: Sink, schema: pa.Schema, options: WriterOptions) -> None:
-        self._sink, self._schema, self._options = sink, schema, options
+        self._sink, self._options = sink, options
+        self._layout = _layout(schema.serialize().to_pybytes())
+        ours = {name: options.encodings.of(name) for name in self._layout.leaves}
+        self._ours = {name: encoding for name, encoding in ours.items() if encoding in OURS}
+        """The columns that we write ourselves, where their values are of the kind, and how they are encoded."""
+        self._compressions = {name: options.of(name) for name in self._ours}
+        self.stats: dict[str, GrowingStats] = {
+            name: GrowingStats()
+            for name, encoding in self._ours.items()
+            if self._layout.leaves[name].told and encoding != DELTA
+        }
+        """What the log says of columns of numbers, of which it so need not be found out otherwise."""
         self._groups: list[Struct] = []
-        self._empty: Struct | None = None
-        """The footer of a file with these columns and no rows."""
         self._rows = 0
         sink.write(MAGIC)
 
-    def write(self, rows: Ordered, row_group_size: int, *, meanwhile: Callable[[], None]) -> None:
-        """Add rows, as row groups of up to so many; does `meanwhile` in the thread of the caller while others encode."""
-        # Threads live no longer than the call: a fork would leave a pool without any.
-        with ThreadPoolExecutor(pa.cpu_count()) as pool:
-            shares = list(_shares(rows.source))
-            starts = range(0, rows.count, row_group_size)
-            groups = [self._encode(pool, rows, shares, start, min(rows.count, start + row_group_size)) for start in starts]
-            meanwhile()
-            self._empty = self._empty or self._without_rows()
-            for parts in groups:
-                self._add([part.result() for part in parts])
+    def write(self, rows: Ordered, row_group_size: int, *, cores: int, meanwhile: Callable[[], None]) -> None:
+        """Add rows, as row groups of up to so many; with several `cores` others encode and do `meanwhile`, while this thread writes."""
+        shares = self._shares(rows)
+        groups = [
+            (end - start, [partial(share, start, end) for share in shares]) for start, end in cuts(rows.count, row_group_size)
+        ]
         self._rows += rows.count
+        if cores < 2:
+            for count, acts in groups:
+                self._add(count, (act() for act in acts))
+            meanwhile()
+            return
+        # Threads live no longer than the call: a fork would leave a pool without any.
+        with ThreadPoolExecutor(cores) as pool:
+            waiting = deque((count, [pool.submit(act) for act in acts]) for count, acts in groups)
+            # Last: this thread has something to write the earlier.
+            done = pool.submit(meanwhile)
+            while waiting:
+                count, parts = waiting.popleft()  # what is written is let go
+                self._add(count, (part.result() for part in parts))
+            done.result()
 
     def close(self) -> None:
         """Write the footer; nothing may be written after."""
-        self._sink.write(end_of(self._empty or self._without_rows(), self._rows, self._groups))
+        self._sink.write(self._layout.shell.end_of(self._rows, self._groups, self._options.notes))
 
-    def _without_rows(self) -> Struct:
-        sink = pa.BufferOutputStream()
-        self._options.open(sink, self._schema).close()
-        return footer_of(sink.getvalue())
+    def _shares(self, rows: Ordered) -> list[Callable[[int, int], list[Named]]]:
+        """What encodes some columns of the rows `[start, end)` each, by the first of them."""
+        shares = {name: partial(self._encode, rows, name) for name in self._ours}
+        others = [name for name in rows.schema.names if name not in self._ours]
+        shares |= {names[0]: partial(self._leave, rows, names) for names in _together(rows.source, others)}
+        return [shares[name] for name in rows.schema.names if name in shares]
 
-    def _encode(self, pool: Executor, rows: Ordered, shares: list[list[str]], start: int, end: int) -> list[Future[pa.Buffer]]:
-        def encode_share(names: list[str]) -> pa.Buffer:
-            return encoded(rows.columns(names, start, end), self._options)
+    def _encode(self, rows: Ordered, name: str, start: int, end: int) -> list[Named]:
+        """A column of ours."""
+        leaf, encoding = self._layout.leaves[name], self._ours[name]
+        known = rows.spelled.get(name) if encoding == DICTIONARY else None
+        if known is not None:
+            column = coded_column(known.values, known.places[start:end], leaf.form)
+        else:
+            column = flat_column(rows.column(name, start, end), leaf.form, encoding)
+        if column is None:
+            return self._leave(rows, [name], start, end)
+        return [(name, chunk_of(leaf, column, self._options.of(name)))]
 
-        return [pool.submit(encode_share, names) for names in shares]
+    def _leave(self, rows: Ordered, names: list[str], start: int, end: int) -> list[Named]:
+        """Columns that are left to Arrow's writer."""
+        return list(arrow_chunks(rows.columns(names, start, end), self._options))
 
-    def _add(self, parts: list[pa.Buffer]) -> None:
-        """Join the files that hold a row group's columns to one row group."""
-        start = self._sink.tell()
-        columns: list[Struct] = []
-        groups: list[Struct] = []
+    def _add(self, count: int, parts: Iterable[list[Named]]) -> None:
+        """Write a row group of so many rows, each column as soon as those before it are there."""
+        start, plain = self._sink.tell(), 0
+        described: list[bytes] = []
+        for name, chunk in self._in_order(parts):
+            if chunk.stats is not None and name in self.stats:
+                self.stats[name].add(chunk.stats, count)
+            described.append(chunk.describe(self._sink.tell()))
+            plain += chunk.plain_size
+            pieces = chunk.pieces if chunk.size > _JOINED_BYTES else (b"".join(chunk.pieces),)
+            self._sink.write(*pieces)
+        sizes = {2: (6, plain), 3: (6, count), 5: (6, start), 6: (6, self._sink.tell() - start)}
+        self._groups.append({1: (9, Items(12, described))} | sizes)
+
+    def _in_order(self, parts: Iterable[list[Named]]) -> Iterator[Named]:
+        """The chunks of a row group in the order of its columns."""
+        early: dict[int, list[Named]] = {}
+        place = 0
         for part in parts:
-            (group,) = footer_of(part)[4][1].values
-            columns += [_moved(column, self._sink.tell() - len(MAGIC)) for column in group[1][1].values]
-            groups.append(group)
-            self._sink.write(part.slice(len(MAGIC), group[6][1]))
-        sizes = {at: (6, sum(group[at][1] for group in groups)) for at in _SIZES}
-        self._groups.append(groups[0] | sizes | {1: (9, Items(12, columns)), 5: (6, start)})
+            for named in part:
+                early.setdefault(self._layout.places[named[0]], []).append(named)
+            while place in early:
+                yield from early.pop(place)
+                place += 1
 
 
-def encoded(columns: pa.Table, options: WriterOptions) -> pa.Buffer:
-    """A Parquet file of one row group, for its pages: it says less of itself than others."""
-    sink = pa.BufferOutputStream()
-    writer = options.open(sink, columns.schema, whole=False)
-    writer.write_table(columns, row_group_size=max(1, columns.num_rows))
-    writer.close()
-    return sink.getvalue()
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What files have in common that have the same columns."""
+
+    shell: Shell
+    places: Mapping[str, int]
+    """Of each column at the top, by name."""
+    leaves: Mapping[str, Leaf]
+    """The columns that may be ours, by name."""
 
 
-def _shares(table: pa.Table) -> Iterator[list[str]]:
-    """Neighbouring columns that are encoded together."""
-    sizes = {name: table.column(name).nbytes for name in table.column_names}
+@lru_cache(maxsize=64)
+def _layout(serialized: bytes) -> _Layout:
+    schema = pa.ipc.read_schema(pa.py_buffer(serialized))
+    shell = shell_of(schema)
+    leaves = {}
+    for one, element in zip(schema, shell.columns, strict=False):
+        form = form_of(one.type)
+        if form is not None and element.get(1, (0, None))[1] == form.kind:
+            leaves[one.name] = Leaf(name=one.name, form=form, optional=element[3][1] == 1, told=_is_number(one.type))
+    return _Layout(shell, {name: at for at, name in enumerate(schema.names)}, leaves)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _together(table: pa.Table, names: list[str]) -> Iterator[list[str]]:
+    """Columns that Arrow's writer encodes together."""
+    if not names:
+        return
+    sizes = {name: table.column(name).nbytes for name in names}
     limit = max(_SHARE_BYTES, sum(sizes.values()) // (4 * pa.cpu_count()))
-    names: list[str] = []
-    held = 0
+    held: list[str] = []
+    held_bytes = 0
     for name, size in sizes.items():
-        names.append(name)
-        held += size
-        if held >= limit:
-            yield names
-            names, held = [], 0
-    if names:
-        yield names
-
-
-def _moved(chunk: Struct, by: int) -> Struct:
-    """A column's description where its pages lie `by` bytes further on."""
-    kind, meta = chunk[3]
-    return chunk | {3: (kind, meta | {at: (6, meta[at][1] + by) for at in _OFFSETS if at in meta})}
+        held.append(name)
+        held_bytes += size
+        if held_bytes >= limit:
+            yield held
+            held, held_bytes = [], 0
+    if held:
+        yield held

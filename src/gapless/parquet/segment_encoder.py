@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
@@ -16,7 +15,7 @@ from gapless.model.stats import ColumnStats
 from gapless.model.types import has_metadata
 from gapless.parquet.aims import AIMS
 from gapless.parquet.checksum import footer_checksum
-from gapless.parquet.column_stats import GrowingStats, column_stats, index_bounds
+from gapless.parquet.column_stats import MAX_STATS_COLUMNS, GrowingStats, column_stats, index_bounds
 from gapless.parquet.encodings import Encodings
 from gapless.parquet.file_writer import FileWriter, even_groups, fills_group
 from gapless.parquet.ordered import Ordered
@@ -33,7 +32,7 @@ class EncodedSegment:
     """A segment's bytes and what the log needs to know of them."""
 
     pieces: tuple[memoryview, ...]
-    """Its bytes, one piece after the other."""
+    """Its bytes, one piece after the other; none where they were handed on."""
     size: int
     """How many bytes."""
     rows: int
@@ -52,10 +51,18 @@ class EncodedSegment:
 class SegmentEncoder:
     """Encodes one segment, run by run; holds its bytes so far, and the rows of at most about one row group."""
 
-    def __init__(self, schema: pa.Schema, index: IndexSpec, codec: Codec, group_rows: int | None = None) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        index: IndexSpec,
+        codec: Codec,
+        group_rows: int | None = None,
+        onto: Callable[..., object] | None = None,
+    ) -> None:
         """`schema` is the stored one, which the rows of every run have, with the metadata that the file shall repeat.
 
-        Row groups have about `ROW_GROUP_BYTES` of Arrow memory, and no more than `group_rows` rows.
+        Row groups have about `ROW_GROUP_BYTES` of Arrow memory, and no more than `group_rows` rows. The file's bytes are held, or given to
+        `onto` as they are made.
         """
         self._index, self._group_rows = index, group_rows
         # timeseries-table-format wants a file's metadata to be exactly the table's, where that has any.
@@ -64,12 +71,13 @@ class SegmentEncoder:
         def notes(encodings: Encodings) -> Mapping[str, str]:
             return {} if annotated else {CODEC_KEY: codec, ENCODINGS_KEY: encodings.told}
 
-        self._writer = FileWriter(schema, AIMS[codec], notes)
+        self._writer = FileWriter(schema, AIMS[codec], notes, onto)
         self._held: list[_Held] = []
         self._held_bytes = self._held_rows = 0
         self._rows = 0
         self._bounds: Bounds | None = None
-        self._stats: dict[str, GrowingStats] = {}
+        self._told = [name for name in schema.names if name != index.column][:MAX_STATS_COLUMNS]
+        self._stats = {name: GrowingStats() for name in self._told}
         self._coverage: list[CoverageMap] = []
 
     @property
@@ -103,7 +111,7 @@ class SegmentEncoder:
             rows=self._rows,
             bounds=self._bounds,
             coverage=CoverageMap.union_of(self._coverage),
-            stats={name: growing.stats for name, growing in self._stats.items()},
+            stats=self._all_stats(),
             checksum=file.checksum,
             footer_checksum=footer_checksum(file.last),
         )
@@ -128,9 +136,14 @@ class SegmentEncoder:
             found = index_bounds(table.column(self._index.column))
             old = self._bounds or found
             self._bounds = Bounds(first=min(old.first, found.first), last=max(old.last, found.last))
-            ends = {name: part.ends(name) for name in self._index.entity[:1] if part.in_order}
-            for name, stats in column_stats(table, self._index.column, ends).items():
-                self._stats.setdefault(name, GrowingStats()).add(stats, table.num_rows)
+            ends = {name: one.ends for name, one in part.rows.spelled.items()}
+            left = table.select([name for name in self._told if name not in self._writer.stats])
+            for name, stats in column_stats(left, self._index.column, ends).items():
+                self._stats[name].add(stats, table.num_rows)
+
+    def _all_stats(self) -> dict[str, ColumnStats]:
+        found = {**self._stats, **self._writer.stats}
+        return {name: found[name].stats for name in self._told}
 
     def _flush(self) -> None:
         held = self._held
@@ -156,13 +169,9 @@ class _Held:
     in_order: bool
     """Whether they are sorted by entity and index."""
 
-    def ends(self, name: str) -> pa.ChunkedArray:
-        """The first and the last value of a column."""
-        return self.rows.at(np.array([0, self.rows.count - 1])).column(name)
 
-
-def encode_segment(run: Run, index: IndexSpec, codec: Codec) -> EncodedSegment:
-    """Encode a run that holds at least one row."""
-    encoder = SegmentEncoder(run.rows.schema, index, codec)
+def encode_segment(run: Run, index: IndexSpec, codec: Codec, onto: Callable[..., object] | None = None) -> EncodedSegment:
+    """Encode a run that holds at least one row; its bytes are held, or given to `onto` as they are made."""
+    encoder = SegmentEncoder(run.rows.schema, index, codec, onto=onto)
     encoder.write(run)
     return encoder.finish()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gapless.errors import StoreError
-from gapless.model.protocols import StoresAhead, stores_ahead
+from gapless.model.protocols import ObjectAhead, StoresAhead, stores_ahead, streams_ahead
 from gapless.runtime.driver import Rim
 
 MOST_AHEAD = 32
@@ -46,6 +46,27 @@ class StagedFiles:
         self.ahead.append(path)
         self.ahead_bytes += size
         store.put_ahead(path, *pieces)
+
+    @contextlib.contextmanager
+    def streamed(self, path: str) -> Iterator[ObjectAhead | None]:
+        """An object to be written under a name that no one else takes, finished with the context and discarded where that fails; None where
+        the store takes objects only whole. Raises StoreError.
+        """
+        store = self.rim.store
+        if not (self.committed_here and streams_ahead(store)):
+            yield None
+            return
+        if len(self.ahead) >= MOST_AHEAD:
+            self.settle()
+        self.written.append(path)
+        begun = store.begin_ahead(path)
+        try:
+            yield begun
+            begun.finish()
+        except BaseException:
+            begun.discard()
+            raise
+        self.ahead.append(path)
 
     def settle(self) -> None:
         """Make what was written durable now, so that it may be committed later, or more than once. Raises StoreError."""

@@ -10,7 +10,8 @@ _TRUE, _FALSE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 
 Struct = dict[int, tuple[int, Any]]
 """By field number in the order of the bytes: the compact type's number, and the value.
 
-Numbers and truth values are Python's, doubles the eight bytes they are, binaries and texts bytes, lists `Items`, structs as here.
+Numbers and truth values are Python's, doubles the eight bytes they are, binaries and texts bytes, lists `Items`, structs as here. To be
+encoded, a struct may also be the bytes it has.
 """
 
 
@@ -38,9 +39,38 @@ def decode_first(data: bytes) -> tuple[Struct, int]:
 
 def encode(struct: Struct) -> bytes:
     """A struct's bytes; those that `decode` read it from."""
+    return fields(struct, 0) + _STOP
+
+
+def fields(struct: Struct, last: int) -> bytes:
+    """The bytes of the fields of a struct that follow field number `last`, without its end."""
     out = bytearray()
-    _put_struct(out, struct)
+    _put_fields(out, struct, last)
     return bytes(out)
+
+
+def signed(value: int) -> bytes:
+    """A whole number's bytes.
+
+    >>> signed(-1).hex(), signed(100).hex()
+    ('01', 'c801')
+    """
+    return unsigned((value << 1) ^ (value >> 63))
+
+
+def unsigned(value: int) -> bytes:
+    """The bytes of a number that is not below zero, where none may be: lengths, and headers of runs."""
+    if value < 1 << 7:
+        return _BYTES[value]
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
+    out = bytearray()
+    _put_varint(out, value)
+    return bytes(out)
+
+
+_BYTES = [bytes([number]) for number in range(128)]
+_STOP = b"\0"
 
 
 class _Decoder:
@@ -108,7 +138,11 @@ class _Decoder:
 
 
 def _put_struct(out: bytearray, struct: Struct) -> None:
-    last = 0
+    _put_fields(out, struct, 0)
+    out += _STOP
+
+
+def _put_fields(out: bytearray, struct: Struct, last: int) -> None:
     for number, (kind, value) in struct.items():
         if 0 < number - last < 16:
             out.append((number - last) << 4 | kind)
@@ -118,7 +152,6 @@ def _put_struct(out: bytearray, struct: Struct) -> None:
         last = number
         if kind not in (_TRUE, _FALSE):
             _put_value(out, kind, value)
-    out.append(0)
 
 
 def _put_value(out: bytearray, kind: int, value: Any) -> None:
@@ -128,7 +161,10 @@ def _put_value(out: bytearray, kind: int, value: Any) -> None:
         _put_varint(out, len(value))
         out += value
     elif kind == _STRUCT:
-        _put_struct(out, value)
+        if isinstance(value, bytes):
+            out += value
+        else:
+            _put_struct(out, value)
     elif kind in (_LIST, _SET):
         _put_items(out, value)
     elif kind == _DOUBLE:

@@ -164,8 +164,9 @@ class Stager:
         """Store the run as a segment of the attempt; nothing where it holds no rows."""
         if run.rows.count:
             meta = self.state.meta
-            encoded = encode_segment(as_written(run, meta), meta.index, meta.properties.codec)
-            attempt.write(encoded, self.state, types, self.inline_bytes)
+            with attempt.begun(run.rows.source.nbytes, self.inline_bytes) as begun:
+                encoded = encode_segment(as_written(run, meta), meta.index, meta.properties.codec, begun.onto)
+                attempt.write(encoded, self.state, types, self.inline_bytes, begun)
 
     def filter_covered(self, run: Run, types: tuple[EntityType, ...], also: CoverageMap | None = None) -> Filtered:
         """The run, where the table (and `also`) covers nothing of it; under "skip" its other rows; else raises CoverageOverlap."""

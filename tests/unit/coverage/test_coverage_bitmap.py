@@ -9,6 +9,7 @@ import pytest
 from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import CoverageMap, array_of, bias, stored_ids
+from gapless.model.index import Identity
 
 
 def test_stored_ids_keep_the_order() -> None:
@@ -57,6 +58,25 @@ def test_canonical_order_is_by_value_and_utf8_bytes() -> None:
     assert [t for (t,) in found] == sorted(texts, key=str.encode)
     numbers = CoverageMap({(n, date(2024, 1, d)): one for n in (5, -7, 300) for d in (9, 1)}).identities()
     assert [(n, d.day) for n, d in numbers if isinstance(d, date)] == [(-7, 1), (-7, 9), (5, 1), (5, 9), (300, 1), (300, 9)]
+
+
+def test_identities_of_mixed_kinds_have_an_order_too() -> None:
+    mixed: list[Identity] = [("a", 1), (date(2024, 1, 1), 1), (2, "b"), (2, 1), ("B", 1), (True, 1)]
+    found = CoverageMap({identity: BitMap64([1]) for identity in mixed}).identities()
+    assert found == (("B", 1), ("a", 1), (True, 1), (2, "b"), (2, 1), (date(2024, 1, 1), 1))
+
+
+@pytest.mark.parametrize("low", [0, 1, 2**63, 2**64 - 12])
+@pytest.mark.parametrize("far", [False, True])
+def test_pairs_as_far_apart_as_can_be(low: int, far: bool) -> None:
+    """64 bits have no room for a code beside ids that lie so far apart."""
+    ids = [low + at for at in (3, 1, 2, 1, 11, 3)] + ([0, 2**64 - 1] if far else [])
+    codes = [2, 0, 1, 0, 1, 2, 1, 0][: len(ids)]
+    coverage = CoverageMap.from_runs([("a",), ("b",), ("c",)], np.array(codes), np.array(ids, dtype=np.uint64))
+    model: dict[str, set[int]] = {}
+    for code, at in zip(codes, ids, strict=True):
+        model.setdefault("abc"[code], set()).add(at)
+    assert {name: set(array_of(bitmap).tolist()) for (name,), bitmap in coverage.items()} == model
 
 
 def test_a_map_is_a_value() -> None:

@@ -57,11 +57,34 @@ def test_a_dictionary_where_values_repeat_and_differences_for_numbers_that_lie_d
     assert "k" in list(chosen.dictionary)  # type: ignore[arg-type]
 
 
-def test_small_and_nested_tables_get_dictionaries_for_all() -> None:
-    few = choose_encodings(Ordered(table().slice(0, 8_191)), "i", AIMS["balanced"])
-    assert few == Encodings(dictionary=True, others={}, why={"*": "RLE_DICTIONARY: fewer than 8,192 rows"}), "it costs nothing"
-    nested = choose_encodings(Ordered(table(n=pa.array([[1]] * ROWS))), "i", AIMS["fastest"])
-    assert nested == Encodings(dictionary=True, others={}, why={"*": "RLE_DICTIONARY: a column is nested"})
+def test_small_tables_have_plain_numbers_and_nested_ones_dictionaries_for_all() -> None:
+    few = choose_encodings(
+        Ordered(table(money=pa.array(range(ROWS), pa.decimal128(9, 2))).slice(0, 8_191)), "i", AIMS["balanced"]
+    )
+    assert (few.dictionary, dict(few.others), few.bare) == (["k", "money"], {}, frozenset())
+    assert [few.of(name) for name in ("i", "k", "money")] == ["PLAIN", "RLE_DICTIONARY", "RLE_DICTIONARY"]
+    for rows in (1, ROWS):
+        nested = choose_encodings(Ordered(table(n=pa.array([[1]] * ROWS)).slice(0, rows)), "i", AIMS["fastest"])
+        assert nested == Encodings(dictionary=True, others={}, why={"*": "RLE_DICTIONARY: a column is nested"})
+        assert nested.of("n") == "RLE_DICTIONARY"
+
+
+@pytest.mark.parametrize(
+    ("codec", "spread", "wanted"),
+    [
+        ("fastest", 5_000, "dictionary"),
+        ("fastest", 5_001, DELTA),
+        ("balanced", 1_250, "dictionary"),
+        ("balanced", 4_000, DELTA),
+    ],
+)
+def test_whole_numbers_of_a_small_range_get_a_dictionary_of_it(codec: Codec, spread: int, wanted: str) -> None:
+    values = np.arange(ROWS) * 7_919 % spread - 600
+    values[[0, -1]] = [-600, spread - 601]  # the sample has both ends
+    said, file = chosen_by(codec, v=pa.array(values, mask=values == 0))
+    column = file.metadata.row_group(0).column(2)
+    assert said.of("v") == ("RLE_DICTIONARY" if wanted == "dictionary" else DELTA)
+    assert column.has_dictionary_page is (wanted == "dictionary")
 
 
 @pytest.mark.parametrize("worth_threads", [1, 1 << 40], ids=["side by side", "one by one"])
@@ -128,9 +151,10 @@ def test_the_fastest_compresses_no_numbers_and_makes_few_dictionaries() -> None:
     said, file = chosen_by("fastest", **COLUMNS)
     found = in_file(file)
     assert said.dictionary == ["k", "few", "word"]
-    assert said.others == {"i": DELTA, "count": DELTA}
+    assert said.others == {"count": DELTA}, "and the index is plain, of so few rows"
     assert [name for name, (has, _, _) in found.items() if has] == ["k", "few", "word"]
-    assert {name for name, (_, _, compression) in found.items() if compression == "UNCOMPRESSED"} == {"i", "price", "count"}
+    bare = {name for name, (_, _, compression) in found.items() if compression == "UNCOMPRESSED"}
+    assert bare == {"i", "price", "count", "k"}, "a few bytes are not compressed either"
     assert {compression for _, _, compression in found.values()} == {"UNCOMPRESSED", "LZ4"}
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from gapless.coverage.bucket import grid_of
 from gapless.model.index import IndexSpec, IntWidth
-from gapless.parquet import run
 from gapless.parquet.keys import KeySet, can_match, without_rows
 from gapless.parquet.merge import merge_runs
 from gapless.parquet.run import sort_run
@@ -111,20 +110,3 @@ def test_runs_are_merged_in_order(rows: list[Any], new: list[Any], cuts: set[int
     )
     covered = {(identity, bucket) for run in runs for identity, bitmap in run.coverage.items() for bucket in bitmap}
     assert covered == {((sym, n), at // 10 + 2**63) for sym, n, at in [*rows, *new]}
-
-
-@given(rows=stretch.map(sorted), cuts=st.sets(st.integers(0, 30), max_size=3))
-def test_codes_of_stretches_are_those_of_rows(rows: list[Any], cuts: set[int]) -> None:
-    """A column in long stretches of one value is looked at stretch by stretch; what comes out is the same."""
-    values = [sym for sym, _, _ in rows] or ["a"]
-    edges = [0, *sorted(cut for cut in cuts if cut < len(values)), len(values)]
-    column = pa.chunked_array([values[a:b] for a, b in pairwise(edges)], pa.string())
-    codes, distinct = run._column_codes(column)
-    found, same_distinct = run._stretch_codes(column)
-    assert (found.tolist(), same_distinct) == (codes.tolist(), distinct)
-
-
-def test_a_long_sorted_column_is_taken_by_stretches() -> None:
-    values = [f"S{number // 4_000}" for number in range(20_000)]
-    codes, distinct = run._column_codes(pa.chunked_array([values[:7], values[7:]]))
-    assert [distinct[code] for code in codes] == values

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gapless.coverage.bucket import grid_of
 from gapless.model.index import IndexSpec, IntWidth
 from gapless.parquet import run
-from gapless.parquet.ordered import Ordered, in_one_chunk
+from gapless.parquet.ordered import Ordered, Spelled
 from gapless.parquet.run import sort_run
 from gapless.parquet.threads import side_by_side
 
@@ -45,16 +45,31 @@ def plain(table: pa.Table) -> list[str]:
     return [repr(one) for one in table.to_pylist()]
 
 
+@pytest.fixture(params=["at once", "taken", "scattered"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few rows as a test has, put into order as few and as many."""
+    if request.param != "at once":
+        monkeypatch.setattr("gapless.parquet.run.FEW_ROWS", 0)
+        monkeypatch.setattr("gapless.parquet.placing.FEW_ROWS", 0)
+    if request.param == "scattered":
+        monkeypatch.setattr(run, "_SCATTERED_ROWS", 0)
+        monkeypatch.setattr(run, "_WORTH_PLACES", 0)
+
+
+@pytest.mark.usefixtures("way")
 @settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.lists(row, min_size=1, max_size=40), min_size=1, max_size=3),
     st.sampled_from([("k",), (), ("k", "m")]),
     st.sampled_from([0, 16]),
+    st.booleans(),
     st.data(),
 )
 def test_a_part_is_what_a_stable_sort_puts_there(
-    batches: list[list[tuple[Any, ...]]], entity: tuple[str, ...], many: int, data: st.DataObject
+    batches: list[list[tuple[Any, ...]]], entity: tuple[str, ...], many: int, rising: bool, data: st.DataObject
 ) -> None:
+    if rising:
+        batches = [sorted((one for rows in batches for one in rows), key=lambda one: one[0])]
     index = IndexSpec(column="i", type="int64", bucket=IntWidth(10), entity=entity)
     usual, run._MANY = run._MANY, max(1, many)
     try:
@@ -69,10 +84,11 @@ def test_a_part_is_what_a_stable_sort_puts_there(
         wanted.select(["x", "k", "i"]).slice(start, end - start)
     )
     assert plain(made.table) == plain(wanted)
+    assert made.values.tolist() == wanted["i"].to_pylist()
     assert made.table.schema.equals(SCHEMA)
     assert plain(made.rows.at(np.array([len(rows) - 1]))) == plain(wanted.slice(len(rows) - 1))
     assert made.table is made.table, "it is made once"
-    assert made.edge_key(index, -1) == (tuple(wanted[name][-1].as_py() for name in entity), wanted["i"][-1].as_py())
+    assert made.edge_key(-1) == (tuple(wanted[name][-1].as_py() for name in entity), wanted["i"][-1].as_py())
 
 
 def test_rows_in_order_are_not_copied() -> None:
@@ -81,17 +97,27 @@ def test_rows_in_order_are_not_copied() -> None:
     assert sort_run(table, index, grid_of(index.bucket, signed=True)).table is table
 
 
-@pytest.mark.parametrize("worth", [0, 1 << 40], ids=["side by side", "one by one"])
-def test_pieces_of_memory_are_joined(worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless.parquet.threads.WORTH_THREADS_BYTES", worth)
-    table = pa.concat_tables([table_of([(1, "a", None, None, 0)]), table_of([(2, "b", 0.5, [1], 1)])])
-    joined = in_one_chunk(table)
-    assert joined.equals(table)
-    assert [column.num_chunks for column in joined.columns] == [1] * 5
-    assert in_one_chunk(joined) is joined
-    assert Ordered(table, np.array([1, 0])).table().equals(table.take(pa.array([1, 0])))
-    with pytest.raises(ZeroDivisionError):
-        side_by_side([lambda: 1, lambda: 1 // 0], 1)
+def test_an_act_that_fails_says_so_side_by_side_and_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for worth in (0, 1 << 40):
+        monkeypatch.setattr("gapless.parquet.threads.WORTH_THREADS_BYTES", worth)
+        assert side_by_side([lambda: 1, lambda: 2], 1) == [1, 2]
+        with pytest.raises(ZeroDivisionError):
+            side_by_side([lambda: 1, lambda: 1 // 0], 1)
+
+
+def test_a_column_that_was_left_loose_is_made_of_its_values() -> None:
+    table = pa.table({"k": ["b", "a", "b"], "x": [2, 1, 3]})
+    spelled = Spelled(pa.array(["a", "b"]), np.array([0, 1, 1], np.uint8))
+    ordered = Ordered(table, {"k": spelled}, frozenset("k"))
+    assert ordered.table().to_pydict() == {"k": ["a", "b", "b"], "x": [2, 1, 3]}
+    assert ordered.columns(["x", "k"], 1, 3).to_pydict() == {"x": [1, 3], "k": ["b", "b"]}
+    assert ordered.column("k", 1).to_pylist() == ["b", "b"]
+    assert ordered.at(np.array([2, 0])).to_pydict() == {"k": ["b", "a"], "x": [3, 2]}
+    assert spelled.ends.to_pylist() == ["a", "b"]
+    renamed = ordered.with_schema(table.schema.with_metadata({"a": "b"}))
+    assert renamed.table().schema.metadata == {b"a": b"b"}
+    assert renamed.table().equals(ordered.table())
+    assert Ordered(table, {"k": spelled}).table() is table
 
 
 def test_many_batches_of_one_row_are_sorted_as_one_batch_is() -> None:

@@ -96,7 +96,8 @@ def test_a_segment_without_rows_is_refused() -> None:
             rows=Ordered(SCHEMA.empty_table()),
             identities=[],
             codes=run_of([(1, "a", None, None)]).codes[:0],
-            buckets=run_of([(1, "a", None, None)]).buckets[:0],
+            values=run_of([(1, "a", None, None)]).values[:0],
+            ids_of=run_of([(1, "a", None, None)]).ids_of,
         )
     )
     with pytest.raises(ValueError, match="at least one row"):

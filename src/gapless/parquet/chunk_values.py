@@ -1,0 +1,161 @@
+"""The values of one flat column as data pages hold them: plain, or as places in a dictionary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.parquet.page import PLAIN_NUMBER, RLE_DICTIONARY_NUMBER, Bytes
+from gapless.parquet.thrift import unsigned
+
+Array = npt.NDArray[Any]
+Valid = npt.NDArray[np.bool_]
+
+
+class Values(Protocol):
+    """What a column chunk holds besides nulls."""
+
+    @property
+    def encoding(self) -> int:
+        """Its number in parquet.thrift."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values, about."""
+        ...
+
+    def body(self, start: int, end: int) -> Bytes:
+        """The bytes of values `[start, end)` in a page."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Plain values of one width each."""
+
+    values: Array
+    """Of the type that files hold them in."""
+    encoding: int = PLAIN_NUMBER
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values."""
+        return int(self.values.nbytes)
+
+    def body(self, start: int, end: int) -> Bytes:
+        """The bytes as they lie in memory."""
+        values = self.values[start:end]
+        return values.view(np.uint8).data if len(values) else b""
+
+
+@dataclass(frozen=True, slots=True)
+class Truths:
+    """Plain truth values, a bit each."""
+
+    values: Valid
+    encoding: int = PLAIN_NUMBER
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values, about."""
+        return len(self.values) // 8
+
+    def body(self, start: int, end: int) -> Bytes:
+        """Eight to a byte, the lowest bit first."""
+        return np.packbits(self.values[start:end], bitorder="little").tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Plain texts or bytes, each after its length."""
+
+    data: Bytes
+    """All of them."""
+    starts: Array
+    """Where each begins, and the end of the last."""
+    encoding: int = PLAIN_NUMBER
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all texts with their lengths."""
+        return len(self.data)
+
+    def body(self, start: int, end: int) -> Bytes:
+        """Some of them, one after the other."""
+        return self.data[int(self.starts[start]) : int(self.starts[end])]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Values as their places in a dictionary."""
+
+    codes: Array
+    """Whole numbers of 8 or 16 bits."""
+    width: int
+    """The bits that a place takes: 1, 2, 4, 8 or 16, so that they are parts of bytes or whole ones."""
+    encoding: int = RLE_DICTIONARY_NUMBER
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all places, at most."""
+        return int(self.codes.nbytes)
+
+    def body(self, start: int, end: int) -> Bytes:
+        """The width, and a run for each stretch of one value; or one run of all, each by itself, where stretches are short."""
+        codes, width = self.codes[start:end], bytes([self.width])
+        if not len(codes):
+            return width
+        edges = np.flatnonzero(codes[1:] != codes[:-1])
+        if len(edges) >= max(1, len(codes) // _LONG):
+            return b"".join((width, unsigned(-(-len(codes) // 8) << 1 | 1), packed(codes, self.width)))
+        firsts = np.concatenate((_ZERO, edges + 1))
+        lengths, size = np.diff(firsts, append=len(codes)).tolist(), -(-self.width // 8)
+        values = (code.to_bytes(size, "little") for code in codes[firsts].tolist())
+        runs = (unsigned(length << 1) + value for length, value in zip(lengths, values, strict=True))
+        return b"".join((width, *runs))
+
+
+_LONG = 64
+"""Rows that a stretch has in the mean, from which on stretches are written one by one."""
+_ZERO = np.zeros(1, dtype=np.int64)
+
+
+def width_for(count: int) -> int:
+    """The bits of a place among so many, which are 65,536 at most."""
+    return next(width for width in (1, 2, 4, 8, 16) if count <= 1 << width)
+
+
+def packed(codes: Array, width: int) -> bytes:
+    """Numbers of that many bits each, the lowest of a byte first, filled up to a multiple of eight numbers."""
+    if missing := -len(codes) % 8:
+        codes = np.concatenate((codes, np.zeros(missing, dtype=codes.dtype)))
+    if width >= 8:
+        return codes.astype(f"<u{width // 8}", copy=False).tobytes()
+    parts = codes.astype(np.uint8, copy=False).reshape(-1, 8 // width)
+    out = parts[:, 0].copy()
+    for at in range(1, 8 // width):
+        out |= parts[:, at] << np.uint8(at * width)
+    return out.tobytes()
+
+
+def texts_of(values: pa.Array) -> Texts:
+    """Texts or bytes without nulls, as pages hold them."""
+    large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
+    kind, offset = (pa.large_binary(), np.dtype("<i8")) if large else (pa.binary(), np.dtype("<i4"))
+    count = len(values)
+    if not count:
+        return Texts(b"", _ZERO)
+    starts = np.frombuffer(values.buffers()[1], offset, count + 1, values.offset * offset.itemsize)
+    lengths = np.diff(starts).astype("<i4")
+    fours = np.arange(0, 4 * count + 4, 4, dtype=offset)
+    before = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(fours), pa.py_buffer(lengths)])
+    after = pa.Array.from_buffers(kind, count, [None, *values.buffers()[1:]], offset=values.offset)
+    joined = pc.binary_join_element_wise(before, after, pa.scalar(b"", kind))
+    ends = np.frombuffer(joined.buffers()[1], offset, count + 1, joined.offset * offset.itemsize)
+    return Texts(memoryview(joined.buffers()[2]).cast("B"), ends)

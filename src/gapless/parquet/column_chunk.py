@@ -1,0 +1,187 @@
+"""Column chunks of our own: pages, and how a footer describes them. Everything else is left to Arrow's writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.model.stats import ColumnStats
+from gapless.parquet.chunk_values import Valid
+from gapless.parquet.flat_column import Ends, FlatColumn, Form
+from gapless.parquet.page import (
+    PLAIN_NUMBER,
+    RLE_DICTIONARY_NUMBER,
+    RLE_NUMBER,
+    Bytes,
+    cuts,
+    data_page,
+    dictionary_page,
+    levels_of_all,
+    levels_of_some,
+)
+from gapless.parquet.thrift import signed, unsigned
+
+PAGE_ROWS = 20_000
+"""Rows of a page, at most: as many as Arrow's writer takes, so that pages of all columns begin at the same rows."""
+_PAGE_BYTES = 1 << 20
+"""Bytes of a page, about, where values are long."""
+
+_NUMBERS = {"none": 0, "snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4": 7}
+"""Compressions of parquet.thrift."""
+_ARROW_NAMES = {"lz4": "lz4_raw"}
+"""What Arrow calls a compression of files where it calls it otherwise."""
+
+_I32, _I64, _TEXT, _LIST, _STRUCT, _TRUE, _STOP = b"\x15", b"\x16", b"\x18", b"\x19", b"\x1c", b"\x11", b"\0"
+"""Fields whose number is the next after that before them, by type."""
+_I64_AFTER_NEXT, _I64_THIRD, _TEXT_AFTER_NEXT, _STRUCT_THIRD = b"\x26", b"\x36", b"\x28", b"\x3c"
+"""The same, one and two numbers further on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A column of a file."""
+
+    name: str
+    form: Form
+    optional: bool
+    """Whether there may be nulls."""
+    told: bool = False
+    """Whether the log may tell what the footer says of its values: whole numbers and floats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compression:
+    """How pages are compressed."""
+
+    name: str
+    """As pyarrow names it for files."""
+    level: int | None = None
+    least: int = 0
+    """A chunk of fewer bytes is not compressed: what that would save is less than it takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A column chunk that lies nowhere yet."""
+
+    pieces: tuple[Bytes, ...]
+    """Its bytes."""
+    size: int
+    """How many bytes."""
+    plain_size: int
+    """How many they were before compression."""
+    describe: Callable[[int], bytes]
+    """ColumnChunk of parquet.thrift where it begins at some byte."""
+    stats: ColumnStats | None = None
+    """What the log says of its rows, where the leaf is one of which it tells that."""
+
+
+def chunk_of(leaf: Leaf, column: FlatColumn, compression: Compression) -> Chunk:
+    """The rows of a column as a chunk; none may be null where the column has no nulls."""
+    if column.valid is not None and not leaf.optional:
+        raise ValueError(f"column {leaf.name!r} is declared non-nullable and holds a null")
+    bodies = list(_bodies(leaf, column))
+    dictionary = None if column.dictionary is None else column.dictionary[0].body(0, column.dictionary[1])
+    plain = sum(len(piece) for _, body in bodies for piece in body) + len(dictionary or b"")
+    name = "none" if plain < compression.least else compression.name
+    # One each: that of gzip is not safe to share between threads.
+    codec = None if name == "none" else pa.Codec(_ARROW_NAMES.get(name, name), compression.level)
+    pages = [data_page(body, count, column.values.encoding, codec) for count, body in bodies]
+    first = None if column.dictionary is None else dictionary_page(dictionary or b"", column.dictionary[1], codec)
+    every = pages if first is None else [first, *pages]
+    size, plain_size = sum(page.size for page in every), sum(page.plain_size for page in every)
+    kind = _named(leaf.name, leaf.form.kind, _encodings(column), _NUMBERS[name])
+    before = b"".join((kind, _I64, signed(column.count), _I64, signed(plain_size), _I64, signed(size), _I64_AFTER_NEXT))
+    after = _statistics(leaf, column.ends, column.nulls) + _page_counts(column.values.encoding, len(pages))
+    pieces = tuple(piece for page in every for piece in page.pieces)
+    describe = partial(_placed, before, None if first is None else first.size, after)
+    stats = _stats(leaf.form, column) if leaf.told else None
+    return Chunk(pieces=pieces, size=size, plain_size=plain_size, describe=describe, stats=stats)
+
+
+def _stats(form: Form, column: FlatColumn) -> ColumnStats:
+    assert form.there is not None
+    nans = column.nans if form.there.kind == "f" else None
+    if column.ends is None:
+        return ColumnStats(nulls=column.nulls, nans=nans)
+    # Zeros have no sign there.
+    low, high = (np.frombuffer(end, form.there)[0].item() + 0 for end in column.ends)
+    return ColumnStats(min=low, max=high, nulls=column.nulls, nans=nans)
+
+
+def _placed(before: bytes, dictionary_size: int | None, after: bytes, at: int) -> bytes:
+    """A description of a chunk with its positions, where it begins at byte `at`, with a dictionary page of so many bytes."""
+    if dictionary_size is None:
+        return b"".join((before, signed(at), _STRUCT_THIRD, after))
+    return b"".join((before, signed(at + dictionary_size), _I64_AFTER_NEXT, signed(at), _STRUCT, after))
+
+
+def _bodies(leaf: Leaf, column: FlatColumn) -> Iterator[tuple[int, tuple[Bytes, ...]]]:
+    """For each page how many rows it has, and its levels and values."""
+    found = 0
+    for start, end in cuts(column.count, _page_rows(column)):
+        levels, here = _levels(column.valid, start, end)
+        values = column.values.body(found, found + here)
+        found += here
+        yield end - start, (levels, values) if leaf.optional else (values,)
+
+
+def _levels(valid: Valid | None, start: int, end: int) -> tuple[bytes, int]:
+    """The definition levels of rows `[start, end)`, and how many of them have a value."""
+    here = end - start if valid is None else int(np.count_nonzero(valid[start:end]))
+    if valid is None or here in (0, end - start):
+        return levels_of_all(end - start, 1 if here else 0), here
+    return levels_of_some(np.packbits(valid[start:end], bitorder="little").tobytes()), here
+
+
+def _page_rows(column: FlatColumn) -> int:
+    """Rows of each page."""
+    return max(1, min(PAGE_ROWS, column.count * _PAGE_BYTES // max(1, column.values.nbytes)))
+
+
+def _encodings(column: FlatColumn) -> tuple[int, ...]:
+    """Those of a chunk, levels among them, in the order in which Arrow's writer names them."""
+    if column.dictionary is None:
+        return RLE_NUMBER, column.values.encoding
+    return PLAIN_NUMBER, RLE_NUMBER, RLE_DICTIONARY_NUMBER
+
+
+@lru_cache(maxsize=1_024)
+def _named(column: str, kind: int, encodings: tuple[int, ...], compression: int) -> bytes:
+    """ColumnChunk up to how many values it has: the same for all chunks of a column, mostly."""
+    name = column.encode()
+    return b"".join(
+        (
+            _I64_AFTER_NEXT, _STOP, _STRUCT,  # no file of its own
+            _I32, signed(kind),
+            _LIST, bytes([len(encodings) << 4 | 5]), *map(signed, encodings),
+            _LIST, b"\x18", unsigned(len(name)), name,
+            _I32, signed(compression),
+        )
+    )  # fmt: skip
+
+
+def _statistics(leaf: Leaf, ends: Ends | None, nulls: int) -> bytes:
+    """Statistics of parquet.thrift, with the bounds twice where readers of the first version of them know their order."""
+    if ends is None:
+        return b"".join((_I64_THIRD, signed(nulls), _STOP))
+    low, high = (unsigned(len(end)) + end for end in ends)
+    old = _TEXT + high + _TEXT + low + _I64 if leaf.form.signed else _I64_THIRD
+    return b"".join((old, signed(nulls), _TEXT_AFTER_NEXT, high, _TEXT, low, _TRUE, _TRUE, _STOP))
+
+
+@lru_cache(maxsize=256)
+def _page_counts(encoding: int, pages: int) -> bytes:
+    """How many pages of which kind and encoding there are, and the end of a description."""
+    counts = [_page_count(0, encoding, pages)]
+    if encoding == RLE_DICTIONARY_NUMBER:
+        counts.insert(0, _page_count(2, PLAIN_NUMBER, 1))
+    return b"".join((_LIST, bytes([len(counts) << 4 | 12]), *counts, _STOP, _STOP))
+
+
+def _page_count(kind: int, encoding: int, count: int) -> bytes:
+    return b"".join((_I32, signed(kind), _I32, signed(encoding), _I32, signed(count), _STOP))
