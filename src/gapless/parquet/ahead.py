@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -41,6 +42,18 @@ def in_order(calls: Iterable[Call[T]], *, width: int = WIDTH, limit: int = AHEAD
     finally:
         # Whoever stops reading early need not wait for answers that nobody wants.
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def one_ahead(items: Generator[T]) -> Generator[T]:
+    """The items of a generator, of which the next is made in a thread while one is worked on; raises what it raises, in its place.
+
+    Whoever stops early waits for the one that is being made.
+    """
+    with closing(items), ThreadPoolExecutor(1, thread_name_prefix="gapless-ahead") as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
 
 
 def _pooled(calls: Iterator[Call[T]], pool: ThreadPoolExecutor, width: int, limit: int) -> Iterator[T]:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyarrow import acero
 
+from gapless.errors import CorruptTable
 from gapless.model.data_file import DataFile
 from gapless.parquet.footer import Footer, damaged
 from gapless.parquet.page_map import PageMap, map_pages
 from gapless.parquet.page_slice import ColumnPages, can_slice, slice_file
+from gapless.parquet.page_values import coded_runs, plain_values
 from gapless.parquet.source import encoded_columns, parse_source
 from gapless.scan.expression import to_expression
 from gapless.scan.predicate import Predicate
 
 FEW_ROWS = 16_384
 """So many rows are read without a further look for those that are near: pages have about as many."""
+
+MOST_ROWS = 0.5
+"""Where more than this share of a row group is near, it is read whole, columns side by side, and filtered then."""
+
+T = TypeVar("T")
 
 Positions = npt.NDArray[np.int64]
 Keep = Callable[[pa.Table], Positions]
@@ -47,7 +57,19 @@ class RowGroup:
         """How many it has."""
         return self.footer.groups.rows[self.number]
 
-    def pages(self, file: pa.NativeFile, name: str) -> tuple[int, PageMap] | None:
+    def column(self, file: pa.NativeFile, name: str, near: tuple[int, int]) -> ColumnPages | None:
+        """The pages of a column that hold the rows `[first, end)`; None where they cannot be read apart."""
+        if (found := self._pages(file, name)) is None:
+            return None
+        metadata, (leaf, known) = self.footer.metadata, found
+        return ColumnPages(
+            chunk=metadata.row_group(self.number).column(leaf),
+            map=known,
+            pages=known.around(*near),
+            optional=metadata.schema.column(leaf).max_definition_level > 0,
+        )
+
+    def _pages(self, file: pa.NativeFile, name: str) -> tuple[int, PageMap] | None:
         """The number of a column and its pages, remembered; None where they cannot be read apart."""
         known, key = self.footer.pages, (self.segment.path, self.number, name)
         if key in known:
@@ -62,28 +84,61 @@ class RowGroup:
 
 def kept_positions(predicate: Predicate, values: pa.Table) -> Positions:
     """The rows of a table of one column that a predicate on it alone keeps."""
-    numbered = pa.table([values.column(0), pa.array(np.arange(values.num_rows))], [values.column_names[0], "\0number"])
-    kept: Positions = numbered.filter(to_expression(predicate, values.schema)).column(1).to_numpy()
-    return kept
+    told = acero.Declaration(
+        "project", acero.ProjectNodeOptions([to_expression(predicate, values.schema)], [""]), [_given(values)]
+    )
+    kept = told.to_table(use_threads=False).column(0)
+    return np.flatnonzero(kept.fill_null(False).to_numpy())
+
+
+def _given(rows: pa.Table) -> acero.Declaration:
+    return acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
 
 
 def read_near(file: pa.NativeFile, group: RowGroup, names: Sequence[str], stages: Sequence[Stage]) -> pa.Table | None:
     """Those rows of a row group that the stages keep, and maybe rows between them, in the columns `names`, which have stored names.
 
-    None where pages cannot be read apart, and the row group is to be read whole. Raises CorruptTable.
+    None where the row group is to be read whole: nearly all of its rows are near, or pages cannot be read apart. Raises CorruptTable.
+    """
+    near = near_rows(file, group, stages)
+    if near is None or near[1] - near[0] > MOST_ROWS * group.rows:
+        return None
+    if near[0] < near[1]:
+        return read_between(file, group, names, near)
+    return pa.schema([group.footer.schema.field(name) for name in names]).empty_table()
+
+
+def near_rows(file: pa.NativeFile, group: RowGroup, stages: Sequence[Stage]) -> tuple[int, int] | None:
+    """The rows `[first, end)` of a row group among which are all that the stages keep; none where both are the same.
+
+    None where pages cannot be read apart. Raises CorruptTable.
     """
     near = 0, group.rows
     for stage in stages:
         if near[1] - near[0] <= FEW_ROWS:
             break
-        found = _read(file, group, [stage.name], near, encoded_columns(group.footer.metadata, [stage.name], [group.number]))
-        kept = None if found is None else _kept(found, stage.keep)
-        if kept is None:
+        narrowed = _near(file, group, stage, near)
+        if narrowed is None:
             return None
-        near = (near[0] + int(kept[0]), near[0] + int(kept[-1]) + 1) if len(kept) else (0, 0)
-    if near[0] < near[1]:
-        return _read(file, group, names, near)
-    return pa.schema([group.footer.schema.field(name) for name in names]).empty_table()
+        near = narrowed
+    return near
+
+
+def _near(file: pa.NativeFile, group: RowGroup, stage: Stage, near: tuple[int, int]) -> tuple[int, int] | None:
+    """Those of the rows `[first, end)` that one stage keeps, and rows between them; None where that cannot be told."""
+    column = group.column(file, stage.name, near)
+    if column is None:
+        return None
+    runs = _taken(group, partial(coded_runs, file, column, group.footer.schema.field(stage.name).type))
+    if runs is not None:
+        wanted = np.zeros(len(runs.values), dtype=np.bool_)
+        wanted[stage.keep(pa.table([runs.values], [stage.name]))] = True
+        return runs.spans(wanted, *near)
+    found = _parsed(file, group, [column], near, encoded_columns(group.footer.metadata, [stage.name], [group.number]))
+    kept = _kept(found, stage.keep)
+    if kept is None:
+        return None
+    return (near[0] + int(kept[0]), near[0] + int(kept[-1]) + 1) if len(kept) else (near[0], near[0])
 
 
 def _kept(rows: pa.Table, keep: Keep) -> Positions | None:
@@ -101,37 +156,60 @@ def _kept(rows: pa.Table, keep: Keep) -> Positions | None:
     return np.flatnonzero(np.concatenate(masks))
 
 
-def _read(
-    file: pa.NativeFile, group: RowGroup, names: Sequence[str], near: tuple[int, int], dictionaries: Sequence[str] = ()
-) -> pa.Table | None:
-    """Rows `[first, end)` of some columns, out of the pages that hold them."""
-    parts: dict[tuple[int, int], list[ColumnPages]] = {}
+def read_between(file: pa.NativeFile, group: RowGroup, names: Sequence[str], near: tuple[int, int]) -> pa.Table | None:
+    """Rows `[first, end)`, of which there is one at least, in some columns, out of the pages that hold them; None where pages cannot be read
+    apart. Raises CorruptTable.
+    """
+    left: dict[tuple[int, int], list[ColumnPages]] = {}
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     for name in names:
-        if (found := group.pages(file, name)) is None:
+        column = group.column(file, name, near)
+        if column is None:
             return None
-        leaf, known = found
-        column = ColumnPages(
-            chunk=group.footer.metadata.row_group(group.number).column(leaf), map=known, pages=known.around(*near)
-        )
-        parts.setdefault(column.rows, []).append(column)
-    columns: dict[str, pa.ChunkedArray] = {}
-    for (first, end), together in parts.items():
-        chosen = pa.schema([group.footer.schema.field(column.chunk.path_in_schema) for column in together])
-        rows = _parsed(slice_file(file, chosen, together), group, end - first, dictionaries)
-        columns |= dict(zip(rows.column_names, rows.slice(near[0] - first, near[1] - near[0]).columns, strict=True))
+        taken = _taken(group, partial(_values, file, column, group.footer.schema.field(name).type, near))
+        if taken is None:
+            left.setdefault(column.rows, []).append(column)
+        else:
+            columns[name] = taken
+    for together in left.values():
+        rows = _parsed(file, group, together, near)
+        columns |= dict(zip(rows.column_names, rows.columns, strict=True))
     return pa.table([columns[name] for name in names], list(names))
 
 
-def _parsed(data: pa.Buffer, group: RowGroup, expected: int, dictionaries: Sequence[str]) -> pa.Table:
-    with parse_source(pa.BufferReader(data), group.segment, None, dictionaries) as file:
-        try:
-            rows = file.read(use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            group.footer.pages.clear()  # the file may be mended, and where its pages lie was read of it as it is
-            raise damaged(group.segment, error) from error
-    if rows.num_rows != expected:
-        group.footer.pages.clear()
-        raise damaged(
-            group.segment, ValueError(f"pages of row group {group.number} give {rows.num_rows} rows and not {expected}")
-        )
-    return rows
+def _values(file: pa.NativeFile, column: ColumnPages, kind: pa.DataType, near: tuple[int, int]) -> pa.Array | None:
+    """Rows `[first, end)` of a column, where its pages can be taken as they lie."""
+    numbers = plain_values(file, column, kind, *near)
+    runs = coded_runs(file, column, kind) if numbers is None else None
+    return numbers if runs is None else runs.of(*near)
+
+
+def _taken(group: RowGroup, take: Callable[[], T]) -> T:
+    """What was taken out of pages. Raises CorruptTable."""
+    try:
+        return take()
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(group, error) from error
+
+
+def _parsed(
+    file: pa.NativeFile,
+    group: RowGroup,
+    columns: Sequence[ColumnPages],
+    near: tuple[int, int],
+    dictionaries: Sequence[str] = (),
+) -> pa.Table:
+    """Rows `[first, end)` of columns whose pages hold the same rows, as Arrow reads them."""
+    chosen = pa.schema([group.footer.schema.field(column.chunk.path_in_schema) for column in columns])
+    data, (first, end) = slice_file(file, chosen, columns), columns[0].rows
+    with parse_source(pa.BufferReader(data), group.segment, None, dictionaries) as source:
+        rows = _taken(group, partial(source.read, use_threads=False))
+    if rows.num_rows != end - first:
+        raise _damaged(group, ValueError(f"pages of row group {group.number} give {rows.num_rows} rows and not {end - first}"))
+    return rows.slice(near[0] - first, near[1] - near[0])
+
+
+def _damaged(group: RowGroup, error: Exception) -> CorruptTable:
+    """The error for pages that are not what they were; where they lie is forgotten: it was read of the file as it is, and that may be mended."""
+    group.footer.pages.clear()
+    return damaged(group.segment, error)

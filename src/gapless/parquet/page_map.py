@@ -14,8 +14,8 @@ from gapless.parquet.thrift import Struct, decode_first
 _HEADER_BYTES = 128
 """A guess: headers with statistics of long texts are longer."""
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
-_COUNTS = {_DATA: 5, _DATA_V2: 8}
-"""Where PageHeader of parquet.thrift says how many values a page holds, by its type."""
+_ABOUT = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
+"""Where PageHeader of parquet.thrift says more of a page, by its type: how many values it holds, and then their encoding in all but the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,12 @@ class Page:
     """Its first row, counted from the first of the row group."""
     plain_bytes: int
     """Its size uncompressed, with the header."""
+    body: int
+    """Where its header ends."""
+    encoding: int | None
+    """How values are written, as parquet.thrift numbers it; None for a page of the second kind, whose levels lie apart."""
+    checksum: int | None
+    """CRC-32 of what follows the header, where that is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +43,8 @@ class PageMap:
 
     pages: tuple[Page, ...]
     rows: int
-    dictionary: tuple[int, int] | None
-    """The bytes `[start, end)` of its dictionary page."""
-    dictionary_plain_bytes: int = 0
+    dictionary: Page | None
+    """Its dictionary page, whose first row says nothing."""
 
     def around(self, first: int, end: int) -> tuple[int, int]:
         """The pages that hold the rows `[first, end)`, of which there is one at least: numbers `[from, to)`."""
@@ -67,21 +72,35 @@ def _map(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData, rows: int) -> PageM
     at = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
     end = at + chunk.total_compressed_size
     pages: list[Page] = []
-    dictionary, dictionary_plain, found = None, 0, 0
+    dictionary, found = None, 0
     while at < end:
         header, length = _header(file, at, end)
-        kind, size, plain = header[1][1], header[3][1], length + header[2][1]
+        kind, size = header[1][1], header[3][1]
         if size < 0 or (kind == _DICTIONARY and pages):
             return None
+        page = _page(header, at, length, found)
         if kind == _DICTIONARY:
-            dictionary, dictionary_plain = (at, at + length + size), plain
+            dictionary = page
         else:
-            pages.append(Page(start=at, end=at + length + size, first=found, plain_bytes=plain))
-            found += header[_COUNTS[kind]][1][1][1]
-        at += length + size
+            pages.append(page)
+            found += header[_ABOUT[kind]][1][1][1]
+        at = page.end
     if at != end or found != rows or not pages:
         return None
-    return PageMap(pages=tuple(pages), rows=rows, dictionary=dictionary, dictionary_plain_bytes=dictionary_plain)
+    return PageMap(pages=tuple(pages), rows=rows, dictionary=dictionary)
+
+
+def _page(header: Struct, at: int, length: int, first: int) -> Page:
+    kind, body = header[1][1], at + length
+    return Page(
+        start=at,
+        end=body + header[3][1],
+        first=first,
+        plain_bytes=length + header[2][1],
+        body=body,
+        encoding=None if kind == _DATA_V2 else header[_ABOUT[kind]][1][2][1],
+        checksum=header[4][1] & 0xFFFFFFFF if 4 in header else None,
+    )
 
 
 def _header(file: pa.NativeFile, at: int, end: int) -> tuple[Struct, int]:

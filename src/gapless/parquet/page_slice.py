@@ -38,6 +38,8 @@ class ColumnPages:
     map: PageMap
     pages: tuple[int, int]
     """Numbers `[from, to)`."""
+    optional: bool
+    """Whether a row may be null."""
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -67,7 +69,7 @@ def slice_file(file: pa.NativeFile, schema: pa.Schema, columns: Sequence[ColumnP
     for column in columns:
         described.append(_described(column, len(body), end - first))
         if column.map.dictionary is not None:
-            body += _bytes(file, *column.map.dictionary)
+            body += _bytes(file, column.map.dictionary.start, column.map.dictionary.end)
         body += _bytes(file, *_span(column))
     sizes = sum(one[3][1][6][1] for one in described)
     group: Struct = {1: (_LIST, Items(_STRUCT, described)), 2: (_I64, sizes), 3: (_I64, end - first)}
@@ -78,8 +80,8 @@ def slice_file(file: pa.NativeFile, schema: pa.Schema, columns: Sequence[ColumnP
 def _described(column: ColumnPages, at: int, rows: int) -> Struct:
     """ColumnChunk of parquet.thrift for pages that begin at byte `at`."""
     chunk, dictionary, (start, end) = column.chunk, column.map.dictionary, _span(column)
-    before = 0 if dictionary is None else dictionary[1] - dictionary[0]
-    plain = sum(page.plain_bytes for page in column.map.pages[slice(*column.pages)]) + column.map.dictionary_plain_bytes
+    before = 0 if dictionary is None else dictionary.end - dictionary.start
+    plain = sum(page.plain_bytes for page in (*column.map.pages[slice(*column.pages)], *([dictionary] if dictionary else [])))
     told: Struct = {
         1: (_I32, _TYPES[chunk.physical_type]),
         2: (_LIST, Items(_I32, [_ENCODINGS[name] for name in chunk.encodings])),

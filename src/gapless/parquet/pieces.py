@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gapless.model.data_file import DataFile
 from gapless.model.protocols import Store
@@ -39,6 +40,8 @@ class Piece:
     """Those of them that come dictionary-encoded."""
     certain: bool = False
     """Whether it is known beforehand that the filters keep every row."""
+    file: pq.ParquetFile | None = None
+    """The segment, where it is open already."""
     stages: tuple[Stage, ...] = ()
     """How rows that the filters may keep are found in it; it then is one row group, sorted by these columns."""
 
@@ -161,6 +164,8 @@ def _rows(piece: Piece, source: Callable[[], pa.NativeFile], stages: Sequence[St
     """The piece's rows in its columns, in no columns where it names none; without some that no stage keeps."""
     if not piece.names:
         return pa.table({"": pa.nulls(piece.rows)}).select([])
+    if piece.file is not None and not stages:
+        return read_groups(piece.file, piece.segment, piece.numbers, piece.names)
     try:
         opened = source()
     except LOST as error:

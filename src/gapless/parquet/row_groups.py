@@ -31,7 +31,7 @@ class GroupStats:
 
     def __init__(self, metadata: pq.FileMetaData) -> None:
         self._metadata = metadata
-        self._leaves = {leaf.name: n for n in range(metadata.num_columns) if _flat(leaf := metadata.schema.column(n))}
+        self._by_name: dict[str, int] | None = None
         self._known: dict[tuple[int, Kind | None], list[ColumnStats | None]] = {}
         self.rows: tuple[int, ...] = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
         """Rows of each row group."""
@@ -40,11 +40,18 @@ class GroupStats:
         """What is known of row group `number`, by declared names of columns; None for nested or absent columns."""
 
         def stats(name: str) -> ColumnStats | None:
-            leaf = self._leaves.get(ids.stored_name(name))
+            leaf = self._leaves().get(ids.stored_name(name))
             where = -1 if leaf is None else schema.get_field_index(name)
             return None if leaf is None or where < 0 else self._column(leaf, kind_of(schema.field(where).type))[number]
 
         return stats
+
+    def _leaves(self) -> dict[str, int]:
+        """The numbers of the flat columns, by name."""
+        if self._by_name is None:
+            of, schema = range(self._metadata.num_columns), self._metadata.schema
+            self._by_name = {leaf.name: number for number in of if _flat(leaf := schema.column(number))}
+        return self._by_name
 
     def _column(self, leaf: int, kind: Kind | None) -> list[ColumnStats | None]:
         if (known := self._known.get((leaf, kind))) is None:

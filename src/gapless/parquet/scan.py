@@ -18,14 +18,14 @@ from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.parquet.ahead import WIDTH, Call, in_order
 from gapless.parquet.footer import Footer
-from gapless.parquet.narrow import FEW_ROWS, Positions, Stage, kept_positions
 from gapless.parquet.pieces import Piece, read_pieces
 from gapless.parquet.row_filter import EVERYTHING, RowFilter, within
+from gapless.parquet.sought import Sought
 from gapless.parquet.source import encoded_columns, segment_footer
 from gapless.scan.expression import to_expression
 from gapless.scan.plan import ReadGroup, prune, row_bytes
-from gapless.scan.predicate import And, IsNull, Or, Predicate, columns_of, terms_on
-from gapless.scan.range import conjunction, index_column, index_range
+from gapless.scan.predicate import And, IsNull, Or, Predicate, columns_of
+from gapless.scan.range import index_column, index_range
 
 ENCODED = pa.dictionary(pa.int32(), pa.string())
 """Text as Arrow reads it dictionary-encoded out of files."""
@@ -161,7 +161,7 @@ def _pieces(segment: Segment, footer: Footer, plan: ReadPlan, schema: pa.Schema)
     """What is read of a segment: row groups that may hold a row the filters keep, as many together as `PIECE_BYTES` hold."""
     names = tuple(stored for name in schema.names if (stored := plan.ids.stored_name(name)) in footer.names)
     dictionaries = [stored for name in plan.dictionaries if (stored := plan.ids.stored_name(name)) in names]
-    limit, stages = max(1, PIECE_BYTES // row_bytes(schema)), _stages(segment, footer, plan)
+    limit, stages = max(1, PIECE_BYTES // row_bytes(schema)), Sought(plan.filter, plan.index, plan.ids).stages(segment, footer)
     encoded = encoded_columns(footer.metadata, dictionaries) if dictionaries else ()
     for certain, numbers in groupby(_matching_groups(footer, plan), key=lambda found: found[1]):
         alone = stages and not certain
@@ -176,22 +176,6 @@ def _pieces(segment: Segment, footer: Footer, plan: ReadPlan, schema: pa.Schema)
                 certain=certain,
                 stages=near,
             )
-
-
-def _stages(segment: Segment, footer: Footer, plan: ReadPlan) -> tuple[Stage, ...]:
-    """How near rows are found in a segment's row groups; none where that is not worth its while."""
-    if segment.sorted_by != plan.index.keys or max(footer.groups.rows, default=0) <= FEW_ROWS:
-        return ()
-    keys = [(name, terms) for name in plan.index.keys if (terms := terms_on(plan.predicate, name))]
-    return tuple(
-        Stage(name=plan.ids.stored_name(name), keep=partial(_positions, conjunction(terms), name, segment, plan))
-        for name, terms in keys
-    )
-
-
-def _positions(predicate: Predicate, name: str, segment: Segment, plan: ReadPlan, rows: pa.Table) -> Positions:
-    """The rows of a table of the column `name`, as files hold it, that a predicate on it alone keeps."""
-    return kept_positions(predicate, restore(rows, pa.schema([plan.schema.field(name)]), ids=plan.ids, path=segment.path))
 
 
 def _matching_groups(footer: Footer, plan: ReadPlan) -> list[tuple[int, bool]]:

@@ -1,6 +1,6 @@
-"""Many files at once: which of them certainly hold no row that a predicate keeps, by their bounds as Arrow arrays. Pure.
+"""Many files at once: of which a predicate certainly keeps no row, and of which every row, by their bounds as Arrow arrays. Pure.
 
-A quick look before `prune.sieve`, which tells more: what this drops that would drop too.
+A quick look before `prune.asking`, which tells more: what this says of a file that would say too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from gapless.scan.settle import settle
 Mask = npt.NDArray[np.bool_]
 MOST_VALUES = 64
 """An IN of more values is not looked at."""
+_OPPOSITES: dict[p.Op, p.Op] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""True where the other is false, but for null."""
 
 
 BoundsOf = Callable[[tuple[str, ...]], ManyStats | None]
@@ -43,6 +45,23 @@ def barren(predicate: p.Predicate, bounds: BoundsOf, schema: pa.Schema, count: i
             return _of(column, [(op, value)], bounds, schema, count)
         case p.In(operand=p.Column() as column, values=values) if len(values) <= MOST_VALUES:
             return _of(column, [("=", value) for value in values], bounds, schema, count)
+        case _:
+            return _none(count)
+
+
+def proven(predicate: p.Predicate, bounds: BoundsOf, schema: pa.Schema, count: int) -> Mask:
+    """Of `count` files: those with rows of which it is certain that every one makes the predicate true."""
+    match predicate:
+        case p.And(terms=terms):
+            return reduce(np.logical_and, [proven(term, bounds, schema, count) for term in terms])
+        case p.Or(terms=terms):
+            return reduce(np.logical_or, [proven(term, bounds, schema, count) for term in terms])
+        case p.Comparison(op=op, left=p.Column() as column, right=p.Value() as value) if value.value is not None:
+            found, type_ = bounds(column.path), column_type(column, schema)
+            if found is None or type_ != plain_type(type_):
+                return _none(count)
+            told = _mask(pc.equal(found.nulls, 0)) & ~_mask(pc.equal(found.rows, 0))
+            return _out(_OPPOSITES[op], value, found, type_, count) & told
         case _:
             return _none(count)
 

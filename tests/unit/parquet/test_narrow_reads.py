@@ -14,8 +14,8 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CorruptTable
-from gapless.parquet import narrow
-from gapless.parquet.page_map import map_pages
+from gapless.parquet import narrow, page_values
+from gapless.parquet.page_map import Page, map_pages
 from gapless.parquet.page_slice import slice_file
 
 ROWS, SYMBOLS, SPAN = 60_000, 6, 1_000_000
@@ -56,8 +56,13 @@ def by_key(rows: pa.Table) -> pa.Table:
 
 @pytest.fixture
 def sliced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the files that were put together out of pages."""
+    """The sizes of pages that were taken as they lie, and of the files that were put together out of others."""
     sizes: list[int] = []
+    read_body = page_values.read_body
+
+    def spy_page(file: Any, page: Page, compression: str) -> Any:
+        sizes.append(page.end - page.start)
+        return read_body(file, page, compression)
 
     def spy(*given: Any) -> pa.Buffer:
         made = slice_file(*given)
@@ -65,6 +70,7 @@ def sliced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return made
 
     monkeypatch.setattr(narrow, "slice_file", spy)
+    monkeypatch.setattr(page_values, "read_body", spy_page)
     return sizes
 
 
@@ -91,6 +97,40 @@ def test_any_filter_gives_the_same_rows(tmp_path: Path, where: str) -> None:
     data = ticks(4)
     rows = made(tmp_path / "t", data).scan(where=where).to_arrow()
     assert by_key(rows).equals(by_key(by_duckdb(data, where).cast(rows.schema)))
+
+
+EXPRESSIONS = {
+    "k = 'S2' and i >= 999990 and x > 1": (pc.field("k") == "S2") & (pc.field("i") >= 999_990) & (pc.field("x") > 1),
+    "k = 'S3' and i between 2000 and 90000": (pc.field("k") == "S3") & (pc.field("i") >= 2_000) & (pc.field("i") <= 90_000),
+    "k in ('S0', 'S5') and i < 30000": pc.field("k").isin(["S0", "S5"]) & (pc.field("i") < 30_000),
+    "k = 'S9'": pc.field("k") == "S9",
+    "i < 4000": pc.field("i") < 4_000,
+    "k > 'S3' and flag": (pc.field("k") > "S3") & pc.field("flag"),
+    "k = 'S1' or i < 10": (pc.field("k") == "S1") | (pc.field("i") < 10),
+    "not k <> 'S4' and note is null": ~(pc.field("k") != "S4") & pc.field("note").is_null(),
+    "k >= 'S5'": pc.field("k") >= "S5",
+    "length(k) = 2 and i % 1000 = 0": (pc.utf8_length(pc.field("k")) == 2)
+    & (pc.field("i") - pc.divide(pc.field("i"), 1_000) * 1_000 == 0),
+}
+
+
+@pytest.mark.parametrize("where", EXPRESSIONS)
+@pytest.mark.parametrize("entity", [["k"], [], ["day", "k"]], ids=str)
+def test_an_expression_and_sql_find_the_same_rows(tmp_path: Path, where: str, entity: list[str]) -> None:
+    data = ticks(14)
+    table = made(tmp_path / "t", data, entity=entity)
+    expected = by_key(by_duckdb(data, where))
+    scanned = by_key(table.scan(where=EXPRESSIONS[where]).to_arrow())
+    assert scanned.equals(expected.cast(scanned.schema))
+    assert by_key(table.sql(f"select * from this where {where}").to_arrow()).equals(expected)
+    in_range = table.scan(1_000, 500_000, where=EXPRESSIONS[where]).to_arrow()
+    assert by_key(in_range).equals(by_key(by_duckdb(data, f"({where}) and i >= 1000 and i < 500000")).cast(scanned.schema))
+
+
+def test_sql_over_one_identity_reads_its_pages_alone(tmp_path: Path, sliced: list[int]) -> None:
+    table = made(tmp_path / "t", ticks(15))
+    assert table.sql("select count(i) n, sum(wide) > 0 s from this where k = 'S2' and i < 9000").to_arrow().num_rows == 1
+    assert 0 < sum(sliced) < 0.4 * file_of(table).stat().st_size
 
 
 def by_duckdb(data: pa.Table, where: str) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +15,7 @@ import gapless as gl
 from gapless.errors import CorruptTable, ObjectNotFound
 from gapless.model.protocols import Capabilities, Store
 from gapless.parquet import footer
-from gapless.parquet.ahead import Call, in_order
+from gapless.parquet.ahead import Call, in_order, one_ahead
 from gapless.runtime.driver import Rim
 from gapless.store.open import open_store
 from gapless.table.lifecycle import open_table
@@ -160,6 +160,42 @@ def test_what_a_call_raises_comes_in_its_place() -> None:
     assert [next(answers), next(answers)] == [1, 2]
     with pytest.raises(ValueError, match="third"):
         next(answers)
+
+
+def test_one_item_is_made_while_another_is_worked_on() -> None:
+    made = [threading.Event() for _ in range(5)]
+
+    def items() -> Generator[int]:
+        for number, event in enumerate(made):
+            event.set()
+            yield number
+
+    for number in one_ahead(items()):
+        assert all(event.wait(20) for event in made[: number + 2]), "the next is made, though no one asked for it"
+        assert not any(event.is_set() for event in made[number + 2 :]), "and no more"
+
+
+def test_one_ahead_ends_where_its_items_do_or_its_reader() -> None:
+    closed = []
+
+    def items(error: Exception | None = None) -> Generator[int]:
+        try:
+            yield from (0, 1, 2)
+            if error is not None:
+                raise error
+        finally:
+            closed.append(threading.current_thread().name)
+
+    assert list(one_ahead(items())) == [0, 1, 2]
+    failing = one_ahead(items(ValueError("fourth")))
+    assert [next(failing) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="fourth"):
+        next(failing)
+    left = one_ahead(items())
+    assert next(left) == 0
+    left.close()
+    assert len(closed) == 3
+    assert not any(thread.name.startswith("gapless-ahead") for thread in threading.enumerate())
 
 
 def test_kept_footers_are_bounded(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,40 @@ def test_what_duckdb_cannot_answer_is_one_typed_error(query: str) -> None:
     assert answer(table, "SELECT count(*) AS n FROM this") == [{"n": 2}]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT date_trunc('hour', max(ts)) AS t FROM this",
+        "SELECT max(t) AS t FROM (SELECT date_trunc('hour', lag(ts) OVER (ORDER BY ts)) AS t FROM this)",
+        "SELECT max(h) AS t FROM (SELECT date_trunc('hour', ts) AS h FROM this)",
+        "SELECT max(time_bucket(INTERVAL 1 HOUR, ts)) AS t FROM prices WHERE random() >= 0",
+        "SELECT list_transform([max(ts)], lambda x: date_trunc('hour', x))[1] AS t FROM this",
+        "SET TimeZone = 'America/New_York'; SELECT date_trunc('hour', max(ts)) AS t FROM this",
+    ],
+)
+def test_times_are_cut_wherever_a_query_does_so(query: str) -> None:
+    table = table_of({"n": range(150)})
+    assert answer(table, query)[0]["t"].astimezone(UTC) == T0 + timedelta(hours=2)
+
+
+def test_what_a_query_sets_or_makes_is_not_there_for_the_next() -> None:
+    table = table_of({"n": [1, 2]})
+    cut = "SELECT date_trunc('day', ts) AS t FROM this LIMIT 1"
+    assert answer(table, f"SET TimeZone = 'America/New_York'; {cut}")[0]["t"] == T0 - timedelta(hours=19)
+    assert answer(table, f"CREATE TABLE made AS SELECT 1; {cut}")[0]["t"] == T0
+    with pytest.raises(InvalidQuery, match="made"):
+        answer(table, "SELECT * FROM made")
+    assert answer(table, cut)[0]["t"] == T0
+    assert answer(table, "SELECT current_setting('TimeZone') AS z") == [{"z": "UTC"}]
+
+
+def test_tables_of_one_name_do_not_meet() -> None:
+    one, other = table_of({"n": [1]}), table_of({"n": [2], "m": [3]})
+    begun = one.sql("SELECT n FROM prices")
+    assert answer(other, "SELECT n, m FROM this") == [{"n": 2, "m": 3}]
+    assert begun.to_arrow().column("n").to_pylist() == [1]
+
+
 def test_python_variables_are_no_tables() -> None:
     others = pa.table({"n": [1]})
     assert others.num_rows == 1

@@ -1,0 +1,70 @@
+"""How a filter finds the rows that are near it: by the columns that a segment is sorted by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.model.column_ids import ColumnIds
+from gapless.model.fit import restore
+from gapless.model.index import IndexSpec
+from gapless.model.segment import Segment
+from gapless.parquet.column_stats import column_stats
+from gapless.parquet.footer import Footer
+from gapless.parquet.narrow import FEW_ROWS, Positions, Stage, kept_positions
+from gapless.parquet.row_filter import RowFilter
+from gapless.scan.opaque import guarantee, prune_by_expression
+from gapless.scan.predicate import Predicate, terms_on
+from gapless.scan.range import conjunction
+
+BLOCKS = 8
+"""An expression is asked about so many stretches of a column: what it may keep of each is told by the stretch's bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A filter, and what there is to know of the table that it is asked of."""
+
+    filter: RowFilter
+    index: IndexSpec
+    ids: ColumnIds
+
+    def stages(self, segment: Segment, footer: Footer) -> tuple[Stage, ...]:
+        """How near rows are found in a segment's row groups; none where that is not worth its while."""
+        if segment.sorted_by != self.index.keys or max(footer.groups.rows, default=0) <= FEW_ROWS:
+            return ()
+        return tuple(self._stages(segment.path))
+
+    def _stages(self, path: str) -> Iterator[Stage]:
+        leading = True
+        for name in self.index.keys:
+            terms = terms_on(self.filter.predicate, name)
+            if terms:
+                yield Stage(name=self.ids.stored_name(name), keep=partial(self._kept, conjunction(terms), name, path))
+            elif leading and self.filter.expression is not None and name in self.filter.columns:
+                yield Stage(name=self.ids.stored_name(name), keep=partial(self._possible, name, path))
+            else:
+                # Behind a key that may be anything, a stretch of rows holds all values of the next.
+                leading = False
+
+    def _kept(self, predicate: Predicate, name: str, path: str, rows: pa.Table) -> Positions:
+        """The rows of a table of the column `name`, as files hold it, that a predicate on it alone keeps."""
+        return kept_positions(predicate, self._declared(name, path, rows))
+
+    def _declared(self, name: str, path: str, rows: pa.Table) -> pa.Table:
+        return restore(rows, pa.schema([self.filter.schema.field(name)]), ids=self.ids, path=path)
+
+    def _possible(self, name: str, path: str, rows: pa.Table) -> Positions:
+        """The rows of a table of the column `name`, as files hold it, for which the expression may be true."""
+        schema = self.filter.schema if self.filter.shown is None else self.filter.shown
+        seen = self._declared(name, path, rows).cast(pa.schema([schema.field(name)]))
+        size = max(1, -(-seen.num_rows // BLOCKS))
+        blocks = [seen.slice(start, size) for start in range(0, seen.num_rows, size)]
+        assert self.filter.expression is not None
+        truths = [guarantee(column_stats(block, ""), block.num_rows, schema) for block in blocks]
+        kept = prune_by_expression(self.filter.expression, truths, schema)
+        return np.flatnonzero(np.repeat(np.array(kept, np.bool_), [block.num_rows for block in blocks]))
