@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gapless.coverage.bucket import index_grid
 from gapless.model.index import IndexSpec
+from gapless.parquet import adopt_keys
 from gapless.parquet.adopt_keys import KeyScan
 from gapless.parquet.column_stats import index_bounds
 from gapless.parquet.run import sort_run
@@ -26,8 +27,14 @@ ROW = st.tuples(
 )
 
 
-@given(st.lists(ROW, min_size=1, max_size=60), st.booleans(), st.integers(1, 61), st.sampled_from([TIME, LOCAL, NUMBER]))
-def test_the_same_as_sorting(found: list[tuple[int, str, int]], sort: bool, size: int, index: IndexSpec) -> None:
+@given(
+    st.lists(ROW, min_size=1, max_size=60),
+    st.booleans(),
+    st.integers(1, 61),
+    st.sampled_from([1, 2, 7, 1 << 15]),
+    st.sampled_from([TIME, LOCAL, NUMBER]),
+)
+def test_the_same_as_sorting(found: list[tuple[int, str, int]], sort: bool, size: int, piece: int, index: IndexSpec) -> None:
     number = index is NUMBER
     if sort:
         found = sorted(found, key=lambda row: (() if number else row[1:], abs(row[0]) if number else row[0]))
@@ -46,8 +53,10 @@ def test_the_same_as_sorting(found: list[tuple[int, str, int]], sort: bool, size
     for at in range(0, len(found), size):
         part = table.slice(at, size)
         part = part.set_column(0, "a", pc.dictionary_encode(part["a"].combine_chunks()))
-        for batch in part.to_batches():
-            scan.add(batch)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(adopt_keys, "_PIECE_ROWS", piece)
+            for batch in part.to_batches():
+                scan.add(batch)
     assert (scan.rows, scan.in_order) == (len(found), run.table is table)
     assert scan.coverage == run.coverage
     assert scan.bounds == index_bounds(table["i"])

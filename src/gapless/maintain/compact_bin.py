@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
@@ -22,7 +23,7 @@ from gapless.model.properties import CODECS, Codec
 from gapless.model.protocols import Store
 from gapless.model.schema import entity_types, stored_schema
 from gapless.model.segment import Segment
-from gapless.parquet.attempt import Attempt
+from gapless.parquet.attempt import Attempt, BegunSegment
 from gapless.parquet.gather import as_written, gather_runs, pieces
 from gapless.parquet.row_filter import EVERYTHING
 from gapless.parquet.run import Run
@@ -94,7 +95,8 @@ class WriterHere:
     def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[WrittenBin | GivenUp]:
         """See `BinWriter.write`."""
         instant = Attempt.begin(self.rim).instant
-        return (write_bin(one, Attempt(self.rim, instant), state, self.options, self.grid) for one in bins)
+        attempts = (Attempt(self.rim, instant, committed_here=True) for _ in bins)
+        return (write_bin(one, mine, state, self.options, self.grid) for one, mine in zip(bins, attempts, strict=True))
 
 
 def write_bin(one: Bin, attempt: Attempt, state: TableState, options: CompactOptions, grid: Grid) -> WrittenBin | GivenUp:
@@ -106,6 +108,8 @@ def write_bin(one: Bin, attempt: Attempt, state: TableState, options: CompactOpt
     """
     with attempt.discarded_on_error():
         refused = _damage(attempt.rim.store, one.segments) or _written(one, _Writer(state, options, grid, attempt))
+        # A commit of it that loses is tried again, with the same files.
+        attempt.settle()
     if refused is not None:
         attempt.discard()
         return refused
@@ -168,14 +172,19 @@ class _Writer:
     reading: str = ""
     """The segment that is being read."""
     encoder: SegmentEncoder | None = None
+    begun: BegunSegment | None = None
+    """Where `encoder` writes."""
     last: object = None
     """The key of the last row of `encoder`; None where its rows are in no order."""
+    _open: ExitStack = field(default_factory=ExitStack)
+    """What `begun` is closed by."""
 
     def write(self, one: Bin) -> None:
-        for window in one.windows or (None,):
-            for run in self._runs(one, window):
-                self._add(as_written(run, self.state.meta), one.cluster_by)
-        self._finish()
+        with self._open:
+            for window in one.windows or (None,):
+                for run in self._runs(one, window):
+                    self._add(as_written(run, self.state.meta), one.cluster_by)
+            self._finish()
 
     def _runs(self, one: Bin, window: tuple[int, int] | None) -> Iterator[Run]:
         meta = self.state.meta
@@ -201,22 +210,26 @@ class _Writer:
 
     def _add(self, run: Run, cluster_by: tuple[str, ...]) -> None:
         index = self.state.meta.index
-        follows = self.last is not None and self.last <= run.edge_key(index, 0)  # type: ignore[operator]
+        follows = self.last is not None and self.last <= run.edge_key(0)  # type: ignore[operator]
         if self.encoder is not None and (not follows or self.encoder.size >= self.options.target_size):
             self._finish()
         if self.encoder is None:
             codec = self.options.codec or self.state.meta.properties.codec
-            self.encoder = SegmentEncoder(run.table.schema, index, codec, CLUSTERED_GROUP_ROWS if cluster_by else None)
+            group_rows = CLUSTERED_GROUP_ROWS if cluster_by else None
+            self.begun = self._open.enter_context(self.attempt.begun(run.rows.source.nbytes))
+            self.encoder = SegmentEncoder(run.rows.schema, index, codec, group_rows, self.begun.onto)
         if cluster_by:
             self.encoder.write_table(run.table.take(pa.array(z_order(run.table, cluster_by))), run.coverage)
         else:
             self.encoder.write(run)
-            self.last = run.edge_key(index, -1)
+            self.last = run.edge_key(-1)
 
     def _finish(self) -> None:
         if self.encoder is not None:
-            self.attempt.write(self.encoder.finish(), self.state, entity_types(self._schema, self.state.meta.index))
-        self.encoder, self.last = None, None
+            types = entity_types(self._schema, self.state.meta.index)
+            self.attempt.write(self.encoder.finish(), self.state, types, begun=self.begun)
+            self._open.close()
+        self.encoder = self.begun = self.last = None
 
     @property
     def _schema(self) -> pa.Schema:

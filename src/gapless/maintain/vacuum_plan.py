@@ -131,10 +131,11 @@ def plan_vacuum(
     written = _last_written(stored, names)
     entries = []
     for info in sorted(stored, key=lambda info: info.path):
-        fate = named.get(info.path) or parts.fate_of(info, limits)
-        if fate is None and (name := names[info.path]) is not None:
+        fate, name = named.get(info.path), names[info.path]
+        if fate is None and name is not None:
             # A segment's coverage shares the fate of the segment.
             fate = by_id.get(name.file_id) or _Fate(limits.reason_of_stray(written[name.file_id]))
+        fate = fate or parts.fate_of(info, limits)
         if fate is None:
             fate = _Fate(limits.reason_of_stray(info.modified_ns) if is_own_unfinished(info.path) else "unknown")
         if fate.reason in _GOES and _is_linked(info.path, linked):
@@ -188,4 +189,4 @@ def _is_swept(path: str) -> bool:
 
 
 def _is_linked(path: str, linked: frozenset[str]) -> bool:
-    return any(path.startswith(f"{folder}/") for folder in linked)
+    return bool(linked) and any(path.startswith(f"{folder}/") for folder in linked)

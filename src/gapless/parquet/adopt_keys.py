@@ -29,8 +29,8 @@ _DENSE = 8
 """So many cells a row a table of (identity, bucket) may have, to be marked and not sorted."""
 _NONE: Sequence[Identity] = ((),)
 """The identities where there are no entity columns."""
-_SAMPLE = 1_000
-"""Rows of a batch that are looked at first: most that are in no order show it here."""
+_PIECE_ROWS = 1 << 15
+"""Keys of so many rows fit into the cache of a processor."""
 _PAIRS = 1 << 20
 """Distinct pairs of single batches that are gathered before they become bitmaps."""
 
@@ -70,8 +70,9 @@ class KeyScan:
         values = index_values(pa.chunked_array([column]))
         codes, identities = self._identity_codes(batch)
         self._grow_bounds(values, unit_ns(column.type))
-        self._check_order(codes, values, identities)
-        self._mark(codes, self.grid.ids(values, unit_ns(column.type)), identities)
+        for start in range(0, batch.num_rows, _PIECE_ROWS):
+            piece = slice(start, start + _PIECE_ROWS)
+            self._take(codes[piece], values[piece], self.grid.ids(values[piece], unit_ns(column.type)), identities)
         self.rows += batch.num_rows
 
     @property
@@ -104,31 +105,28 @@ class KeyScan:
         old = self.bounds or Bounds(first=first, last=last)
         self.bounds = Bounds(first=min(old.first, first), last=max(old.last, last))
 
-    def _check_order(self, codes: Array, values: Array, identities: Sequence[Identity]) -> None:
-        if not self.in_order:
-            return
-        first, last = ((identities[int(codes[at])], int(values[at])) for at in (0, -1))
-        follows = self._last is None or self._last <= first
-        self.in_order, self._last = follows and _is_sorted(codes, values, identities), last
-
-    def _mark(self, codes: Array, ids: Array, identities: Sequence[Identity]) -> None:
-        """Gather the distinct (identity, bucket) pairs of a batch, most of them once."""
-        low = int(ids.min())
-        span = int(ids.max()) - low + 1
-        if not self.in_order and span * len(identities) <= _DENSE * len(ids):
-            places = codes * np.int64(span)
-            places += (ids - ids.dtype.type(low)).astype(np.int64, copy=False)
-            marked = np.zeros(span * len(identities), dtype=bool)
-            marked[places] = True
-            codes, rest = np.divmod(np.flatnonzero(marked), span)
-            ids = rest.astype(ids.dtype) + ids.dtype.type(low)
+    def _take(self, codes: Array, values: Array, ids: Array, identities: Sequence[Identity]) -> None:
+        """Check the order of some rows, and gather their distinct (identity, bucket) pairs, most of them once."""
+        if self.in_order:
+            changes = np.flatnonzero(codes[1:] != codes[:-1])
+            self._check_order(codes, values, identities, changes)
+        if self.in_order:
+            fresh = ids[1:] != ids[:-1]
+            fresh[changes] = True
+            first = np.concatenate([[0], np.flatnonzero(fresh) + 1])
+            codes, ids = codes[first], ids[first]
         else:
-            fresh = np.concatenate([[True], (ids[1:] != ids[:-1]) | (codes[1:] != codes[:-1])])
-            codes, ids = codes[fresh], ids[fresh]
+            codes, ids = _distinct(codes, ids, len(identities))
         self._pairs.append((self._numbers(identities)[codes], stored_ids(ids)))
         self._gathered += len(ids)
         if self._gathered >= _PAIRS:
             self._settle()
+
+    def _check_order(self, codes: Array, values: Array, identities: Sequence[Identity], changes: Array) -> None:
+        """Note where rows are not in order any more; another identity than before comes after each of `changes`."""
+        first, last = ((identities[int(codes[at])], int(values[at])) for at in (0, -1))
+        follows = self._last is None or self._last <= first
+        self.in_order, self._last = follows and _is_sorted(codes, values, identities, changes), last
 
     def _numbers(self, identities: Sequence[Identity]) -> Array:
         """The number of each identity among those of all batches."""
@@ -146,17 +144,30 @@ class KeyScan:
             self._pairs, self._gathered = [], 0
 
 
-def _is_sorted(codes: Array, values: Array, identities: Sequence[Identity]) -> bool:
-    """Whether rows are in order of identity and value."""
-    for rows in (codes[:_SAMPLE], codes):
-        changes = rows[1:] != rows[:-1]
-        if not bool(np.all(changes | (values[1 : len(rows)] >= values[: len(rows) - 1]))):
-            return False
-        at = np.flatnonzero(changes)
-        before, after = rows[at].tolist(), rows[at + 1].tolist()
-        if not all(identities[one] < identities[other] for one, other in zip(before, after, strict=True)):
-            return False
-    return True
+def _is_sorted(codes: Array, values: Array, identities: Sequence[Identity], changes: Array) -> bool:
+    """Whether rows are in order of identity and value; another identity than before comes after each of `changes`."""
+    before, after = codes[changes], codes[changes + 1]
+    if not all(identities[one] < identities[other] for one, other in zip(before.tolist(), after.tolist(), strict=True)):
+        return False
+    rising = values[1:] >= values[:-1]
+    rising[changes] = True
+    return bool(rising.all())
+
+
+def _distinct(codes: Array, ids: Array, count: int) -> tuple[Array, Array]:
+    """The distinct pairs of codes, all below `count`, and bucket ids in any order; some may be given more than once."""
+    low = int(ids.min())
+    span = int(ids.max()) - low + 1
+    if span * count <= _DENSE * len(ids):
+        places = codes.astype(np.int64)
+        places *= span
+        places += (ids - ids.dtype.type(low)).view(np.int64)
+        marked = np.zeros(span * count, dtype=bool)
+        marked[places] = True
+        codes, offsets = np.divmod(np.flatnonzero(marked), span)
+        return codes, offsets.astype(ids.dtype) + ids.dtype.type(low)
+    fresh = np.concatenate([[True], (ids[1:] != ids[:-1]) | (codes[1:] != codes[:-1])])
+    return codes[fresh], ids[fresh]
 
 
 @dataclass(slots=True)

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,18 +25,18 @@ from gapless.parquet.adopt_source import Source, changed
 from gapless.parquet.checksum import checksum, footer_checksum
 from gapless.parquet.file_shell import TRAILER
 from gapless.parquet.text_files import reading
+from gapless.store.begun import begin_write_back
+from gapless.store.copying import clone_file
 from gapless.store.os_errors import typed_os_errors
 from gapless.store.publish import discard, make_folder, sync_folder
 
 Adopt = Literal["copy", "link", "move"]
 _WAYS: tuple[Adopt, ...] = get_args(Adopt)
 
-_STRETCH_BYTES = 16 << 20
-"""What is copied at a time."""
-_READ_BYTES = 1 << 20
-"""What is hashed at a time."""
-_NO_CLONE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF, errno.EPERM, errno.ETXTBSY}
-"""What a kernel or file system answers that cannot copy between these two files by itself."""
+_READ_BYTES = 256 << 10
+"""What is copied and hashed at a time, while it is in the cache of a processor."""
+_AHEAD_BYTES = 4 << 20
+"""What is copied before the disk is told to begin with it."""
 _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EACCES}
 """What one answers that cannot give this file another name there."""
 
@@ -126,7 +125,7 @@ class Placing:
         with _opened(source) as handle:
             copy = os.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
             try:
-                placed = self._hash(copy, source, lambda at, size: _copy_stretch(handle, copy, at, size))
+                placed = self._hash(copy, source) if clone_file(handle, copy) else self._hash(handle, source, _Target(copy))
                 os.fsync(copy)
                 source.check_same(os.fstat(handle))
                 os.replace(temp, target)
@@ -150,7 +149,7 @@ class Placing:
         handle = os.open(target, os.O_RDONLY)
         try:
             source.check_same(os.fstat(handle))
-            placed = self._hash(handle, source, lambda _at, size: size)
+            placed = self._hash(handle, source)
             # Who wrote the file may not have synced it.
             os.fsync(handle)
             source.check_same(os.fstat(handle))
@@ -158,24 +157,38 @@ class Placing:
             os.close(handle)
         return placed
 
-    def _hash(self, handle: int, source: Source, fill: Callable[[int, int], int]) -> Placed:
-        """What the log says of the bytes behind `handle`, where `fill(at, size)` puts them, and says how many: hashed while they are in memory."""
+    def _hash(self, handle: int, source: Source, target: _Target | None = None) -> Placed:
+        """What the log says of the bytes behind `handle`; they are written to `target`, if there is one, while they are in memory."""
         hasher, at, size = xxhash.xxh3_128(), 0, source.stamp.size
         buffer = memoryview(bytearray(min(_READ_BYTES, size)))
         while at < size:
             if self._stop.is_set():
                 raise CancelledError
-            count = fill(at, min(_STRETCH_BYTES, size - at))
-            if not count:
-                raise changed(source.path)
-            end = at + count
-            while at < end:
-                piece = buffer[: end - at]
-                at += _read_into(handle, piece, at, source)
-                hasher.update(piece)
-        return Placed(
-            size=size, checksum=f"{ALGORITHM}:{hasher.hexdigest()}", footer_checksum=footer_checksum(_footer(handle, source))
-        )
+            piece = buffer[: size - at]
+            at += _read_into(handle, piece, at, source)
+            hasher.update(piece)
+            if target is not None:
+                target.write(piece)
+        footer = footer_checksum(_footer(handle if target is None else target.handle, source))
+        return Placed(size=size, checksum=f"{ALGORITHM}:{hasher.hexdigest()}", footer_checksum=footer)
+
+
+@dataclass(slots=True)
+class _Target:
+    """A file that grows, with the disk not far behind."""
+
+    handle: int
+    _at: int = 0
+    _begun: int = 0
+
+    def write(self, piece: memoryview) -> None:
+        """Add bytes."""
+        while piece:
+            count = os.pwrite(self.handle, piece, self._at)
+            piece, self._at = piece[count:], self._at + count
+        if self._at - self._begun >= _AHEAD_BYTES:
+            begin_write_back(self.handle, self._begun, self._at - self._begun)
+            self._begun = self._at
 
 
 @contextmanager
@@ -194,17 +207,6 @@ def _unfinished(target: str) -> str:
     """The hidden name of a segment that is not whole yet, as the store gives them: 16 digits, here those of the end of its file id."""
     folder, name = os.path.split(target)
     return os.path.join(folder, f".{name.partition('-0_')[0].replace('-', '')[-16:]}.tmp")
-
-
-def _copy_stretch(source: int, copy: int, at: int, size: int) -> int:
-    """Copy up to `size` bytes at `at`, by the system alone where it can (some file systems then share the blocks); how many, 0 at the end."""
-    if sys.platform == "linux":
-        try:
-            return os.copy_file_range(source, copy, size, at, at)
-        except OSError as error:
-            if error.errno not in _NO_CLONE:
-                raise
-    return os.pwrite(copy, os.pread(source, min(size, _READ_BYTES), at), at)
 
 
 def _read_into(handle: int, buffer: memoryview, at: int, source: Source) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,6 @@ from gapless.parquet.source import encoded_columns
 from gapless.parquet.text_files import reading
 
 _BATCH_ROWS = 1 << 17
-_PIECE_ROWS = 1 << 15
-"""Keys of so many rows fit into the cache of a processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +63,16 @@ class Source:
         return int(self.layout.metadata.num_rows)
 
     def keys(self, index: IndexSpec) -> Iterator[pa.RecordBatch]:
-        """The entity columns, texts as dictionaries, and the index column; at most a row group of them is held.
+        """The entity columns, texts as dictionaries, and the index column; at most a row group of them is held, and decoded ahead.
 
         Raises UnreadableInput, also where the file was written to since its footer was read, or has other rows than that says.
         """
         texts = [name for name in index.entity if not pa.types.is_primitive(self.layout.schema.field(name).type)]
         left = self.rows
         with reading(self.path), _parquet(self.path, encoded_columns(self.layout.metadata, texts)) as file:
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(index.keys)):
+            for batch in _one_ahead(file.iter_batches(batch_size=_BATCH_ROWS, columns=list(index.keys))):
                 left -= batch.num_rows
-                yield from (batch.slice(at, _PIECE_ROWS) for at in range(0, batch.num_rows, _PIECE_ROWS))
+                yield batch
             self.check_same(self.path.stat())
         if left:
             raise changed(self.path)
@@ -92,6 +91,15 @@ def changed(path: Path) -> UnreadableInput:
         fix="Wait until whoever writes it has finished, then append it again",
         source=str(path),
     )
+
+
+def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches; while one is looked at, another thread makes the next."""
+    with ThreadPoolExecutor(1, "gapless-adopt") as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
 
 
 @contextmanager

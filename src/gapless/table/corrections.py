@@ -25,7 +25,7 @@ class Corrections(Handle):
     """Upsert, delete, replace: each is one commit to the newest version, made anew where another's came first into what it decided about.
 
     Only segments that can hold a touched row are opened, and only those that do are written anew; the others stay byte for byte. Input is
-    held in memory, the table never is: at most about a row group of it at a time, and the encoded bytes of one segment.
+    held in memory, the table never is: at most about a row group of it at a time, and the encoded bytes of one segment before and after.
     """
 
     def upsert(

@@ -119,10 +119,10 @@ class Rewriter:
             parameters=made.parameters,
             actions=made.actions,
         )
-        return Proposal(commit=commit, judge=made.terms.judge, discard=made.attempt.discard)
+        return Proposal(commit=commit, judge=made.terms.judge, discard=made.attempt.discard, ahead=made.attempt.ahead)
 
     def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> Made:
-        attempt = Attempt.begin(self.committer.rim)
+        attempt = Attempt.begin(self.committer.rim, committed_here=True)
         with attempt.discarded_on_error():
             return self._write(state, correction, parts, attempt)
 

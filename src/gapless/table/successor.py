@@ -23,7 +23,8 @@ from gapless.parquet.run import Run, sort_run
 from gapless.parquet.segment_encoder import SegmentEncoder
 from gapless.table import stage
 from gapless.table.before import Before
-from gapless.table.cut import Splitting
+from gapless.table.cut import KeyCut, Splitting
+from gapless.table.patch import Patcher
 
 
 @dataclass(slots=True)
@@ -62,6 +63,8 @@ class SuccessorWriter:
         A segment whose rows are in no order, as other writers leave them, becomes as many segments as an append of its rows would.
         """
         index, grid, schema = self.before.index, self.before.grid, self.before.schema
+        if arrivals is not None and self._patched(segment, arrivals):
+            return
         kept = self._kept(segment)
         if segment.sorted_by == self.before.keys:
             new = sort_run(schema.empty_table(), index, grid) if arrivals is None else arrivals
@@ -71,6 +74,19 @@ class SuccessorWriter:
         batches = (batch for table in tables for batch in table.to_batches())
         for run in gather_runs(batches, schema, index, grid, stage.RUN_BYTES):
             self.write((run,))
+
+    def _patched(self, segment: Segment, arrivals: Run) -> bool:
+        """Write the segment with `arrivals` in the place of as many rows that have their keys; False where it has other rows, too."""
+        if not isinstance(self.cut, KeyCut):
+            return False
+        patcher = Patcher(before=self.before, meta=self.meta, cut=self.cut)
+        patched = patcher.patch(segment, arrivals.table, self._stored(arrivals).table)
+        if patched is None:
+            return False
+        self.losses.rows += len(patched.hits)
+        self.losses.hits.append(patched.hits)
+        self.attempt.write(patched.encoded, self.before.state, self.before.entity_types)
+        return True
 
     def write_new(self, rows: Run) -> None:
         """Write new rows as segments of bounded size."""
