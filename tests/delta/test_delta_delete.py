@@ -14,7 +14,8 @@ import pytest
 
 from delta.delta_rows import counted_table
 from delta.delta_tables import LAYOUTS, WAYS, made, ordered, replayed, rows_of
-from gapless.errors import CallError, InvalidOption, InvalidQuery, InvalidValue, NotSupported, UnknownColumn
+from gapless.errors import CallError, CorruptTable, InvalidOption, InvalidQuery, InvalidValue, NotSupported, UnknownColumn
+from gapless.table.delta import revision
 from gapless.table.delta.table import DeltaTable
 
 NAN = float("nan")
@@ -222,3 +223,38 @@ def test_a_file_does_not_go_because_its_statistics_say_too_few_rows(tmp_path: Pa
     table = DeltaTable.open(tmp_path)
     table.delete("id < 2 AND v IS DISTINCT FROM 77")
     assert table.scan().to_arrow().column("id").to_pylist() == list(range(2, 10))
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize(("properties", "partition_by"), list(WAYS.values()), ids=list(WAYS))
+def test_rows_that_are_read_ahead_are_the_same(
+    tmp_path: Path,
+    properties: Mapping[str, str],
+    partition_by: tuple[str, ...],
+    ahead: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(revision, "WORTH_THREADS_BYTES", 0 if ahead else 1 << 40)
+    table = made(tmp_path, ROWS, properties, partition_by)
+    for start in range(10, 60, 10):
+        table.append(ROWS.set_column(0, "id", pa.array(range(start, start + 10), pa.int64())))
+    report = table.delete("id % 5 = 0 AND id != 20")
+    assert (report.removed_rows, report.updated_rows) == (11, 0)
+    kept = [at for at in range(60) if at % 5 or at == 20]
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == kept
+    assert table.update({"v": "id"}, where="id % 7 = 0").updated_rows == len([at for at in kept if at % 7 == 0])
+    assert [row["v"] for row in ordered(table) if row["id"] % 7 == 0] == [at for at in kept if at % 7 == 0]
+
+
+def test_a_change_that_fails_while_it_reads_ahead_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(revision, "WORTH_THREADS_BYTES", 0)
+    table = made(tmp_path, ROWS)
+    for _ in range(4):
+        table.append(ROWS)
+    lost = tmp_path / table.files()[3].path
+    lost.unlink()
+    there = {path.name for path in tmp_path.rglob("*.parquet")}
+    with pytest.raises(CorruptTable, match=lost.name):
+        table.delete("id % 3 = 0")
+    assert {path.name for path in tmp_path.rglob("*.parquet")} == there
+    assert table.version == 5

@@ -289,6 +289,65 @@ def test_a_look_at_all_at_once_drops_what_a_look_at_each_would_drop(seed: int) -
         assert [(one.file.path, one.whole) for one in planner.select(asked)] == slowly(planner, asked)
 
 
+def honest_stats(draw: Random, rows: pa.Table) -> dict[str, Any]:
+    """What a writer may say of these rows, some of it left out."""
+    told: dict[str, Any] = {"numRecords": rows.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}, "nanCount": {}}
+    for name in TYPES:
+        values = [value for value in rows[name].to_pylist() if value is not None and value == value]  # noqa: PLR0124
+        if values and draw.random() < 0.95:
+            bounds = (min(values), max(values))
+            texts = [value.strftime("%Y-%m-%dT%H:%M:%S.000Z") if name == "d" else value for value in bounds]
+            told["minValues"][name], told["maxValues"][name] = texts
+        if draw.random() < 0.95:
+            told["nullCount"][name] = rows[name].null_count
+    nans = sum(value is not None and math.isnan(value) for value in rows["b"].to_pylist())
+    told["nanCount"] = {"b": nans} if draw.random() < 0.8 else {}
+    if nans and not told["nanCount"]:
+        told["maxValues"].pop("b", None)
+    return told
+
+
+def few_rows(draw: Random) -> pa.Table:
+    """Rows whose values lie near each other, with odd ones among them."""
+    at, spread, odd = draw.randrange(8), draw.choice((1, 1, 2, 4)), draw.random() < 0.3
+    numbers = [min(7, at + draw.randrange(spread)) for _ in range(draw.randrange(1, 5))]
+    day = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    columns: dict[str, list[Any]] = {
+        "a": list(numbers),
+        "b": [float(one) / 2 for one in numbers],
+        "c": [str(one) for one in numbers],
+        "d": [day + dt.timedelta(days=one) for one in numbers],
+    }
+    for values in columns.values() if odd else ():
+        values[draw.randrange(len(values))] = None
+    if odd:
+        columns["b"][0] = draw.choice((math.nan, -0.0, None))
+    return pa.table({name: pa.array(columns[name], TABLE.field(name).type) for name in TYPES})
+
+
+def test_what_statistics_prove_of_a_file_is_true_of_its_rows(tmp_path: Path) -> None:
+    """The same files without statistics give the same rows, each of which was then looked at."""
+    draw = Random(7)
+    groups = [few_rows(draw) for _ in range(FEW_FILES + 30)]
+    columns = [column(name, type_) for name, type_ in TYPES.items()]
+    told = [
+        [
+            Hand(path=f"{at}.parquet", rows=rows, stats=honest_stats(draw, rows) if known else None)
+            for at, rows in enumerate(groups)
+        ]
+        for known in (True, False)
+    ]
+    view, bare = (lay(tmp_path / str(at), columns, files) for at, files in enumerate(told))
+    sure = 0
+    for _ in range(60):
+        where = condition(draw)
+        rows = view.scan(where=where)
+        assert rows.to_arrow().to_pydict().__repr__() == bare.scan(where=where).to_arrow().to_pydict().__repr__(), where
+        assert rows.count() == bare.scan(where=where).count()
+        sure += sum(one.whole for one in Planner.of(view._state).select(parse_condition(where, TABLE)))
+    assert sure > 500, "or nothing was proven"
+
+
 TABLE = pa.schema([("a", pa.int64()), ("b", pa.float64()), ("c", pa.string()), ("d", pa.timestamp("us", "UTC"))])
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gapless as gl
 from gapless.errors import CorruptTable
 from gapless.parquet.delta import sets
+from gapless.parquet.delta.opened import Asked
 from gapless.table.delta.table import DeltaTable
 
 FILES = 40
@@ -42,3 +45,72 @@ def test_a_missing_file_is_told_after_the_rows_before_it(table: DeltaTable, tmp_
     with pytest.raises(CorruptTable, match=lost):
         read()
     assert rows == list(range(40))
+
+
+@pytest.mark.parametrize(("most", "stored"), [(1, 1 << 20), (3, 1 << 20), (64, 1), (64, 1_000), (1_000, 1 << 30)])
+def test_rows_come_in_order_however_large_sets_are(
+    table: DeltaTable, most: int, stored: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sets, "SET_FILES", most)
+    monkeypatch.setattr(sets, "SET_STORED_BYTES", stored)
+    assert table.scan().to_arrow()["x"].to_pylist() == list(range(2 * FILES))
+    assert table.scan(where="x >= 11").to_arrow()["x"].to_pylist() == list(range(11, 2 * FILES))
+
+
+@pytest.mark.parametrize(("few", "ahead"), [(sets.FEW_FILES, True), (FILES, False)])
+def test_a_set_is_fetched_while_the_one_before_is_worked_on(
+    table: DeltaTable, few: int, ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    here = threading.Event()
+
+    def fetch(asked: Asked) -> bytes | None:
+        fetched.append(asked.file.path)
+        if len(fetched) > 1:
+            here.set()
+        return real(asked)
+
+    real = Asked.fetched
+    monkeypatch.setattr(Asked, "fetched", fetch)
+    monkeypatch.setattr(sets, "FEW_FILES", few)
+    batches = table.scan().to_batches()
+    assert next(batches)["x"].to_pylist() == [0, 1]
+    assert here.wait(20 if ahead else 0.05) is ahead
+    assert [row for batch in batches for row in batch["x"].to_pylist()] == list(range(2, 2 * FILES))
+    assert fetched == [file.path for file in table.files()], "each once, in order"
+
+
+def _spoil(table: DeltaTable, root: Path, at: int, how: str) -> str:
+    """Damage a file; what its error says of it."""
+    path = table.files()[at].path
+    file = root / path
+    data = bytearray(file.read_bytes())
+    if how == "page":
+        chunk = pq.ParquetFile(file).metadata.row_group(0).column(0)
+        end = (chunk.dictionary_page_offset or chunk.data_page_offset) + chunk.total_compressed_size
+        data[end - 1] ^= 0xFF
+    else:
+        data[-6] ^= 0xFF
+    file.write_bytes(bytes(data))
+    return path
+
+
+@pytest.mark.parametrize("few", [0, 1 << 30])
+@pytest.mark.parametrize("held", [0, sets.SET_BYTES])
+@pytest.mark.parametrize(("first", "second"), [("page", "footer"), ("footer", "page"), ("page", "page"), ("footer", "footer")])
+def test_of_two_damaged_files_the_first_is_told_after_the_rows_before_it(
+    table: DeltaTable, tmp_path: Path, first: str, second: str, held: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sets, "SET_BYTES", held)
+    monkeypatch.setattr(sets, "FEW_FILES", few)
+    named = _spoil(table, tmp_path / "t", 17, first)
+    _spoil(table, tmp_path / "t", 19, second)
+    rows: list[int] = []
+
+    def read() -> None:
+        for batch in table.scan().to_batches():
+            rows.extend(batch["x"].to_pylist())
+
+    with pytest.raises(CorruptTable, match=named):
+        read()
+    assert rows == list(range(34))

@@ -71,6 +71,11 @@ class SharedDuck:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._base))
             self._base = None
 
+    def give_up(self) -> None:
+        """Have the queries to come open another: after an error of its own, in whatever query, DuckDB answers none any more."""
+        with self._lock:
+            self._base = None
+
     def connection(self, query: str) -> duckdb.DuckDBPyConnection | None:
         """A connection for a query that does no more than select; None for any other, and for text that is no SQL."""
         import duckdb

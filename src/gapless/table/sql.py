@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -55,10 +54,12 @@ class Query:
         try:
             shared = engine.SHARED.connection(self.sql)
             if shared is not None:
-                with contextlib.suppress(
-                    duckdb.BinderException, duckdb.NotImplementedException
-                ):  # what the one apart says counts
+                try:
                     return self._answer(shared)
+                except duckdb.FatalException:
+                    engine.SHARED.give_up()
+                except (duckdb.BinderException, duckdb.NotImplementedException):
+                    pass  # what the one apart says counts
             return self._answer(engine.open_apart())
         except duckdb.Error as error:
             raise self._refusal(error) from error

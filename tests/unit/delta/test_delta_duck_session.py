@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from gapless.table.delta.duck_session import FEW_ROWS, duck_session
+from gapless.table.delta import duck_session as sessions
+from gapless.table.delta.duck_session import FEW_ALONE, FEW_ROWS, duck_session
 from gapless.table.delta.expressions import evaluate
 
 SCHEMA = pa.schema([("y", pa.int64())])
@@ -51,3 +52,21 @@ def test_a_forked_process_has_its_own() -> None:
     child.start()
     child.join(60)
     assert child.exitcode == 0
+
+
+def test_rows_that_are_looked_at_alone_need_no_duckdb_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doubled(1) == [2]
+    begun: list[dict[str, int]] = []
+
+    def opened(**settings: int) -> object:
+        begun.append(settings)
+        return real(**settings)
+
+    real = sessions._opened
+    monkeypatch.setattr(sessions, "_opened", opened)
+    for rows, expected in ((FEW_ROWS + 1, 0), (FEW_ALONE + 1, 1)):
+        numbers = pa.table({"x": pa.array(range(rows), pa.int64())})
+        found = evaluate(numbers, {"y": "x * 2"}, SCHEMA).column("y")
+        assert found.slice(rows - 1).to_pylist() == [2 * (rows - 1)]
+        assert len(found) == rows
+        assert len(begun) == expected

@@ -14,8 +14,8 @@ from gapless.dialects.delta.arrow_types import arrow_type, from_arrow
 from gapless.dialects.delta.column_mapping import assign
 from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
 from gapless.dialects.delta.schema_changes import widen
-from gapless.dialects.delta.stats_codec import ColumnPath, encode_stats, parse_stats
-from gapless.dialects.delta.stats_columns import read_bounds
+from gapless.dialects.delta.stats_codec import ColumnPath, encode_stats, parse_stats, rows_of
+from gapless.dialects.delta.stats_columns import read_bounds, read_rows
 from gapless.model.stats import ColumnStats, stats_value
 
 MADE = {
@@ -124,3 +124,25 @@ def test_it_does_read_what_is_whole() -> None:
         assert found.rows.to_pylist() == [9, None]
         assert found.nans.to_pylist() == [exact.nans, None]
         assert not found.low[1].is_valid
+
+
+@given(
+    st.lists(
+        st.none()
+        | _bodies("long").map(json.dumps)
+        | st.sampled_from(
+            ['{"numRecords": -1}', '{"numRecords": 2.5}', '{"numRecords": true}', '{"numRecords": "3"}', "null", "{"]
+        )
+        | st.sampled_from(['{"numRecords":2,\n"x":1}', '{"numRecords":1} {"numRecords":2}', '{"numRecords":1,"numRecords":2}']),
+        max_size=5,
+    )
+)
+def test_rows_read_at_once_are_those_read_one_by_one(texts: list[str | None]) -> None:
+    found = read_rows(pa.array(texts, pa.large_string()))
+    assert found in (None, [rows_of(text) for text in texts])
+
+
+def test_rows_are_read_at_once() -> None:
+    """Else the test above would show nothing."""
+    texts = ['{"numRecords":2,"minValues":{"x":{"y":"z"}}}', None, '{"minValues":{}}', '{"numRecords":0,"tightBounds":false}']
+    assert read_rows(pa.array(texts, pa.large_string())) == [2, None, None, 0]

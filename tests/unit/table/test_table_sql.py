@@ -115,6 +115,19 @@ def test_what_a_query_sets_or_makes_is_not_there_for_the_next() -> None:
     assert answer(table, "SELECT current_setting('TimeZone') AS z") == [{"z": "UTC"}]
 
 
+def test_an_error_of_duckdbs_own_ends_no_query_but_its_own() -> None:
+    """After it DuckDB answers nothing that is asked in the same one."""
+    beyond_a_day = pa.array([2**40], pa.int64()).view(pa.time64("us"))
+    table, other = table_of({"clock": beyond_a_day}), table_of({"n": range(100_000)})
+    begun = other.sql("SELECT n FROM this")
+    for _ in range(2):
+        with pytest.raises(InvalidQuery, match="INTERNAL"):
+            table.sql("SELECT clock::VARCHAR FROM this").to_arrow()
+        assert answer(table, "SELECT count(*) AS n FROM this") == [{"n": 1}]
+        assert answer(other, "SELECT max(n) AS n FROM this") == [{"n": 99_999}]
+    assert begun.to_arrow().num_rows == 100_000
+
+
 def test_tables_of_one_name_do_not_meet() -> None:
     one, other = table_of({"n": [1]}), table_of({"n": [2], "m": [3]})
     begun = one.sql("SELECT n FROM prices")

@@ -29,6 +29,8 @@ _ROWS = ("metaData", "protocol", "txn", "domainMetadata", "checkpointMetadata", 
 _ALL_STATS = ("partitionValues_parsed",)
 _TEXT_FIRST = (*_ALL_STATS, "stats_parsed")
 """What is not read of file actions: statistics are, as columns, only where there are none as text."""
+_UNUSED = ("stats", "tags", "extendedFileMetadata")
+"""What is not read of tombstones."""
 _MAPS = ("configuration", "tags", "partitionValues")
 
 
@@ -128,7 +130,8 @@ def _wanted(schema: pa.Schema, unread: Collection[str]) -> list[str]:
         if column.name in _ROWS:
             wanted.append(column.name)
         elif column.name in ("add", "remove"):
-            wanted += [f"{column.name}.{one.name}" for one in column.type if one.name not in unread]
+            left = (*unread, *_UNUSED) if column.name == "remove" else unread
+            wanted += [f"{column.name}.{one.name}" for one in column.type if one.name not in left]
     return wanted
 
 

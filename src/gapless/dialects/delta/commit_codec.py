@@ -30,6 +30,7 @@ def _refuse_constant(name: str) -> None:
 
 
 _STRICT = json.JSONDecoder(parse_constant=_refuse_constant)
+_COMPACT = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def encode_commit(commit: Commit, version: int, time_ns: int) -> bytes:
@@ -42,7 +43,7 @@ def encode_commit(commit: Commit, version: int, time_ns: int) -> bytes:
 
 def encode_json(body: Json) -> str:
     """Strict, compact JSON."""
-    return json.dumps(body, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return _COMPACT.encode(body)
 
 
 def says_time(data: bytes, time_ns: int) -> bool:

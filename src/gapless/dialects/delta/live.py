@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, Self, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +16,7 @@ from gapless.dialects.delta.sidecars import Sidecar
 from gapless.model.layered import Base, LayeredDict
 
 V = TypeVar("V")
+Places = npt.NDArray[np.int64]
 
 
 class Shelf(Mapping[str, V], Generic[V]):
@@ -45,6 +47,16 @@ class Shelf(Mapping[str, V], Generic[V]):
             return found
         at = self.places()[key]
         return self._made.setdefault(key, self._make(at, at + 1)[0])
+
+    def some(self, places: Places) -> list[V]:
+        """The values at ascending places; those side by side are made together."""
+        made, keys = self._made, self._keys
+        lacking = np.array([at for at in places.tolist() if keys[at] not in made], np.int64)
+        for run in np.split(lacking, np.flatnonzero(np.diff(lacking) > 1) + 1) if len(lacking) else ():
+            start, end = int(run[0]), int(run[-1]) + 1
+            for key, value in zip(keys[start:end], self._make(start, end), strict=True):
+                made.setdefault(key, value)
+        return [made[keys[at]] for at in places.tolist()]
 
     def __contains__(self, key: object) -> bool:
         """Whether it has the key."""
@@ -107,8 +119,8 @@ class Glance:
 
     texts: pa.Array
     """large_string: their statistics, null where they have none."""
-    file: Callable[[int], AddFile]
-    """The file at a place."""
+    files: Callable[[Places], list[AddFile]]
+    """The files at ascending places."""
 
 
 def stats_column(files: Sequence[AddFile]) -> pa.Array:
@@ -146,7 +158,7 @@ class LiveFiles(_Shelved[AddFile]):
             return None
         texts = shelf.stats()
         if not new and not gone:
-            return Glance(texts=texts, file=lambda place: self[shelf.key_at(place)])
+            return Glance(texts=texts, files=shelf.some)
         at, stays = shelf.places(), np.ones(len(shelf), dtype=np.bool_)
         stays[[at[key] for key in gone]] = False
         again = sorted([at[key] for key in new if key in at and key not in gone])
@@ -157,10 +169,14 @@ class LiveFiles(_Shelved[AddFile]):
         places = np.flatnonzero(stays)
         added = [file for key, file in new.items() if key not in at or key in gone]
         texts = pa.concat_arrays([texts.filter(stays), stats_column(added)])
-        return Glance(
-            texts=texts,
-            file=lambda place: self[shelf.key_at(places[place])] if place < len(places) else added[place - len(places)],
-        )
+
+        def files(wanted: Places) -> list[AddFile]:
+            near = places[wanted[wanted < len(places)]]
+            told = zip(near.tolist(), shelf.some(near), strict=True)
+            after = wanted[wanted >= len(places)] - len(places)
+            return [new.get(shelf.key_at(at), file) for at, file in told] + [added[at] for at in after.tolist()]
+
+        return Glance(texts=texts, files=files)
 
 
 class Tombstones(_Shelved[RemoveFile]):

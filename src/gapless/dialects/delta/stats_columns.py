@@ -47,6 +47,16 @@ def read_many(texts: pa.Array, paths: Sequence[ColumnPath], schema: StructType) 
     return dict.fromkeys(paths) | _read_leaves(texts, found)
 
 
+def read_rows(texts: pa.Array) -> list[int | None] | None:
+    """`numRecords` of the files with these statistics, large_string; None where they cannot be read so, which tells nothing."""
+    try:
+        told = _read(texts, [])
+    except (pa.ArrowException, UnicodeError):
+        return None
+    rows = told.column("numRecords")
+    return pc.if_else(pc.less(rows, 0), None, rows).to_pylist() if len(rows) == len(texts) else None
+
+
 def _is_read(leaf: Leaf) -> bool:
     return not leaf.was_float and isinstance(leaf.type, PrimitiveType) and leaf.type.name in (*_TEXTS, *_AS_THEY_ARE)
 
@@ -143,7 +153,7 @@ def _instants(bound: pa.Array, type_: DeltaType, moved_us: int) -> pa.Array:
 
 
 def _values(table: pa.Table, said: str, names: tuple[str, ...]) -> pa.Array:
-    return pc.struct_field(_flat(table.column(said)), list(names))
+    return _flat(pc.struct_field(table.column(said), list(names)))
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:

@@ -21,7 +21,8 @@ def declared_rows(rows: pa.Table, schema: pa.Schema, ids: ColumnIds, footer: Foo
     """
     check_calendar(rows, footer.metadata, path)
     if not ids and rows.schema.equals(schema) and not any(type_.num_fields for type_ in schema.types):
-        return rows  # as most files of most tables are
+        same = rows.replace_schema_metadata(schema.metadata)  # as most files of most tables are
+        return same if same.schema.equals(schema, check_metadata=True) else pa.Table.from_arrays(rows.columns, schema=schema)
     for field in schema:
         at = rows.schema.get_field_index(ids.stored_name(field.name))
         if at >= 0 and rows.column(at).type != field.type:

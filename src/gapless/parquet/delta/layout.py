@@ -59,20 +59,19 @@ class Layout:
         of_file, parts = footer.groups.of(number, self.declared, ids), self.parts.columns
         return lambda name: self.parts.stats(file, name) if name in parts else of_file(name)
 
-    def rows(
-        self, stored: pa.Table, columns: pa.Schema, file: AddFile, footer: Footer, ids: ColumnIds
-    ) -> list[pa.ChunkedArray]:
+    def rows(self, stored: pa.Table, columns: pa.Schema, file: AddFile, footer: Footer, ids: ColumnIds) -> pa.Table:
         """A file's rows in some logical columns, partition columns filled in. Raises CorruptTable, UnsupportedTable."""
         parts = self.parts.columns
         held = pa.schema([one for one in columns if one.name not in parts]) if parts else columns
         table = declared_rows(stored, held, ids, footer, file.path)
-        if not parts:
-            return list(table.columns)
+        if not parts or not len(columns):
+            return table
         found = dict(zip(held.names, table.columns, strict=True))
-        return [
+        arrays = [
             pa.repeat(self.parts.value(file, one.name), stored.num_rows) if one.name in parts else found[one.name]
             for one in columns
         ]
+        return pa.Table.from_arrays(arrays, schema=columns)
 
     @cached_property
     def _by_name(self) -> ColumnIds:

@@ -23,6 +23,9 @@ def split(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[tuple
     """
     if not batch.num_rows:
         return
+    if not columns:
+        yield (), batch
+        return
     codes = _codes([batch.column(name) for name in columns], batch.num_rows)
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
 
 import pyarrow as pa
@@ -12,10 +12,10 @@ import pyarrow as pa
 from gapless.dialects.delta.actions import AddFile, Metadata
 from gapless.dialects.delta.deletion_vector import Positions
 from gapless.model.protocols import Store
-from gapless.parquet.ahead import Call
 from gapless.parquet.delta.layout import Layout
-from gapless.parquet.delta.places import Place, Places
-from gapless.parquet.delta.reading import POSITION, SMALL_BYTES, Opened, Reading, Wanted
+from gapless.parquet.delta.opened import POSITION, Asked, Wanted
+from gapless.parquet.delta.places import Places
+from gapless.parquet.delta.reading import Reading
 
 __all__ = ["ALL", "POSITION", "FileReader", "Wanted"]
 
@@ -42,21 +42,26 @@ class FileReader:
         """The columns of what is read."""
         return self._reading(wanted).schema
 
-    def read(self, files: Iterable[AddFile], wanted: Wanted = ALL) -> Iterator[tuple[AddFile, pa.Table]]:
+    def read(
+        self, files: Iterable[AddFile], wanted: Wanted = ALL, *, whole: AbstractSet[str] = frozenset()
+    ) -> Iterator[tuple[AddFile, pa.Table]]:
         """The files' rows, file by file in their order and in the order of their rows, each with its file; no tables without rows.
+
+        `whole` are the keys of files of which it is known that the filters keep every row, so that no row is asked.
 
         Held in memory at a time: about 32 MiB of rows, or one row group where that is larger, and of small files those that follow, 16 MiB
         of them. On a store where requests take long, what follows is fetched meanwhile. Raises CorruptTable where a file is missing or damaged, StoreError, UnsupportedTable.
         """
         reading = self._reading(wanted)
-        placed = ((self.places.of(file.path), file) for file in files)
-        for _, together in groupby(placed, key=lambda found: id(found[0].store)):
-            yield from reading.rows([_opening(reading, place, file) for place, file in together])
+        asked = (Asked(file=file, place=self.places.of(file.path), whole=bool(whole) and file.key in whole) for file in files)
+        for _, together in groupby(asked, key=lambda one: id(one.place.store)):
+            some = list(together)
+            yield from reading.rows(some[0].place.store, some)
 
     def batches(self, file: AddFile, wanted: Wanted = ALL, *, only: Positions | None = None) -> Iterator[pa.RecordBatch]:
         """One file's rows; with `only`, those at these positions (ascending), whatever its deletion vector says. Raises as `read`."""
-        reading = self._reading(wanted)
-        for _, table in reading.rows([Call(partial(reading.open, self.places.of(file.path), file, only))]):
+        place = self.places.of(file.path)
+        for _, table in self._reading(wanted).rows(place.store, [Asked(file=file, place=place, only=only)]):
             yield from table.to_batches()
 
     def count(self, files: Iterable[AddFile], wanted: Wanted = ALL) -> int:
@@ -65,7 +70,3 @@ class FileReader:
 
     def _reading(self, wanted: Wanted) -> Reading:
         return Reading(places=self.places, layout=self.layout, wanted=wanted)
-
-
-def _opening(reading: Reading, place: Place, file: AddFile) -> Call[Opened]:
-    return Call(partial(reading.open, place, file), file.size if file.size <= SMALL_BYTES else 0)

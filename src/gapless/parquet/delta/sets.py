@@ -1,34 +1,42 @@
-"""Small files of a near store, read several in one go: handed over one by one, they would take longer on their way than to be read."""
+"""Small files of a near store, read several in one go, step by step: handed over one by one, they would take longer than to be read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from gapless.model.protocols import Store
-from gapless.parquet.ahead import Call, in_order
+from gapless.parquet.ahead import one_ahead
+from gapless.parquet.delta.opened import Asked
 from gapless.parquet.pieces import Piece, read_pieces
 
-WIDTH = 2
-"""Sets that are read side by side."""
-SET_FILES = 16
+FEW_FILES = 8
+"""So many are fetched without a thread."""
+SET_FILES = 32
+SET_STORED_BYTES = 2 << 20
+"""What the files of a set have together, or its one file."""
 SET_BYTES = 8 << 20
 """What a set holds in Arrow's memory, by a guess; what comes after it in the set is read when it is asked for."""
 
 F = TypeVar("F")
 P = TypeVar("P", bound=Piece)
 A = TypeVar("A")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps(Generic[F, P, A]):
-    """What is done with a file that was opened."""
+    """What is done with a file that is asked for."""
 
+    fetched: Callable[[Asked], bytes | None]
+    """Its bytes."""
+    opened: Callable[[Asked, bytes | None], F]
+    """It, parsed."""
     pieces: Callable[[F], Iterable[P]]
     """What is read of it."""
     answers: Callable[[P, pa.Table], Sequence[A]]
@@ -38,47 +46,67 @@ class Steps(Generic[F, P, A]):
 
 
 @dataclass(slots=True)
-class _Set(Generic[P, A]):
-    """What was read of a few files."""
+class _Error:
+    """What ended the reading of a set."""
 
-    answers: list[A] = field(default_factory=list)
-    left: list[P] = field(default_factory=list)
-    """What comes after them and was not read, since they hold much."""
     error: Exception | None = None
-    """What ended the reading."""
+
+    def before(self, results: Iterable[R]) -> list[R]:
+        """The results of one step, up to the one that raises. An earlier step's error came farther, and so gives way."""
+        done: list[R] = []
+        try:
+            for result in results:
+                done.append(result)  # noqa: PERF402  # what came before an error is kept
+        except Exception as error:  # noqa: BLE001  # raised where it belongs, after what comes before it
+            self.error = error
+        return done
 
 
-def read_in_sets(store: Store, calls: Sequence[Call[F]], steps: Steps[F, P, A]) -> Iterator[A]:
-    """The answers of the files that `calls` open, in order; raises in its place what one of them raises."""
-    sets = (Call(partial(_read, store, some, steps)) for some in _few_first(calls))
-    with closing(in_order(sets, width=WIDTH)) as found:
-        for one in found:
-            yield from one.answers
-            for piece, rows in read_pieces(store, one.left):
-                yield from steps.answers(piece, rows)
-            if one.error is not None:
-                raise one.error
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """A set whose files were fetched, up to an error."""
+
+    files: Sequence[Asked]
+    data: Sequence[bytes | None]
+    met: _Error
 
 
-def _few_first(calls: Sequence[Call[F]]) -> Iterator[Sequence[Call[F]]]:
+def read_in_sets(store: Store, files: Sequence[Asked], steps: Steps[F, P, A]) -> Iterator[A]:
+    """The answers of files, in order; raises in its place what one of them raises. A set is fetched while the one before is worked on."""
+
+    def fetched() -> Generator[_Fetched]:
+        for some in _few_first(files):
+            met = _Error()
+            yield _Fetched(some, met.before(steps.fetched(one) for one in some), met)
+
+    with closing(one_ahead(fetched()) if len(files) > FEW_FILES else fetched()) as coming:
+        for one in coming:
+            yield from _read(store, one, steps)
+
+
+def _few_first(files: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
     """Sets that grow: whoever wants few rows stops early."""
-    start, length = 0, 1
-    while start < len(calls):
-        yield calls[start : start + length]
-        start, length = start + length, min(2 * length, SET_FILES)
+    start, most = 0, 1
+    while start < len(files):
+        end, size = start + 1, files[start].file.size
+        while end < min(start + most, len(files)) and (size := size + files[end].file.size) <= SET_STORED_BYTES:
+            end += 1
+        yield files[start:end]
+        start, most = end, min(2 * most, SET_FILES)
 
 
-def _read(store: Store, calls: Sequence[Call[F]], steps: Steps[F, P, A]) -> _Set[P, A]:
-    found, held = _Set[P, A](), 0
-    try:
-        for call in calls:
-            for piece in steps.pieces(call.act()):
-                held += piece.rows * steps.row_bytes
-                if held > SET_BYTES:
-                    found.left.append(piece)
-                    continue
-                for one, rows in read_pieces(store, [piece]):
-                    found.answers += steps.answers(one, rows)
-    except Exception as error:  # noqa: BLE001  # raised where it belongs, after what comes before it
-        found.error = error
-    return found
+def _read(store: Store, some: _Fetched, steps: Steps[F, P, A]) -> Iterator[A]:
+    """Each step is done for all files before the next: what it needs in the processor's caches is there then, which saves a third."""
+    met = some.met
+    opened = met.before(steps.opened(one, data) for one, data in zip(some.files, some.data, strict=False))
+    pieces = [piece for some in met.before(list(steps.pieces(one)) for one in opened) for piece in some]
+    held = np.cumsum([piece.rows * steps.row_bytes for piece in pieces])
+    near = int(np.searchsorted(held, SET_BYTES, side="right"))
+    read = met.before(read_pieces(store, pieces[:near]))
+    told = met.before(steps.answers(piece, rows) for piece, rows in read)
+    yield from (answer for some in told for answer in some)
+    if len(told) == near:
+        for piece, rows in read_pieces(store, pieces[near:]):
+            yield from steps.answers(piece, rows)
+    if met.error is not None:
+        raise met.error

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from gapless.dialects.delta.actions import AddFile, RemoveFile, TableState
-from gapless.dialects.delta.stats_codec import StatsReader
+from gapless.dialects.delta.live import stats_column
+from gapless.dialects.delta.stats_codec import rows_of
+from gapless.dialects.delta.stats_columns import read_rows
 from gapless.errors import CorruptTable, DataError
 from gapless.maintain.compact_bin import GivenUp
 from gapless.maintain.delta.compact_plan import Curved, DeltaBin
@@ -105,9 +107,9 @@ class BinWriter:
         return GivenUp(paths=(blamed,), why=f"file {blamed} cannot be laid out anew: {error.what}")
 
     def _miscounted(self, one: DeltaBin) -> GivenUp | None:
-        stats = StatsReader(self.state.metadata.schema)
-        for file in one.files:
-            rows, deleted = stats.parse(file.stats).rows, file.deletion_vector
+        told = read_rows(stats_column(one.files)) or [rows_of(file.stats) for file in one.files]
+        for file, rows in zip(one.files, told, strict=True):
+            deleted = file.deletion_vector
             said = None if rows is None else rows - (deleted.cardinality if deleted is not None else 0)
             if said is not None and said != (read := self.counts[file.key]):
                 why = f"file {file.path} gave {count(read, 'row')}, and the log says {said:,}"

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 1 << 16
 """Up to so many rows are not worth a DuckDB of their own, which takes longer to begin than they do."""
+FEW_ALONE = 1 << 20
+"""The same of rows that are looked at one by one, and not joined, sorted or counted."""
 
 
 @contextmanager
-def duck_session(rows: int) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A session to register about so many rows in, by itself; nothing of it is left after. Times are in UTC, and of a join the right side is
+def duck_session(rows: int, few: int = FEW_ROWS) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A session to register about so many rows in, by itself; nothing of it is left after. More than `few` have threads. Times are in UTC, and of a join the right side is
     held while the left one streams past it.
     """
-    with _shared(os.getpid()).cursor() if rows <= FEW_ROWS else _opened() as session:
+    with _shared(os.getpid()).cursor() if rows <= few else _opened() as session:
         session.execute("SET TimeZone = 'UTC'")
         yield session
 

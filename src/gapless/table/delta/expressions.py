@@ -10,7 +10,7 @@ from gapless.errors import DataError, InvalidQuery, InvalidValue
 from gapless.model.convert import Misfit
 from gapless.model.fit import refuse_misfit
 from gapless.table.delta.assign import assigned_values
-from gapless.table.delta.duck_session import duck_session
+from gapless.table.delta.duck_session import FEW_ALONE, duck_session
 from gapless.table.delta.expression_sql import Dialect, Understood, understand
 
 
@@ -103,7 +103,7 @@ def _computed(table: pa.Table, expressions: list[Understood]) -> pa.Table:
         names=[*(f"c{index}" for index in used), "rows only"],
     )
     selected = ", ".join(f"{one.sql} AS o{number}" for number, one in enumerate(expressions))
-    with duck_session(table.num_rows) as session:
+    with duck_session(table.num_rows, FEW_ALONE) as session:
         session.register("input", rows)
         return session.sql(f"SELECT {selected} FROM input").to_arrow_table()  # noqa: S608  # made of parsed expressions
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,11 @@ from gapless.dialects.delta.deletion_vector import Positions
 from gapless.dialects.delta.features import supports
 from gapless.dialects.delta.properties import Settings
 from gapless.model.report import Tally
+from gapless.parquet.ahead import one_ahead
 from gapless.parquet.delta.attempt import Attempt
 from gapless.parquet.delta.read import POSITION, FileReader, Wanted
 from gapless.parquet.delta.write import Target, write_rows
+from gapless.parquet.threads import WORTH_THREADS_BYTES
 from gapless.table.delta.change_log import ChangeLog
 from gapless.table.delta.row_edit import Edit, Touch, all_gone, edited
 from gapless.table.delta.vector_plan import Struck, live_rows, strike, write_struck
@@ -93,8 +96,10 @@ class Revision:
             self._log = ChangeLog(attempt=self.attempt, target=target)
         strikes = settings.deletion_vectors and supports(protocol, "deletionVectors")
         remake = self._strike if strikes else self._copy
-        rows = chain.from_iterable(remake(touch) for touch in touches if not self._is_whole(touch))
-        self._added = write_rows(self.attempt, target, chain(rows, self._inserted(inserts)))
+        rows = (batch for touch in touches if not self._is_whole(touch) for batch in remake(touch))
+        # What tells the change feed writes files too, and there is one hand for that.
+        with closing(rows if self._log is not None else _ahead_of_writing(rows)) as kept:
+            self._added = write_rows(self.attempt, target, chain(kept, self._inserted(inserts)))
         self._tell_whole()
         struck = write_struck(self.attempt, self._struck) if self._struck else []
         return self._actions(struck)
@@ -175,6 +180,13 @@ class Revision:
         told = [] if self._log is None else self._log.finish()
         removed = [RemoveFile.of(file, at) for file in (*self._removed, *self._whole)]
         return (*_metadata(self.state, self.after), *removed, *struck, *self._added, *told)
+
+
+def _ahead_of_writing(rows: Generator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+    """The rows; where they are many, the next are read and edited while some are encoded."""
+    first = list(islice(rows, 1))
+    yield from first
+    yield from one_ahead(rows) if any(batch.nbytes >= WORTH_THREADS_BYTES for batch in first) else rows
 
 
 def _metadata(before: TableState, after: TableState) -> tuple[Action, ...]:

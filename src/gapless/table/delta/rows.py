@@ -20,7 +20,7 @@ from gapless.parquet.delta.read import FileReader, Wanted
 from gapless.scan.columns import check_columns
 from gapless.table.delta.expression_sql import columns_read
 from gapless.table.delta.guard import Guard
-from gapless.table.delta.scan import Candidate, Condition, Planner
+from gapless.table.delta.scan import Candidate, Condition, Planner, whole_files
 from gapless.table.delta.truth import true_rows
 from gapless.table.rows import Rows
 
@@ -132,18 +132,23 @@ class Scan:
         return Wanted(columns=columns, predicate=self.condition.predicate, expression=self.condition.expression)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        files = [one.file for one in self.planner.select(self.condition)]
-        with self.guard.reading(files):
-            for table in self._tables(files, self.columns):
+        found = self.planner.select(self.condition)
+        with self.guard.reading([one.file for one in found]):
+            for table in self._tables(found, self.columns):
                 yield from table.to_batches()
 
-    def _tables(self, files: Sequence[AddFile], columns: tuple[str, ...]) -> Iterator[pa.Table]:
+    def _tables(self, found: Sequence[Candidate], columns: tuple[str, ...]) -> Iterator[pa.Table]:
         if self.rest is None:
-            yield from (table for _, table in self.reader.read(files, self._wanted(columns)))
+            yield from self._near(found, columns)
             return
         asked = tuple(dict.fromkeys([*columns, *columns_read(self.rest, self.condition.schema)]))
-        for _, table in self.reader.read(files, self._wanted(asked)):
+        for table in self._near(found, asked):
             yield table.filter(pa.array(true_rows(table, self.rest))).select(columns)
+
+    def _near(self, found: Sequence[Candidate], columns: tuple[str, ...]) -> Iterator[pa.Table]:
+        """Rows that `condition` keeps."""
+        files = [one.file for one in found]
+        return (table for _, table in self.reader.read(files, self._wanted(columns), whole=whole_files(found)))
 
     def _count(self) -> int:
         told, unsure = 0, []
@@ -151,17 +156,17 @@ class Scan:
             sure = one.whole and self.rest is None
             rows = live_rows(one.file, self.planner.stats(one.file).rows) if sure else None
             if rows is None:
-                unsure.append(one.file)
+                unsure.append(one)
             else:
                 told += rows
-        with self.guard.reading(unsure):
+        with self.guard.reading([one.file for one in unsure]):
             return told + self._count_rows(unsure)
 
-    def _count_rows(self, files: Sequence[AddFile]) -> int:
+    def _count_rows(self, found: Sequence[Candidate]) -> int:
         if self.rest is None:
-            return self.reader.count(files, self._wanted(self.columns))
+            return self.reader.count([one.file for one in found], self._wanted(self.columns))
         columns = columns_read(self.rest, self.condition.schema)
-        return sum(int(table.num_rows) for table in self._tables(files, columns))
+        return sum(int(table.num_rows) for table in self._tables(found, columns))
 
     def _live(self) -> list[LiveFile]:
         return [live_file(self.planner, one) for one in self.planner.select(self.condition)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.dialects.delta.actions import AddFile, TableState
-from gapless.dialects.delta.live import Glance, LiveFiles, stats_column
+from gapless.dialects.delta.live import Glance, LiveFiles, Places, stats_column
 from gapless.dialects.delta.partitions import MANY, Partitions
 from gapless.dialects.delta.stats_codec import FileStats, StatsReader
 from gapless.dialects.delta.stats_columns import read_many
@@ -18,7 +19,7 @@ from gapless.errors import InvalidFilter
 from gapless.model.many_stats import ManyStats
 from gapless.model.stats import ColumnStats
 from gapless.parquet.row_filter import EVERYTHING, RowFilter
-from gapless.scan.bounds import Mask, barren
+from gapless.scan.bounds import Mask, barren, proven
 from gapless.scan.opaque import expression_columns
 from gapless.scan.predicate import And, Predicate, columns_of, paths_of
 from gapless.scan.prune import StatsOf, sieve
@@ -82,6 +83,11 @@ class Candidate:
     """Whether the condition certainly keeps every one of its rows."""
 
 
+def whole_files(found: Iterable[Candidate]) -> frozenset[str]:
+    """The keys of those files of which a condition certainly keeps every row."""
+    return frozenset([one.file.key for one in found if one.whole])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Planner:
     """Plans reads of one version; what it parsed of the log is kept, so that a second plan is quicker."""
@@ -110,12 +116,20 @@ class Planner:
         """
         if condition.predicate == EVERYTHING and condition.expression is None:
             return [Candidate(file=file, whole=True) for file in self.files]
-        files = self._near(condition)
+        files, proven = self._near(condition)
+        verdicts: list[bool | None] = [True if sure else None for sure in proven]
+        unsure = [at for at, sure in enumerate(proven) if not sure]
+        for at, sure in self._judged([files[at] for at in unsure], condition):
+            verdicts[unsure[at]] = sure
+        return [Candidate(file=file, whole=sure) for file, sure in zip(files, verdicts, strict=True) if sure is not None]
+
+    def _judged(self, files: Sequence[AddFile], condition: Condition) -> list[tuple[int, bool]]:
+        """Files looked at one by one: the places of those that may hold a row, and whether the condition certainly keeps all of theirs."""
         stored = any(name not in self.parts.columns for name in condition.columns)
         told = [self.stats(file) for file in files] if stored else [FileStats()] * len(files)
         known = [self._known(file, stats) for file, stats in zip(files, told, strict=True)]
         rows = [MANY if stats.rows is None else stats.rows for stats in told]
-        return [Candidate(file=files[at], whole=sure) for at, sure in condition.filter.matching(known, rows)]
+        return condition.filter.matching(known, rows)
 
     @cached_property
     def _stats_reader(self) -> StatsReader:
@@ -131,19 +145,24 @@ class Planner:
     def _glance(self) -> Glance:
         files = self.state.files
         told = files.glance() if isinstance(files, LiveFiles) and "files" not in self.__dict__ else None
-        return Glance(texts=stats_column(self.files), file=self.files.__getitem__) if told is None else told
+        return Glance(texts=stats_column(self.files), files=self._files_at) if told is None else told
 
-    def _near(self, condition: Condition) -> list[AddFile]:
-        """The live files but for those that a look at all at once drops."""
+    def _near(self, condition: Condition) -> tuple[list[AddFile], Sequence[bool]]:
+        """The live files but for those that a look at all at once drops, and of which it proves that every row is kept."""
         count = len(self.state.files)
         if count <= FEW_FILES:
-            return self.files
+            return self.files, [False] * count
         self._read_bounds(condition.predicate)
         near = self._in_partitions(condition) & ~barren(condition.predicate, self._bounds.get, condition.schema, count)
-        found = np.flatnonzero(near).tolist()
-        if "files" not in self.__dict__ and len(found) <= count // FEW_OF:
-            return [self._glance.file(at) for at in found]
-        return [self.files[at] for at in found]
+        found = np.flatnonzero(near)
+        sure = np.zeros(len(found), dtype=np.bool_)
+        if condition.expression is None:
+            sure = proven(condition.predicate, self._bounds.get, condition.schema, count)[found]
+        few = "files" not in self.__dict__ and len(found) <= count // FEW_OF
+        return (self._glance.files if few else self._files_at)(found), sure.tolist()
+
+    def _files_at(self, places: Places) -> list[AddFile]:
+        return [self.files[at] for at in places.tolist()]
 
     def _in_partitions(self, condition: Condition) -> Mask:
         """The files whose partition values the condition's terms on partition columns alone may keep, each partition asked once."""
