@@ -24,7 +24,7 @@ Ends = tuple[bytes, bytes]
 """The smallest and the largest value, as statistics have them."""
 
 _DICTIONARY_BYTES = 1 << 20
-"""And their bytes, about: what Arrow's writer makes at most."""
+"""Bytes of a dictionary, about: what Arrow's writer makes at most."""
 _ALWAYS_COUNTED = 16
 """A range of whole numbers that is worth a dictionary of all, whether they occur or not,"""
 _COUNTED_ROWS = 4

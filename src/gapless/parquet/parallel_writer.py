@@ -29,8 +29,6 @@ _JOINED_BYTES = 1 << 16
 """A column chunk of no more is handed on in one piece: it takes less than to hand on each."""
 
 Named = tuple[str, Chunk]
-Share = Callable[[], list[Named]]
-"""What encodes some columns of a row group."""
 
 
 class Sink(Protocol):
@@ -102,13 +100,12 @@ class ParallelWriter:
         """A column of ours."""
         leaf, encoding = self._layout.leaves[name], self._ours[name]
         known = rows.spelled.get(name) if encoding == DICTIONARY else None
-        if known is not None:
-            column = coded_column(known.values, known.places[start:end], leaf.form)
-        else:
-            column = flat_column(rows.column(name, start, end), leaf.form, encoding)
+        column = None if known is None else coded_column(known.values, known.places[start:end], leaf.form)
+        # Numbers too many for a dictionary are ours still: only so are they told.
+        column = column or flat_column(rows.column(name, start, end), leaf.form, encoding)
         if column is None:
             return self._leave(rows, [name], start, end)
-        return [(name, chunk_of(leaf, column, self._options.of(name)))]
+        return [(name, chunk_of(leaf, column, self._compressions[name]))]
 
     def _leave(self, rows: Ordered, names: list[str], start: int, end: int) -> list[Named]:
         """Columns that are left to Arrow's writer."""
@@ -119,8 +116,9 @@ class ParallelWriter:
         start, plain = self._sink.tell(), 0
         described: list[bytes] = []
         for name, chunk in self._in_order(parts):
-            if chunk.stats is not None and name in self.stats:
-                self.stats[name].add(chunk.stats, count)
+            if (told := self.stats.get(name)) is not None:
+                assert chunk.stats is not None
+                told.add(chunk.stats, count)
             described.append(chunk.describe(self._sink.tell()))
             plain += chunk.plain_size
             pieces = chunk.pieces if chunk.size > _JOINED_BYTES else (b"".join(chunk.pieces),)

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gapless.model.stats import ColumnStats
 from gapless.parquet import parallel_writer
 from gapless.parquet.encodings import Encodings
 from gapless.parquet.growing_file import GrowingFile
-from gapless.parquet.ordered import Ordered
+from gapless.parquet.ordered import Ordered, Spelled
 from gapless.parquet.parallel_writer import ParallelWriter
 from gapless.parquet.writer_options import WriterOptions
 
@@ -300,6 +301,21 @@ def test_a_null_where_none_may_be_is_refused() -> None:
     table = pa.Table.from_arrays([pa.chunked_array([pa.array([1, None])])], schema=schema)
     with pytest.raises(ValueError, match="'v' is declared non-nullable"):
         side_by_side([(table, 10)], options(NONE))
+
+
+def test_numbers_too_many_for_a_dictionary_are_told_with_the_others() -> None:
+    """The log would have the bounds of the other row groups alone, and scans would leave out the rows of these."""
+    values = pa.array(range(70_000))
+    places = np.concatenate([np.zeros(10, np.int64), np.arange(70_000)])
+    table = pa.table({"k": values.take(pa.array(places))})
+    sink = GrowingFile()
+    writer = ParallelWriter(sink, table.schema, options(ALL))
+    for part in (slice(10), slice(10, None)):
+        rows = Ordered(table[part], {"k": Spelled(values, places[part])}, frozenset("k"))
+        writer.write(rows, 100_000, cores=1, meanwhile=lambda: None)
+    writer.close()
+    assert writer.stats["k"].stats == ColumnStats(min=0, max=69_999, nulls=0)
+    is_the_same(b"".join(sink.pieces), by_pyarrow([(table[:10], 10), (table[10:], 70_000)], options(ALL)))
 
 
 def test_few_bytes_are_not_compressed() -> None:
