@@ -14,6 +14,7 @@ import pytest
 import xxhash
 
 import gapless as gl
+from gapless.errors import StorageFull
 from gapless.parquet import adopt_place
 
 
@@ -55,6 +56,15 @@ def test_short_writes_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     whole, real = large(tmp_path / "in.parquet"), os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda handle, data, at: real(handle, data[: max(1, len(data) * 2 // 3)], at))
     check(adopted(tmp_path), whole)
+
+
+def test_a_disk_that_takes_nothing_is_told_as_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As broken drivers answer: it is not asked for ever."""
+    large(tmp_path / "in.parquet")
+    monkeypatch.setattr(os, "pwrite", lambda *_: 0)
+    with pytest.raises(StorageFull):
+        adopted(tmp_path)
+    assert not list((tmp_path / "t").rglob("*.tmp"))
 
 
 def test_the_disk_begins_early_and_is_waited_for_before_the_name_is_there(

@@ -241,9 +241,14 @@ def _check_kept(dialect: Dialect[Entry, State], names: Iterable[str], target: in
 
 def _reload(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Snapshot[State]]:
     found = yield from load(dialect)
-    if found is None or found.version < snapshot.version:
+    if found is None or found.version < snapshot.version or _is_another(found, snapshot):
         raise lost(dialect, snapshot.version, "It was there when the table was opened")
     return found if found.version > snapshot.version else snapshot
+
+
+def _is_another(found: Snapshot[State], snapshot: Snapshot[State]) -> bool:
+    """Whether a table was made in the place of the one before, and has as many versions."""
+    return found.version == snapshot.version and found.time_ns != snapshot.time_ns
 
 
 def _listed_base(

@@ -185,6 +185,8 @@ class _Target:
         """Add bytes."""
         while piece:
             count = os.pwrite(self.handle, piece, self._at)
+            if count == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             piece, self._at = piece[count:], self._at + count
         if self._at - self._begun >= _AHEAD_BYTES:
             begin_write_back(self.handle, self._begun, self._at - self._begun)

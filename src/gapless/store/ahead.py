@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gapless.store.publish import NO_FOLDER_SYNC, open_folder
@@ -39,8 +39,7 @@ class Ahead:
         """Give up files that are among these."""
         for path in paths:
             if (known := self._written.pop(path, None)) is not None:
-                with contextlib.suppress(OSError):  # of a file that was synced, or that no one needs
-                    os.close(known.handle)
+                _close(known.handle)
 
     def settle(self, paths: Iterable[str], beside: int | None = None) -> tuple[str, OSError] | None:
         """Make those of these paths durable that are kept here, with their folders, and sync the file `beside` in the same breath.
@@ -52,9 +51,12 @@ class Ahead:
         if failed is not None:
             return failed
         folders = self._folders.unsettled(one.folder for _, one in mine)
-        with _opened(folders) as opened:
-            own = [] if beside is None else [beside]
-            errors = sync_all([*(one.handle for _, one in mine), *opened, *own])
+        own = [] if beside is None else [beside]
+        try:
+            with _opened(folders) as opened:
+                errors = sync_all([*(one.handle for _, one in mine), *opened, *own])
+        except OSError as unopened:  # a folder: nothing was synced
+            return mine[0][0], unopened
         folder_error = next(
             (e for e in errors[len(mine) : len(mine) + len(opened)] if e and e.errno not in NO_FOLDER_SYNC), None
         )
@@ -98,9 +100,14 @@ def _opened(folders: Iterable[str]) -> Iterator[list[int]]:
     """Handles by which folders can be synced."""
     with contextlib.ExitStack() as stack:
         handles: list[int] = []
-        close: Callable[[int], None] = os.close
         for folder in folders:
             if (handle := open_folder(folder)) is not None:
-                stack.callback(close, handle)
+                stack.callback(_close, handle)
                 handles.append(handle)
         yield handles
+
+
+def _close(handle: int) -> None:
+    """Close what was synced, or what no one needs."""
+    with contextlib.suppress(OSError):
+        os.close(handle)

@@ -9,6 +9,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 
 from gapless.errors import StoreError
@@ -69,7 +70,8 @@ class BegunFile:
         """Leave nothing of it, unless it has its name; see `ObjectAhead.discard`."""
         if self._handle >= 0:
             handle, self._handle = self._handle, -1
-            os.close(handle)
+            with suppress(OSError):
+                os.close(handle)
             discard(self._temp)
 
     def _check_size(self) -> None:

@@ -142,6 +142,45 @@ def test_a_full_disk_is_told_as_one(store: LocalStore, monkeypatch: pytest.Monke
         store.put_after("log/1", b"commit", ["data/1"])
 
 
+@pytest.mark.parametrize(("code", "kind"), [(errno.EMFILE, StoreError), (errno.ENOSPC, StorageFull)])
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_folder_that_cannot_be_opened_is_told_of_what_lies_in_it(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[StoreError], *, commits: bool
+) -> None:
+    """Too many files are open, say: nothing was synced, and the next try may."""
+    store.put("log/0", b"")
+    store.put_ahead("data/1", b"one")
+    real = os.open
+
+    def failing(path: str, flags: int, *rest: int) -> int:
+        if flags & os.O_DIRECTORY:
+            raise OSError(code, os.strerror(code))
+        return real(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", failing)
+    with pytest.raises(kind) as caught:
+        store.put_after("log/1", b"commit", ["data/1"]) if commits else store.settle(["data/1"])
+    assert caught.value.facts["path"] == "data/1"
+    assert [info.path for info in store.list("log")] == ["log/0"]
+    monkeypatch.undo()
+    store.put_after("log/1", b"commit", ["data/1"])
+    assert open_files(store.url) == 0
+
+
+def test_a_folder_that_cannot_be_closed_was_synced(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put_ahead("data/1", b"one")
+    real = os.close
+
+    def close(handle: int) -> None:
+        real(handle)
+        raise OSError(errno.EIO, "I/O error")
+
+    monkeypatch.setattr(os, "close", close)
+    store.settle(["data/1"])
+    monkeypatch.undo()
+    assert open_files(store.url) == 0
+
+
 def test_no_file_stays_open(store: LocalStore) -> None:
     store.put("log/0", b"")
     for number in range(100):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.errors import StoreError
+from gapless.errors import StorageFull, StoreError
 from gapless.model.protocols import streams_ahead
 from gapless.store import begun
 from gapless.store.local import LocalStore
@@ -88,6 +88,24 @@ def test_a_full_disk_is_told_with_the_path_and_leaves_nothing(tmp_path: Path, mo
         monkeypatch.setattr(os, "writev", broken)
         with pytest.raises(StoreError, match="data/1"):
             store.put_ahead("data/1", b"x")
+    assert files(tmp_path) == []
+
+
+def test_a_file_that_is_not_even_closed_well_is_told_with_what_went_wrong_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a quota is spent a network file system may say so at each of these calls."""
+    store, real = LocalStore(tmp_path), os.close
+
+    def close(handle: int) -> None:
+        real(handle)
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "writev", failing(errno.EDQUOT))
+    monkeypatch.setattr(os, "close", close)
+    with pytest.raises(StorageFull, match="data/1"):
+        store.put_ahead("data/1", b"x")
+    monkeypatch.undo()
     assert files(tmp_path) == []
 
 

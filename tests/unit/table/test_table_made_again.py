@@ -18,7 +18,7 @@ def make(root: Path, appends: int) -> gl.TimeSeriesTable:
     return table
 
 
-@pytest.mark.parametrize("appends", [0, 1])
+@pytest.mark.parametrize("appends", [0, 1, 5])
 def test_a_handle_of_the_table_before_writes_nothing_into_the_one_after(tmp_path: Path, appends: int) -> None:
     before = make(tmp_path / "t", 5)
     shutil.rmtree(tmp_path / "t")
