@@ -14,7 +14,7 @@ from typing import Any
 from gapless.errors import StorageFull, StoreError, StoreUnavailable
 from gapless.log.commit import Committed, Conflict, Unknown, commit
 from gapless.log.dialect import Snapshot
-from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Together, Wait
+from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, TakeTurn, Talk, Together, Wait
 from gapless.log.snapshot import advance, load, refresh
 from gapless.log.verdict import Clash, Stands
 from sim.toy_log import FROM_ZERO, TOY, Entry, FromZero, State, Toy, decode
@@ -23,6 +23,10 @@ NOW_NS = 5_000_000
 PATIENCE = 6
 """Backoffs before the deadline."""
 MAX_LIVES = 4
+OTHERS_GO = "others go first"
+"""What one is told that stands in line: it is true, as `True` is, and told from other answers."""
+MOST_LOOKS = 2
+"""How often one stands in line in vain, in one life."""
 
 
 CREATED = {
@@ -42,9 +46,14 @@ def judge(mine: Entry, _version: int, theirs: Entry) -> Talk[Stands[Entry] | Cla
 
 
 def writer(
-    name: str, appends: tuple[tuple[str, frozenset[int]], ...], life: int, dialect: Toy | FromZero = TOY
+    name: str,
+    appends: tuple[tuple[str, frozenset[int]], ...],
+    life: int,
+    dialect: Toy | FromZero = TOY,
+    *,
+    in_turn: bool = False,
 ) -> Talk[tuple[Result, ...]]:
-    """Open the table and make each append once, sending it again until the answer is clear."""
+    """Open the table and make each append once, sending it again until the answer is clear; with `in_turn` as on a local disk."""
     opened = yield from load(dialect)
     assert opened is not None
     snapshot: Snapshot[State] = opened
@@ -64,7 +73,8 @@ def writer(
             send += 1
             entry = Entry(f"{name}/{operation}/{life}/{send}", operation, covers)
             try:
-                outcome = yield from commit(dialect, snapshot.version, snapshot.time_ns, entry, judge)
+                base = snapshot.version, snapshot.time_ns
+                outcome = yield from commit(dialect, *base, entry, judge, looks_back=in_turn, in_turn=in_turn)
             except StorageFull:
                 results = (*results, (entry.id, "full", 0))
                 continue
@@ -203,13 +213,8 @@ class Explorer:
         worse = replace(world, faults_left=world.faults_left - 1)
         faulty = world.faults_left > 0
         match request:
-            case Now():
-                yield self._told(world, place, NOW_NS)
-                return
-            case Wait(attempt):
-                yield self._told(world, place, attempt < PATIENCE)
-                if faulty:
-                    yield self._told(worse, place, False)
+            case Now() | Wait() | TakeTurn():
+                yield from self._own_steps(world, place, request)
                 return
             case Get(path):
                 yield self._told(world, place, dict(world.objects).get(path))
@@ -233,6 +238,21 @@ class Explorer:
                 raise AssertionError(request)
         if faulty:
             yield self._killed(worse, place)
+
+    def _own_steps(self, world: World, place: int, request: Request[Any]) -> Iterator[World]:
+        """What may come of a request by which nothing goes to the store."""
+        match request:
+            case Now():
+                yield self._told(world, place, NOW_NS)
+            case Wait(attempt):
+                yield self._told(world, place, attempt < PATIENCE)
+                if world.faults_left > 0:
+                    yield self._told(replace(world, faults_left=world.faults_left - 1), place, False)
+            case TakeTurn():
+                # A turn is a courtesy: it may come at any time, and to several at once.
+                yield self._told(world, place, False)
+                if world.writers[place].answers.count(OTHERS_GO) < MOST_LOOKS:
+                    yield self._told(world, place, OTHERS_GO)
 
     def _bad_puts(self, worse: World, place: int, path: str, data: bytes) -> Iterator[World]:
         stored = _put(worse, path, data, if_absent=True)

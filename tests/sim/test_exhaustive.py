@@ -57,8 +57,10 @@ def check_results(results: tuple[Any, ...], landed: dict[str, int], commits: lis
             assert name not in {entry.id for entry, _, _ in commits}, f"{name} found no space, and landed"
 
 
-def explore(work: Work, faults: int, dialect: Toy | FromZero = TOY) -> Any:
-    programs = tuple(partial(writer, name, appends, dialect=dialect) for name, appends in zip("AB", work, strict=True))
+def explore(work: Work, faults: int, dialect: Toy | FromZero = TOY, *, in_turn: bool = False) -> Any:
+    programs = tuple(
+        partial(writer, name, appends, dialect=dialect, in_turn=in_turn) for name, appends in zip("AB", work, strict=True)
+    )
     explorer = Explorer(programs, partial(check, dialect=dialect), faults, dialect)
     begun = time.process_time()
     census = explorer.explore()
@@ -87,6 +89,21 @@ def test_every_order_with_every_single_fault(kind: str, dialect: Toy | FromZero)
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", WORKS)
+def test_every_order_of_writers_that_stand_in_line(kind: str) -> None:
+    census = explore(WORKS[kind], 0, in_turn=True)
+    assert census.states > 2_000
+    told = {what for outcome in census.outcomes for what in outcome}
+    assert told == {"disjoint": {"landed"}, "overlapping": {"landed", "refused"}, "twins": {"landed", "known"}}[kind]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", WORKS)
+def test_every_order_with_every_single_fault_in_line(kind: str) -> None:
+    explore(WORKS[kind], 1, in_turn=True)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", WORKS)
 def test_every_order_with_every_two_faults(kind: str) -> None:
@@ -113,8 +130,8 @@ def test_a_planted_bug_is_met(
 
     honest = commit
 
-    def believing(*arguments: Any) -> Talk[Any]:
-        return twisted(honest(*arguments), lambda _request, reply: Put.DONE if reply is Put.REFUSED else reply)
+    def believing(*arguments: Any, **said: Any) -> Talk[Any]:
+        return twisted(honest(*arguments, **said), lambda _request, reply: Put.DONE if reply is Put.REFUSED else reply)
 
     monkeypatch.setattr(small_model, name, broken or believing)
     with pytest.raises(AssertionError):
