@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 from gapless.errors import UnreadableInput
 from gapless.model.index import IndexSpec
 from gapless.parquet.adopt_layout import Layout
+from gapless.parquet.ahead import one_ahead
 from gapless.parquet.file_shell import TRAILER
 from gapless.parquet.source import encoded_columns
 from gapless.parquet.text_files import reading
@@ -70,7 +70,7 @@ class Source:
         texts = [name for name in index.entity if not pa.types.is_primitive(self.layout.schema.field(name).type)]
         left = self.rows
         with reading(self.path), _parquet(self.path, encoded_columns(self.layout.metadata, texts)) as file:
-            for batch in _one_ahead(file.iter_batches(batch_size=_BATCH_ROWS, columns=list(index.keys))):
+            for batch in one_ahead(file.iter_batches(batch_size=_BATCH_ROWS, columns=list(index.keys))):
                 left -= batch.num_rows
                 yield batch
             self.check_same(self.path.stat())
@@ -91,15 +91,6 @@ def changed(path: Path) -> UnreadableInput:
         fix="Wait until whoever writes it has finished, then append it again",
         source=str(path),
     )
-
-
-def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches; while one is looked at, another thread makes the next."""
-    with ThreadPoolExecutor(1, "gapless-adopt") as pool:
-        coming = pool.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = pool.submit(next, batches, None)
-            yield batch
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -32,6 +33,16 @@ def test_sessions_know_nothing_of_each_other(rows: int) -> None:
         assert session.execute("SELECT current_setting('TimeZone')").fetchone() == ("UTC",)
         assert session.execute("SELECT count(*) FROM duckdb_tables()").fetchone() == (0,)
         assert session.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchone() == (0,)
+
+
+def test_an_error_of_duckdbs_own_ends_no_session_but_its_own() -> None:
+    """After it DuckDB answers nothing that is asked in the same one."""
+    beyond_a_day = pa.table({"clock": pa.array([2**40], pa.int64()).view(pa.time64("us"))})
+    with duck_session(1) as session:
+        session.register("given", beyond_a_day)
+        with pytest.raises(duckdb.InternalException):
+            session.sql("SELECT clock::VARCHAR FROM given").fetchall()
+    assert doubled(3) == [6]
 
 
 def test_threads_have_sessions_of_their_own() -> None:

@@ -22,9 +22,24 @@ def duck_session(rows: int, few: int = FEW_ROWS) -> Iterator[duckdb.DuckDBPyConn
     """A session to register about so many rows in, by itself; nothing of it is left after. More than `few` have threads. Times are in UTC, and of a join the right side is
     held while the left one streams past it.
     """
-    with _shared(os.getpid()).cursor() if rows <= few else _opened() as session:
-        session.execute("SET TimeZone = 'UTC'")
+    with _of_few() if rows <= few else _in_utc(_opened()) as session:
         yield session
+
+
+def _of_few() -> duckdb.DuckDBPyConnection:
+    """A session of the DuckDB that they share; of another, once an error of its own has ended that one."""
+    import duckdb
+
+    try:
+        return _in_utc(_shared(os.getpid()).cursor())
+    except duckdb.FatalException:
+        _shared.cache_clear()
+        return _in_utc(_shared(os.getpid()).cursor())
+
+
+def _in_utc(session: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    session.execute("SET TimeZone = 'UTC'")
+    return session
 
 
 @cache
