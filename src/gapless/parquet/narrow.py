@@ -10,7 +10,6 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import acero
 
 from gapless.errors import CorruptTable
 from gapless.model.data_file import DataFile
@@ -84,15 +83,13 @@ class RowGroup:
 
 def kept_positions(predicate: Predicate, values: pa.Table) -> Positions:
     """The rows of a table of one column that a predicate on it alone keeps."""
-    told = acero.Declaration(
-        "project", acero.ProjectNodeOptions([to_expression(predicate, values.schema)], [""]), [_given(values)]
-    )
+    from pyarrow import acero
+
+    given = acero.Declaration("table_source", acero.TableSourceNodeOptions(values))
+    project = acero.ProjectNodeOptions([to_expression(predicate, values.schema)], [""])
+    told = acero.Declaration("project", project, [given])
     kept = told.to_table(use_threads=False).column(0)
     return np.flatnonzero(kept.fill_null(False).to_numpy())
-
-
-def _given(rows: pa.Table) -> acero.Declaration:
-    return acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
 
 
 def read_near(file: pa.NativeFile, group: RowGroup, names: Sequence[str], stages: Sequence[Stage]) -> pa.Table | None:

@@ -59,7 +59,7 @@ class Runs:
 def plain_values(file: pa.NativeFile, column: ColumnPages, kind: pa.DataType, start: int, end: int) -> pa.Array | None:
     """Rows `[start, end)` of a column of numbers, all of them in these pages; None where they are to be read by Arrow.
 
-    Raises ArrowException where a page is not what its checksum says.
+    Raises pyarrow's ArrowInvalid where a page is not what its checksum says.
     """
     width, pages = _WIDTHS.get(column.chunk.physical_type), column.map.pages[slice(*column.pages)]
     if width is None or not _as_it_lies(kind) or any(page.encoding != _PLAIN for page in pages):
@@ -80,7 +80,7 @@ def plain_values(file: pa.NativeFile, column: ColumnPages, kind: pa.DataType, st
 def coded_runs(file: pa.NativeFile, column: ColumnPages, kind: pa.DataType) -> Runs | None:
     """A column of texts, of all rows of these pages; None where it has another form, or too many runs, and is to be read by Arrow.
 
-    Raises ArrowException where a page is not what its checksum says.
+    Raises pyarrow's ArrowInvalid where a page is not what its checksum says.
     """
     pages, dictionary = column.map.pages[slice(*column.pages)], column.map.dictionary
     coded = all(page.encoding in _CODED for page in pages)
@@ -102,7 +102,7 @@ def coded_runs(file: pa.NativeFile, column: ColumnPages, kind: pa.DataType) -> R
 
 
 def read_body(file: pa.NativeFile, page: Page, compression: str) -> bytes | pa.Buffer:
-    """What follows a page's header, uncompressed. Raises ArrowException where it is not what its checksum says."""
+    """What follows a page's header, uncompressed. Raises pyarrow's ArrowInvalid where it is not what its checksum says."""
     data: bytes = file.read_at(page.end - page.body, page.body)
     if page.checksum is not None and zlib.crc32(data) != page.checksum:
         raise pa.ArrowInvalid(f"the page at byte {page.start} is not what its checksum says")
