@@ -7,17 +7,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from gapless.parquet.column_chunk import Chunk
-from gapless.parquet.file_shell import footer_of
+from gapless.parquet.file_shell import CHUNK_META, chunk_start, footer_of, moved
 from gapless.parquet.thrift import Struct, encode
 from gapless.parquet.writer_options import WriterOptions
 
-_META = 3
-"""Where ColumnChunk of parquet.thrift has its ColumnMetaData."""
-_PATH, _PLAIN, _SIZE, _DATA, _DICTIONARY = 3, 6, 7, 9, 11
-"""And where that says what the column is called, its bytes plain and compressed, and where its pages begin."""
-_OFFSETS = (9, 10, 11, 14)
-"""All positions of it: of data, index and dictionary pages, and of the Bloom filter."""
-_I64 = 6
+_PATH, _PLAIN, _SIZE = 3, 6, 7
+"""Where ColumnMetaData of parquet.thrift says what the column is called, and its bytes plain and compressed."""
 
 
 def arrow_chunks(columns: pa.Table, options: WriterOptions) -> Iterator[tuple[str, Chunk]]:
@@ -29,8 +24,8 @@ def arrow_chunks(columns: pa.Table, options: WriterOptions) -> Iterator[tuple[st
     file = sink.getvalue()
     (group,) = footer_of(file)[4][1].values
     for described in group[1][1].values:
-        meta: Struct = described[_META][1]
-        start = min(meta[at][1] for at in (_DATA, _DICTIONARY) if at in meta)
+        meta: Struct = described[CHUNK_META][1]
+        start = chunk_start(described)
         yield meta[_PATH][1].values[0].decode(), _chunk(file.slice(start, meta[_SIZE][1]), described, start)
 
 
@@ -40,10 +35,10 @@ def encoded_size(columns: pa.Table, options: WriterOptions) -> int:
 
 
 def _chunk(data: pa.Buffer, described: Struct, start: int) -> Chunk:
-    meta: Struct = described[_META][1]
-
-    def describe(at: int) -> bytes:
-        moved = {field: (_I64, meta[field][1] + at - start) for field in _OFFSETS if field in meta}
-        return encode(described | {_META: (described[_META][0], meta | moved)})
-
-    return Chunk(pieces=(memoryview(data),), size=data.size, plain_size=meta[_PLAIN][1], describe=describe)
+    plain_size: int = described[CHUNK_META][1][_PLAIN][1]
+    return Chunk(
+        pieces=(memoryview(data),),
+        size=data.size,
+        plain_size=plain_size,
+        describe=lambda at: encode(moved(described, at - start)),
+    )

@@ -16,6 +16,12 @@ TRAILER = 8
 _I64, _BINARY, _LIST, _STRUCT = 6, 8, 9, 12
 _ROWS, _NOTES = 3, 5
 """Where FileMetaData says how many rows there are, and the key-value metadata."""
+CHUNK_META = 3
+"""Where ColumnChunk has its ColumnMetaData."""
+_DATA, _DICTIONARY = 9, 11
+"""Where that says at which byte its pages begin."""
+_OFFSETS = (_DATA, 10, _DICTIONARY, 14)
+"""All positions of it: of data, index and dictionary pages, and of the Bloom filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,27 @@ def closed(footer: bytes) -> bytes:
     return b"".join((footer, len(footer).to_bytes(4, "little"), MAGIC))
 
 
-def footer_of(file: pa.Buffer) -> Struct:
+def footer_start(file: memoryview) -> int:
+    """Where the footer of a whole file begins."""
+    return len(file) - TRAILER - int.from_bytes(file[-TRAILER : -len(MAGIC)], "little")
+
+
+def footer_of(file: pa.Buffer | memoryview) -> Struct:
     """The footer of a whole file."""
-    length = int.from_bytes(file[-TRAILER : -len(MAGIC)].to_pybytes(), "little")
-    return decode(file[-TRAILER - length : -TRAILER].to_pybytes())
+    view = memoryview(file)
+    return decode(bytes(view[footer_start(view) : -TRAILER]))
+
+
+def chunk_start(chunk: Struct) -> int:
+    """Where the pages of a described column chunk begin."""
+    meta: Struct = chunk[CHUNK_META][1]
+    return min(int(meta[at][1]) for at in (_DATA, _DICTIONARY) if at in meta)
+
+
+def moved(chunk: Struct, by: int) -> Struct:
+    """A column chunk's description where it lies `by` bytes further on."""
+    kind, meta = chunk[CHUNK_META]
+    return chunk | {CHUNK_META: (kind, meta | {at: (_I64, meta[at][1] + by) for at in _OFFSETS if at in meta})}
 
 
 def end_of(empty: Struct, rows: int, groups: Sequence[Struct]) -> bytes:
