@@ -119,6 +119,8 @@ def rebase_on_the_last_only(monkeypatch: pytest.MonkeyPatch) -> None:
         version = base
         while (yield from ask(Get(dialect.path_of(version + 2)))) is not None:
             version += 1
+            last = yield from ask(Get(dialect.path_of(version)))
+            time_ns = dialect.decode(last, version)[1]
         return (yield from commit(dialect, version, time_ns, entry, judge))
 
     _commits_with(monkeypatch, broken)

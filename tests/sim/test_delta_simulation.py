@@ -28,7 +28,7 @@ SCHEDULES = 1_200 // SLICES
 BUDGET_CPU_S = 150
 """Of one slice; 21 s were measured."""
 SOAK_SCHEDULES = 5_000
-WITHIN = 400
+WITHIN = 800
 """Histories from seed 0 within which each planted bug falls."""
 simulate_delta = partial(simulate, kind=DELTA_TABLE)
 

@@ -87,8 +87,8 @@ def commit(
 
     Commit times never run backward: each is at least a tick of the dialect's after the one before, whatever the clock says.
     Where so much time went by that the log may have been cleaned, a free place proves nothing unless the commit before it is there. With
-    `looks_back` that is asked before the first try in any case: another table may lie there by now, or none. With `in_turn` it stands in
-    line first.
+    `looks_back` that is asked before the first try in any case: another table may lie there by now, or none; else once the first try lost
+    to a commit that is there. With `in_turn` it stands in line first.
     """
     race, attempt, asked = _Race(entry, base + 1, base_time_ns, []), 0, base
     if in_turn and (refused := (yield from _line_up(dialect, race, judge))) is not None:
@@ -121,7 +121,9 @@ def commit(
             return (yield from _landed(dialect, race, at, verdict, doubtful=at.is_stale or late))
         if verdict is not None:
             return verdict
-        if at.is_stale and (yield from _is_cleaned(dialect, at)):
+        # What came first are commits after the one that this change was made for only if that is there.
+        unseen = at.is_stale or (not looks_back and dialect.first <= base == at.version - 1)
+        if unseen and (yield from _is_cleaned(dialect, at)):
             return Conflict(at.version, Clash(CLEANED))
         attempt += 1
         if not (yield from ask(Wait(attempt))):

@@ -112,26 +112,35 @@ def _look_ahead(dialect: Dialect[Entry, State], named: Stored | None, newest: in
 def refresh(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Snapshot[State]]:
     """The newest snapshot, reading only the commits after `snapshot`; by a log checkpoint where those are many, or gone.
 
-    Raises CorruptTable where a commit cannot be read, or the log is there no more.
+    Raises CorruptTable where a commit cannot be read, the log is there no more, or is that of another table.
     """
     entries: list[tuple[int, Entry, int]] = []
-    width, more = 1, True
-    while more:
+    base, *found = yield from ask(
+        Together((Get(dialect.path_of(snapshot.version)), Get(dialect.path_of(snapshot.version + 1))))
+    )
+    # Commits that follow by number may be those of a table that was made in the place of this one, or late puts on numbers that were free
+    # again: they follow this snapshot only if its own commit is there.
+    if base is not None and not _says(dialect, base, snapshot.version, snapshot.time_ns):
+        raise _replaced(dialect, snapshot.version)
+    if base is None and not (yield from _is_told(dialect, snapshot.version)):
+        return (yield from _reload(dialect, snapshot))
+    while True:
         version = snapshot.version + len(entries) + 1
-        found = yield from ask(Together(tuple(Get(dialect.path_of(version + step)) for step in range(width))))
-        more = None not in found
         for data in takewhile(lambda data: data is not None, found):
             before_ns = entries[-1][2] if entries else snapshot.time_ns
             entries.append(decode_after(dialect, data, version, before_ns))
             version += 1
-        if more and len(entries) == FAR and _leads(version, (yield from read_hint(dialect))):
+        if None in found:
+            break
+        if len(entries) == FAR and _leads(version, (yield from read_hint(dialect))):
             return (yield from _reload(dialect, snapshot))
         # Mostly there are none or one; where there are two, there may be many.
         width = max(1, min(len(entries), FAR - len(entries))) if len(entries) < FAR else FAR
-    # The log may have been cleaned up to here and beyond: that the next commit is missing then says nothing, and one that is there
-    # may be a late put on a number that was free again, which is no commit.
-    doubtful = not entries or is_old((yield from ask(Now())), snapshot.time_ns)
-    if doubtful and not (yield from is_there(dialect, snapshot.version, snapshot.time_ns)):
+        found = yield from ask(Together(tuple(Get(dialect.path_of(version + step)) for step in range(width))))
+    # What was cleaned while it was asked for, or between the two answers, would look as if nothing had come after.
+    if is_old((yield from ask(Now())), snapshot.time_ns) and not (
+        yield from is_there(dialect, snapshot.version, snapshot.time_ns)
+    ):
         return (yield from _reload(dialect, snapshot))
     return advance(dialect, snapshot, entries)
 
@@ -142,7 +151,12 @@ def is_there(dialect: Dialect[Entry, State], version: int, time_ns: int) -> Talk
     """
     data = yield from ask(Get(dialect.path_of(version)))
     if data is None:
-        return dialect.bare and (yield from _is_told(dialect, version))
+        return (yield from _is_told(dialect, version))
+    return _says(dialect, data, version, time_ns)
+
+
+def _says(dialect: Dialect[Entry, State], data: bytes, version: int, time_ns: int) -> bool:
+    """Whether a commit has this commit time; one that cannot be read is taken to have it."""
     try:
         return dialect.says_time(data, time_ns) or dialect.decode(data, version)[1] in (
             (time_ns, 0) if dialect.bare else (time_ns,)
@@ -152,7 +166,9 @@ def is_there(dialect: Dialect[Entry, State], version: int, time_ns: int) -> Talk
 
 
 def _is_told(dialect: Dialect[Entry, State], version: int) -> Talk[bool]:
-    """Whether a log checkpoint of a version is there: such go before the commits after them do."""
+    """Whether a log checkpoint may be all that is left of a version's commit, and is there: such go before the commits after them do."""
+    if not dialect.bare:
+        return False
     names = yield from ask(ListNames(dialect.folder))
     return any(stored.version == version for stored in dialect.checkpoints_in(names))
 
@@ -241,14 +257,21 @@ def _check_kept(dialect: Dialect[Entry, State], names: Iterable[str], target: in
 
 def _reload(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Snapshot[State]]:
     found = yield from load(dialect)
-    if found is None or found.version < snapshot.version or _is_another(found, snapshot):
+    if found is None or found.version < snapshot.version:
         raise lost(dialect, snapshot.version, "It was there when the table was opened")
+    if found.version == snapshot.version and found.time_ns != snapshot.time_ns:
+        raise _replaced(dialect, snapshot.version)
     return found if found.version > snapshot.version else snapshot
 
 
-def _is_another(found: Snapshot[State], snapshot: Snapshot[State]) -> bool:
-    """Whether a table was made in the place of the one before, and has as many versions."""
-    return found.version == snapshot.version and found.time_ns != snapshot.time_ns
+def _replaced(dialect: Dialect[Entry, State], version: int) -> CorruptTable:
+    """The error for a handle's version that is another commit now."""
+    return CorruptTable(
+        f"version {version} is not the commit that was read when the table was opened: {dialect.path_of(version)} has another commit time",
+        why="The table was removed, and another was made in its place",
+        fix="Open the table anew",
+        path=dialect.path_of(version),
+    )
 
 
 def _listed_base(

@@ -84,8 +84,8 @@ class Committer(Generic[Entry, State]):
             raise
         try:
             base = snapshot.version, snapshot.time_ns
-            # On a disk a look back costs next to nothing.
-            looks_back = self.rim.store.local_path(self.dialect.folder) is not None
+            # Near by, a look back costs next to nothing; where the store is far, nothing beside files that are put ahead.
+            looks_back = bool(proposal.ahead) or not self.rim.store.capabilities.concurrent
             talk = commit(self.dialect, *base, entry, judge, looks_back=looks_back, in_turn=True)
             outcome = self.rim.drive(talk, proposal.ahead, turn=self.dialect.folder)
         except StoreError as error:

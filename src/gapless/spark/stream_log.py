@@ -13,7 +13,7 @@ from gapless.dialects.timeseries.reading_meta import reading_meta
 from gapless.dialects.timeseries.stream_plan import Budget, Cursor, Item, OnChange, between, commit_items, row_items, take
 from gapless.errors import CorruptTable, LogWarning, VersionNotFound
 from gapless.log.dialect import Snapshot
-from gapless.log.snapshot import is_there, refresh
+from gapless.log.snapshot import refresh
 from gapless.log.travel import read_range
 from gapless.model.instant import format_instant
 from gapless.runtime.driver import Rim
@@ -56,10 +56,7 @@ class StreamLog:
         except CorruptTable:
             self._check_same(open_table(self.rim, self.rim.store.url))
             raise
-        # Commits that follow by number, or none, could be those of a table that was made anew meanwhile.
-        if not self.rim.drive(is_there(TIME_SERIES, seen.version, seen.time_ns)):
-            newest = open_table(self.rim, self.rim.store.url)
-            self._check_same(newest)
+        self._check_same(newest)
         self.newest = newest
 
     def check_made(self, created_ns: int, cursor: Cursor) -> None:
