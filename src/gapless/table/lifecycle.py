@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -51,10 +51,31 @@ def parse_index(index: str, index_type: str, bucket: str | int, entity: Sequence
         )
     if timezone is not None:
         parse_zone(timezone)
-    columns = (entity,) if isinstance(entity, str) else tuple(entity)
-    spec = IndexSpec(column=index, type=kind, bucket=parse_bucket(bucket, kind, timezone), entity=columns, timezone=timezone)
+    spec = IndexSpec(
+        column=index,
+        type=kind,
+        bucket=parse_bucket(bucket, kind, timezone),
+        entity=_entity_columns(entity),
+        timezone=timezone,
+    )
     grid_of(spec.bucket, signed=kind != "uint64")  # a width that the grid cannot have is refused here, not at the first append
     return spec
+
+
+def _entity_columns(entity: object) -> tuple[str, ...]:
+    """The entity columns as a caller typed them, a name or several; raises InvalidOption."""
+    if isinstance(entity, str):
+        return (entity,)
+    names = tuple(entity) if isinstance(entity, Iterable) else (entity,)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidOption(
+            f"entity={entity!r} names no columns",
+            why="The columns whose values together identify a series are named by strings",
+            fix="Give a list of names, or one name; leave it out for a table of one series",
+            option="entity",
+            value=entity,
+        )
+    return names
 
 
 def create_table(

@@ -69,6 +69,8 @@ WRONG: dict[str, tuple[dict[str, Any], type[GaplessError], str]] = {
     ),
     "an entity that is the index": ({"entity": ["ts"]}, InvalidOption, "ts"),
     "an entity twice": ({"entity": ["a", "a"]}, InvalidOption, "a"),
+    "an entity that is no name": ({"entity": None}, InvalidOption, "entity=None names no columns"),
+    "an entity that is a number": ({"entity": ["a", 1]}, InvalidOption, "names no columns"),
 }
 
 
