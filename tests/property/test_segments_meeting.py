@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -140,3 +141,17 @@ def _counted(segments, indexed: list[int]):  # type: ignore[no-untyped-def]
     given_ones = tuple(segments)
     indexed.append(len(given_ones))
     return given_ones
+
+
+def test_few_segments_are_looked_at_one_by_one() -> None:
+    """The index finds the others; a copy carries few along that it does not have."""
+    live, held, most = LiveSegments(), list[Segment](), 0
+    for number in range(300):
+        segment = replace(one(number, number, ("A",)), path=f"s{number}")
+        live = LiveSegments.of(live)
+        live[segment.path] = LiveSegment(segment, number)
+        held.append(segment)
+        assert live.meeting(number - 5, number + 1, frozenset({("A",)})) == held[-6:]
+        most = max(most, len(live.settled().new))
+    assert live.meeting(0, 300, frozenset({("A",)})) == held
+    assert 8 <= most <= 64

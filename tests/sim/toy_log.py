@@ -121,6 +121,9 @@ class Shared(Plain[Entry]):
         assert at == version
         return entry, time_ns
 
+    def time_of(self, data: bytes, version: int) -> int:
+        return self.decode(data, version)[1]
+
     def says_time(self, data: bytes, time_ns: int) -> bool:
         return False
 

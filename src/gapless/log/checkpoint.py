@@ -72,7 +72,7 @@ def _timed(dialect: Dialect[Entry, State], snapshot: Snapshot[State], commit: by
     if snapshot.time_ns or commit is None:
         return snapshot
     try:
-        return replace(snapshot, time_ns=dialect.decode(commit, snapshot.version)[1])
+        return replace(snapshot, time_ns=dialect.time_of(commit, snapshot.version))
     except TableError:
         return snapshot  # damaged; no one needs it but to tell the time
 

@@ -99,6 +99,10 @@ class Dialect(Protocol[Entry, State]):
         """
         ...
 
+    def time_of(self, data: bytes, version: int) -> int:
+        """The commit time that `decode` gives, without all that a commit says where its codec knows a shorter way. Raises as it does."""
+        ...
+
     def says_time(self, data: bytes, time_ns: int) -> bool:
         """Whether a commit's bytes have this commit time, as far as a glance at them shows; False where only `decode` could tell."""
         ...

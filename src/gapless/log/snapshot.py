@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from types import MappingProxyType
@@ -115,6 +115,7 @@ def refresh(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[S
     Raises CorruptTable where a commit cannot be read, the log is there no more, or is that of another table.
     """
     entries: list[tuple[int, Entry, int]] = []
+    found: Sequence[bytes | None]
     base, *found = yield from ask(
         Together((Get(dialect.path_of(snapshot.version)), Get(dialect.path_of(snapshot.version + 1))))
     )

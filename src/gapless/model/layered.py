@@ -63,9 +63,13 @@ class LayeredDict(MutableMapping[str, V]):
     def settled(self) -> _Layers[V]:
         """Its layers, with few changes on top of a base; what it holds stays the same."""
         layers = self._layers
-        if len(layers.new) + len(layers.gone) > MAX_CHANGES:
+        if self._is_much(len(layers.new) + len(layers.gone)):
             layers = self._layers = _Layers(self._merged(layers.base, layers.new, layers.gone), {}, set())
         return layers
+
+    def _is_much(self, changes: int) -> bool:
+        """Whether a copy should not carry so many changes along."""
+        return changes > MAX_CHANGES
 
     def _merged(self, base: Base[V], new: dict[str, V], gone: set[str]) -> Base[V]:
         """A base that says what all layers say."""

@@ -93,6 +93,8 @@ class SegmentIndex:
 
     def meeting(self, start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
         """See `gapless.model.segment.meeting`."""
+        if not self.segments:
+            return []
         # Coarse bounds let some through that do not meet.
         return meeting((self.segments[at] for at in self._columns.near(start, end, identities)), start, end, identities)
 

@@ -84,6 +84,8 @@ def is_any_list(type_: pa.DataType) -> bool:
 
 def children(type_: pa.DataType) -> Iterator[pa.Field]:
     """The child fields of a nested type; none of a leaf."""
+    if not type_.num_fields:
+        return
     if pa.types.is_struct(type_):
         yield from type_
     elif pa.types.is_map(type_):

@@ -51,6 +51,13 @@ def read_once(source: str, batches: Iterator[pa.RecordBatch]) -> Callable[[], It
     return read
 
 
+def bytes_of(rows: pa.RecordBatch | pa.Table, enough: int) -> int:
+    """The Arrow memory of rows, exactly where it is more than `enough` bytes; where it is not, some number up to that and no less."""
+    # To measure takes longer than to sort a few rows. No column holds more than all buffers do, whose size is known at once.
+    most: int = rows.get_total_buffer_size() * rows.num_columns
+    return most if most <= enough else int(rows.nbytes)
+
+
 @contextlib.contextmanager
 def naming(part: Batches) -> Iterator[None]:
     """Name the source in an error about its rows or columns; rows count within it."""

@@ -56,7 +56,7 @@ class _Pace:
     path: str = ""
     """What the last put was to store."""
     ahead: tuple[str, ...] = ()
-    """What must be durable before anything that is put."""
+    """What must be durable before anything that is put, and is not yet."""
     line: Line | None = None
     """Where it stands in line with others on this machine, who let it go first once its turn has come."""
 
@@ -152,6 +152,7 @@ class Rim:
             return False
         if pace.ahead and stores_ahead(self.store):
             self.store.settle(pace.ahead)
+            pace.ahead = ()
         return True
 
     def _together(self, requests: tuple[Request[Any], ...], pace: _Pace) -> tuple[object, ...]:

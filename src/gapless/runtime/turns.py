@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from threading import Event, Lock
+from threading import Lock
 from typing import Generic, TypeVar
 
 from gapless.runtime.locks import renew_after_fork
@@ -19,10 +19,17 @@ _GLANCE_S = 0.0003
 """A turn that expects more waits so long at a time for some of them to come, and goes ahead once none did."""
 
 
+def _taken() -> Lock:
+    lock = Lock()
+    lock.acquire()
+    return lock
+
+
 @dataclass(slots=True, eq=False)
 class _Ticket(Generic[T, R]):
     item: T
-    woken: Event = field(default_factory=Event)
+    sleep: Lock = field(default_factory=_taken)
+    """Given back once, when whoever waits with this ticket may go on."""
     result: R | BaseException | None = None
     leads: bool = False
 
@@ -55,7 +62,7 @@ class Turns(Generic[T, R]):
                 self._waiting.append(ticket)
                 ticket.leads, self._led = not self._led, True
             if not ticket.leads:
-                ticket.woken.wait()
+                ticket.sleep.acquire()
             if ticket.leads:
                 self._gather()
         except BaseException:
@@ -96,7 +103,8 @@ class Turns(Generic[T, R]):
             self._expected = min(MOST_TOGETHER, len(turn) + len(self._waiting))
         for ticket, result in zip(turn, results, strict=True):
             ticket.result = result
-            ticket.woken.set()
+            if not ticket.leads:
+                ticket.sleep.release()
         with self._lock:
             self._pass_on()
 
@@ -105,7 +113,7 @@ class Turns(Generic[T, R]):
         self._led = bool(self._waiting)
         if self._led:
             self._waiting[0].leads = True
-            self._waiting[0].woken.set()
+            self._waiting[0].sleep.release()
 
     def take(self, items: Sequence[T]) -> Sequence[R | BaseException]:
         """Do these items in one turn: for each a result, or the exception that its caller shall see."""

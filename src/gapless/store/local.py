@@ -1,6 +1,6 @@
 """Objects as files below one folder of this machine."""
 # pathlib costs as much as the system calls, and has no pread, fsync or exclusive link.
-# ruff: noqa: PTH105, PTH108, PTH112, PTH116, PTH118, PTH120
+# ruff: noqa: PTH105, PTH108, PTH112, PTH116, PTH120
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import partial
 
 from gapless.errors import ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
 from gapless.model.protocols import Capabilities, Line, ObjectInfo, PutMode
 from gapless.store.ahead import Ahead, Folders
 from gapless.store.begun import BegunFile
+from gapless.store.drafts import Drafts, open_temp
 from gapless.store.os_errors import store_error, typed_os_errors
 from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, resolve_range, truncated
 from gapless.store.publish import (
@@ -40,9 +41,11 @@ class LocalStore:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.path.realpath(root)
+        self._below = self._root.rstrip("/") + "/"
         self._folders = Folders(self._root)
         self._ahead = Ahead(self._folders)
         self._turn = Turn()
+        self._drafts = Drafts()
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the place."""
@@ -97,9 +100,12 @@ class LocalStore:
         """Create a file once others are durable; see `StoresAhead.put_after`."""
         self._put(path, data, "create", durable=True, after=after)
 
-    def turn(self, folder: str) -> AbstractContextManager[Line]:
+    @contextmanager
+    def turn(self, folder: str) -> Iterator[Line]:
         """Stand in line to create a file in a folder; see `TakesTurns.turn`."""
-        return self._turn(self._file(folder))
+        place = self._file(folder)
+        with self._drafts.ready(place), self._turn(place) as line:
+            yield line
 
     def settle(self, paths: Iterable[str]) -> None:
         """Make files durable that were put ahead; see `StoresAhead.settle`."""
@@ -156,7 +162,7 @@ class LocalStore:
         return self._file(path)
 
     def _file(self, path: str) -> str:
-        return os.path.join(self._root, check_path(path))
+        return self._below + check_path(path)
 
     def _open(self, path: str) -> int:
         try:
@@ -170,7 +176,8 @@ class LocalStore:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
         elif not durable and change_hint(target, data):
             return
-        handle, temp = self._open_temp(os.path.dirname(target), durable=durable)
+        folder = os.path.dirname(target)
+        handle, temp = (self._drafts.take(folder) if mode == "create" else None) or self._open_temp(folder, durable=durable)
         try:
             try:
                 write_all(handle, data)
@@ -198,13 +205,11 @@ class LocalStore:
             raise store_error(error, act="writing", path=path, url=self._root) from error
 
     def _open_temp(self, folder: str, *, durable: bool) -> tuple[int, str]:
-        temp = os.path.join(folder, f".{os.urandom(8).hex()}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
-            return os.open(temp, flags, 0o666), temp
+            return open_temp(folder)
         except FileNotFoundError:
             make_folder(folder, durable=durable)
-            return os.open(temp, flags, 0o666), temp
+            return open_temp(folder)
 
     def _settle(self, path: str, folder: str) -> None:
         """Sync the folder of a new name; the first time also those above it."""

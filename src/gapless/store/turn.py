@@ -13,40 +13,49 @@ PATIENCE_S = 0.5
 """How long one waits at most, and half as long after each time it was in vain, until a turn comes again: who stopped in its turn costs
 the others a second each.
 """
-_FIRST_LOOK_S = 0.0002
+_FIRST_LOOK_S = 0.0004
 _LONGEST_LOOK_S = 0.002
-_MOMENT_S = 0.003
+_MOMENT_S = 0.005
 """So long one waits at a time: others have created something by then, most likely."""
 
 
 class Waiting:
     """One who stands in line; see `gapless.model.protocols.Line`."""
 
-    __slots__ = ("_handle", "_look_s", "_patience_s", "_until", "in_vain", "mine")
+    __slots__ = ("_crowded", "_handle", "_look_s", "_patience_s", "_until", "behind", "in_vain", "mine")
 
     mine: bool
     """Whether the turn came, and is not over."""
     in_vain: bool
     """Whether it did not come in time, or there are no turns here."""
+    behind: bool
+    """Whether others went first."""
 
-    def __init__(self, handle: int | None, patience_s: float) -> None:
-        """Stand in line by an open folder (None: there is none), for so many seconds at most."""
-        self._handle, self._patience_s = handle, patience_s
+    def __init__(self, handle: int | None, patience_s: float, *, crowded: bool = False) -> None:
+        """Stand in line by an open folder (None: there is none), for so many seconds at most; `crowded` if there were others the last time."""
+        self._handle, self._patience_s, self._crowded = handle, patience_s, crowded
         self._until: float | None = None
         self._look_s = _FIRST_LOOK_S
-        self.mine, self.in_vain = False, handle is None
+        self.mine, self.in_vain, self.behind = False, handle is None, False
 
     def wait(self) -> bool:
-        """Look until it is one's turn, for a moment; whether to go on waiting."""
+        """Look until it is one's turn, for a moment; whether to go on waiting.
+
+        The first time once, or not at all where it is crowded: there is most to do meanwhile, which had else to be done in the turn.
+        """
         if self.mine or self.in_vain or self._handle is None:
             return False
         now = time.monotonic()
-        self._until = self._until or now + self._patience_s
-        moment = now + _MOMENT_S
+        moment = now if self._until is None else now + _MOMENT_S
+        if self._until is None:
+            self._until = now + self._patience_s
+            if self._crowded:
+                return True
         while self._is_taken(self._handle):
+            self.behind = True
             if now > self._until:
                 self.in_vain = True
-            if self.in_vain or now > moment:
+            if self.in_vain or now >= moment:
                 return not self.in_vain
             time.sleep(self._look_s)
             self._look_s = min(2 * self._look_s, _LONGEST_LOOK_S)
@@ -80,17 +89,19 @@ class Turn:
     def __init__(self) -> None:
         self._mine = threading.local()
         self._patience_s = PATIENCE_S
+        self._crowded = False
 
     @contextlib.contextmanager
     def __call__(self, folder: str) -> Iterator[Waiting]:
         """Stand in line for a turn, which is over with the context, or when `end` says so."""
         handle = _open(folder)
-        line = self._mine.line = Waiting(handle, self._patience_s)
+        line = self._mine.line = Waiting(handle, self._patience_s, crowded=self._crowded)
         try:
             yield line
         finally:
             if handle is not None:
                 self._patience_s = self._patience_s / 2 if line.in_vain else PATIENCE_S
+                self._crowded = line.behind
             self.end()
             if handle is not None:
                 with contextlib.suppress(OSError):

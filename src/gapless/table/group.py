@@ -18,7 +18,7 @@ from gapless.model.properties import OnOverlap
 from gapless.model.report import AppendReport, Tally
 from gapless.model.schema import entity_types
 from gapless.parquet.attempt import Attempt
-from gapless.parquet.batches import Batches, read_once
+from gapless.parquet.batches import Batches, bytes_of, read_once
 from gapless.parquet.run import sort_run
 from gapless.table.append import Appender
 from gapless.table.merged import Merged, merge
@@ -76,7 +76,7 @@ def gather_small(part: Batches) -> tuple[Batches, bool]:
     for batch in left:
         held.append(batch)
         rows += batch.num_rows
-        size += batch.nbytes
+        size += bytes_of(batch, SMALL_BYTES - size)
         if rows > SMALL_ROWS or size > SMALL_BYTES:
             whole: Iterator[pa.RecordBatch] = chain(held, left)
             return Batches(source=part.source, schema=part.schema, read=read_once(part.source, whole)), False

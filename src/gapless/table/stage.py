@@ -31,8 +31,8 @@ from gapless.model.properties import OnOverlap
 from gapless.model.schema import adopt_schema, entity_types, reconcile, stored_schema
 from gapless.model.segment import Segment
 from gapless.model.stats import Bound, ColumnStats
-from gapless.parquet.attempt import Attempt
-from gapless.parquet.batches import Batches, naming, unified_schema
+from gapless.parquet.attempt import STREAMED_BYTES, Attempt
+from gapless.parquet.batches import Batches, bytes_of, naming, unified_schema
 from gapless.parquet.gather import as_written, gather_runs, pieces
 from gapless.parquet.run import Run
 from gapless.parquet.segment_encoder import encode_segment
@@ -164,7 +164,7 @@ class Stager:
         """Store the run as a segment of the attempt; nothing where it holds no rows."""
         if run.rows.count:
             meta = self.state.meta
-            with attempt.begun(run.rows.source.nbytes, self.inline_bytes) as begun:
+            with attempt.begun(bytes_of(run.rows.source, STREAMED_BYTES), self.inline_bytes) as begun:
                 encoded = encode_segment(as_written(run, meta), meta.index, meta.properties.codec, begun.onto)
                 attempt.write(encoded, self.state, types, self.inline_bytes, begun)
 
@@ -191,6 +191,8 @@ class Stager:
     ) -> tuple[CoverageMap, Overlap | None]:
         """What live segments (and `also`) cover, of the identities of `mine`, where they could meet it; and where they do."""
         near = live_meeting(state, mine, self.grid)
+        if not near and not also:
+            return CoverageMap(), None
         present = self.cache.union(near, types, frozenset(mine.identities()))
         if also:
             present = present.union(also)

@@ -122,6 +122,7 @@ def test_a_commit_survives_its_bytes(commit: Commit, time_ms: int) -> None:
     told = {name: getattr(again, name) for name in Commit.__dataclass_fields__ if name not in ("actions", "info")}
     assert told == {name: getattr(commit, name) for name in told}
     assert DELTA.encode(again, 3, time_ns) == data
+    assert DELTA.time_of(data, 3) == time_ns
     assert DELTA.says_time(data, time_ns)
     assert not DELTA.says_time(data, time_ns + MS)
 
@@ -171,6 +172,37 @@ def test_unknown_actions_and_fields_are_passed_over() -> None:
     commit, time_ns = DELTA.decode("\r\n".join(lines).encode(), 0)
     assert commit.actions == (AddFile(path="a", size=1, modified_ms=1),)
     assert (time_ns, commit.operation, commit.info["newThing"]) == (7 * MS, "X", {"a": 1})
+
+
+INFO, OTHER = '{"commitInfo":{"timestamp":7}}', '{"commitInfo":{"timestamp":9}}'
+APPLIED = '{"txn":{"appId":"a","version":1}}'
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (INFO,),
+        (INFO, APPLIED),
+        (APPLIED, INFO),
+        (APPLIED, INFO, ""),
+        (INFO, APPLIED, OTHER),
+        ('{ "commitInfo" : {"timestamp":7}}', APPLIED),
+        (APPLIED, '{ "commitInfo":{"timestamp":7}}'),
+        ('{"commitInfo":{"timestamp":7,"more":{"commitInfo":{"timestamp":8}}}}', APPLIED),
+        ('{"txn":{"appId":"{\\"commitInfo\\":{}","version":1}}', INFO),
+        (APPLIED,),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_commit_time_is_told_without_the_actions_wherever_it_stands(lines: tuple[str, ...], end: str) -> None:
+    data = end.join(lines).encode()
+    assert DELTA.time_of(data, 0) == DELTA.decode(data, 0)[1]
+    assert DELTA.time_of(data + end.encode(), 0) == DELTA.decode(data, 0)[1]
+
+
+def test_a_commit_time_in_a_torn_line_is_damage() -> None:
+    with pytest.raises(CorruptTable, match="cannot be read"):
+        DELTA.time_of(b'{"commitInfo":{"timestamp":', 0)
 
 
 def test_an_in_commit_time_is_the_time_and_a_commit_without_any_has_none() -> None:

@@ -139,7 +139,8 @@ def schemas(draw: st.DrawFn, index: IndexSpec) -> pa.Schema | None:
         pa.field(index.column, draw(st.sampled_from(kinds)), nullable=False),
         *(pa.field(name, draw(entity)) for name in index.entity),
     ]
-    fields = draw(st.permutations([*keys, *draw(st.sampled_from(OTHERS))]))
+    others = [field for field in draw(st.sampled_from(OTHERS)) if field.name not in (index.column, *index.entity)]
+    fields = draw(st.permutations([*keys, *others]))
     return draw(st.sampled_from([None, pa.schema(fields), pa.schema(fields, metadata={b"\xff": b"1", b"a": b"b"})]))
 
 

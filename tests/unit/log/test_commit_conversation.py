@@ -54,6 +54,9 @@ class Toy(Plain[Entry]):
         assert at == stored.version
         return Snapshot(at, time_ns, tuple(state))
 
+    def time_of(self, data: bytes, version: int) -> int:
+        return self.decode(data, version)[1]
+
     def says_time(self, data: bytes, time_ns: int) -> bool:
         return False
 

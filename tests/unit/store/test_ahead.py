@@ -11,8 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -210,14 +209,23 @@ def some_files(folder: Path, count: int) -> list[int]:
     return handles
 
 
-def no_thread(_process: int) -> ThreadPoolExecutor:
+def no_thread(_thread: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
+@pytest.fixture
+def fresh_helpers() -> Iterator[None]:
+    """No thread that syncs is there yet, and none is left behind for others."""
+    sync._helpers.cache_clear()
+    yield
+    sync._helpers.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_helpers")
 @pytest.mark.parametrize("threads", [True, False])
 def test_syncs_of_many_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: bool) -> None:
     if not threads:
-        monkeypatch.setattr(sync, "_pool", no_thread)
+        monkeypatch.setattr(threading.Thread, "start", no_thread)
     handles = [*some_files(tmp_path, 150), os.open(tmp_path, os.O_RDONLY)]
     assert sync.sync_all(handles) == [None] * 151
     assert sync.sync_all(handles[:1]) == [None]
@@ -232,7 +240,7 @@ def test_syncs_of_many_files_and_folders(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_file_and_its_folder_take_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync, "_pool", lambda _process: pytest.fail("a thread for two"))
+    monkeypatch.setattr(sync, "_helpers", lambda _process: pytest.fail("a thread for two"))
     handles = some_files(tmp_path, 2)
     assert sync.sync_all(handles) == [None, None]
     os.close(handles[0])
@@ -259,6 +267,61 @@ def test_threads_and_a_forked_child_sync_at_the_same_time(tmp_path: Path) -> Non
         one.join()
     assert in_child(lambda: work(9)) == 0
     assert found == [[None] * 3] * 80
+
+
+@pytest.mark.usefixtures("fresh_helpers")
+def test_so_many_threads_and_no_more_sync_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who finds none free syncs alone, and those that are given back serve the next."""
+    real, busy, go = os.fsync, threading.Semaphore(0), threading.Event()
+    callers, here = 6, set(threading.enumerate())
+
+    def held(handle: int) -> None:
+        busy.release()
+        go.wait(10)
+        real(handle)
+
+    def one(number: int) -> None:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        handles = some_files(folder, 3)
+        found.append(sync.sync_all(handles))
+        for handle in handles:
+            os.close(handle)
+
+    found: list[list[OSError | None]] = []
+    monkeypatch.setattr(os, "fsync", held)
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(callers)]
+    for thread in threads:
+        thread.start()
+    for _ in range(callers + 8):
+        assert busy.acquire(timeout=10), "each caller and each of eight helpers has a file"
+    helpers = [thread for thread in threading.enumerate() if thread.name == "gapless-sync" and thread not in here]
+    assert len(helpers) == 8
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert found == [[None] * 3] * callers
+    one(callers)
+    assert found[-1] == [None] * 3
+    after = [thread for thread in threading.enumerate() if thread.name == "gapless-sync" and thread not in here]
+    assert after == helpers
+
+
+@pytest.mark.usefixtures("fresh_helpers")
+def test_a_sync_that_is_interrupted_before_a_thread_begins_waits_for_no_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_helper: object, _work: object) -> None:
+        raise KeyboardInterrupt
+
+    handles = some_files(tmp_path, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(sync._Helper, "begin", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sync.sync_all(handles)
+    assert sync.sync_all(handles) == [None] * 3
+    for handle in handles:
+        os.close(handle)
 
 
 def test_an_interrupted_sync_leaves_no_thread_at_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,6 +360,31 @@ def test_a_sync_whose_outcome_is_not_known_does_not_count_as_done(tmp_path: Path
         sync.sync_all(handles)
     for handle in handles:
         os.close(handle)
+
+
+_AT_THE_END = """
+import os, sys
+from gapless.store import sync
+
+class Last:
+    def __init__(self, folder):
+        self.sync, self.handles = sync.sync_all, [os.open(f"{folder}/{n}", os.O_WRONLY | os.O_CREAT) for n in range(4)]
+        self.finalizing, self.say = sys.is_finalizing, os.write
+        assert self.sync(self.handles) == [None] * 4
+
+    def __del__(self):
+        assert self.finalizing()
+        self.say(1, repr(self.sync(self.handles)).encode())
+
+sys.modules["last"] = Last(sys.argv[1])
+"""
+
+
+def test_a_sync_while_the_program_ends_waits_for_no_thread(tmp_path: Path) -> None:
+    """Those that help are gone by then."""
+    command = [sys.executable, "-c", _AT_THE_END, str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert (found.stdout, found.stderr) == ("[None, None, None, None]", "")
 
 
 _TRACED = """

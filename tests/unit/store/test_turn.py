@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import threading
 import time
@@ -15,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from gapless.errors import ObjectExists
 from gapless.model.protocols import Line, takes_turns
-from gapless.store import turn
+from gapless.store import local, turn
 from gapless.store.local import LocalStore
 from gapless.store.memory import MemoryStore
 
@@ -105,6 +107,27 @@ def test_who_waits_goes_next(store: LocalStore) -> None:
     assert order == ["first", "second True"]
 
 
+def test_where_others_went_first_one_is_asked_what_else_there_is_to_do_before_the_next_turn(store: LocalStore) -> None:
+    """Done in the turn, the others would wait for it. Who met no one goes at once."""
+    other = LocalStore(store.url)
+    with other.turn("log") as line:
+        assert not line.wait()
+    with store.turn("log") as first, other.turn("log") as second:
+        assert take(first)
+        assert second.wait(), "at the first look"
+        assert is_free(store) is False
+        store.put("log/1", b"x")
+        assert take(second)
+    with other.turn("log") as line:
+        assert line.wait()
+        assert is_free(store), "it is not even looked"
+        assert not line.wait()
+        assert line.mine
+    with other.turn("log") as line:
+        assert not line.wait()
+        assert line.mine
+
+
 def test_who_waits_is_asked_again_and_again_what_else_there_is_to_do(store: LocalStore) -> None:
     """So that what others create can be read meanwhile."""
     with store.turn("log") as first, LocalStore(store.url).turn("log") as second:
@@ -113,6 +136,68 @@ def test_who_waits_is_asked_again_and_again_what_else_there_is_to_do(store: Loca
         store.put("log/1", b"x")
         assert not second.wait()
         assert second.mine
+
+
+def temps(store: LocalStore, folder: str = "log") -> list[str]:
+    return [info.path for info in store.unfinished(folder)]
+
+
+def test_the_file_that_a_create_writes_is_opened_before_the_turn_comes(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that others do not wait for it."""
+    with store.turn("log") as line:
+        (draft,) = temps(store)
+        assert take(line)
+        with pytest.raises(ObjectExists):
+            store.put("log/0", b"x")
+        store.put("data/1", b"elsewhere")
+        store.put("log/CURRENT", b"1", mode="overwrite", durable=False)
+        with in_background(lambda: store.put("log/9", b"of another thread")):
+            pass
+        assert temps(store) == [draft], "none of these took it"
+        with monkeypatch.context() as patch:
+            patch.setattr(local, "open_temp", lambda _folder: pytest.fail("another file"))
+            store.put("log/1", b"x")
+        assert temps(store) == []
+        store.put("log/2", b"y")
+    assert [store.get(f"log/{name}") for name in (0, 1, 2, 9)] == [b"", b"x", b"y", b"of another thread"]
+    assert temps(store) == temps(store, "data") == []
+
+
+def test_a_file_that_no_create_took_is_removed(store: LocalStore) -> None:
+    before = open_files()
+    with contextlib.suppress(KeyError), store.turn("log") as line:
+        assert take(line)
+        assert len(temps(store)) == 1
+        raise KeyError
+    assert temps(store) == []
+    assert open_files() == before
+    with store.turn("nowhere yet") as line:
+        store.put("nowhere yet/1", b"x")
+    assert store.get("nowhere yet/1") == b"x"
+    assert open_files() == before
+
+
+def test_a_file_that_someone_removed_is_opened_anew(store: LocalStore) -> None:
+    """A table was removed meanwhile, and perhaps made anew; or vacuum came, long after."""
+    before = open_files()
+    with store.turn("log"):
+        shutil.rmtree(Path(store.url) / "log")
+        store.put("log/1", b"x")
+    assert store.get("log/1") == b"x"
+    with store.turn("log"):
+        for path in temps(store):
+            store.delete(path)
+        store.put("log/2", b"y")
+    with store.turn("log"):
+        shutil.rmtree(Path(store.url) / "log")
+    assert list(store.list()) == []
+    assert open_files() == before
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_patience_ends(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,9 +215,9 @@ def test_who_waited_in_vain_waits_less_the_next_time(store: LocalStore, monkeypa
     found: list[float] = []
 
     class Hasty(turn.Waiting):
-        def __init__(self, handle: int | None, patience_s: float) -> None:
+        def __init__(self, handle: int | None, patience_s: float, *, crowded: bool = False) -> None:
             found.append(patience_s)
-            super().__init__(handle, patience_s / 100)
+            super().__init__(handle, patience_s / 100, crowded=crowded)
 
     other = LocalStore(store.url)
     with store.turn("log") as line:

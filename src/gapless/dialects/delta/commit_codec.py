@@ -18,6 +18,8 @@ from gapless.model.report import Tally
 _ORDER = {kind: place for place, kind in enumerate(NAMES)}
 _OURS = "gapless"
 """What is ours in `commitInfo`, under one key."""
+_INFO_KEY = b'"commitInfo"'
+_INFO = b"{" + _INFO_KEY + b":"
 _LAST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999; a later one is no time that was meant, and no one could be shown it."""
 _TALLY = tuple(one.name for one in fields(Tally))
@@ -140,6 +142,13 @@ def json_lines(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, _STRICT.decode(line)
         except (ValueError, RecursionError) as error:
             raise damaged(path, f"line {number}", error) from error
+
+
+def commit_time(data: bytes, path: str) -> int:
+    """The time that `decode_commit` gives, by the line of its commitInfo alone where there is but one. Raises as it does."""
+    start = 0 if data.startswith(_INFO) else data.find(b"\n" + _INFO) + 1
+    alone = data.startswith(_INFO, start) and data.count(_INFO_KEY) == 1
+    return decode_commit(data[start:].partition(b"\n")[0] if alone else data, path)[1]
 
 
 def _commit_of(info: Mapping[str, Any], actions: tuple[Action, ...]) -> Commit:

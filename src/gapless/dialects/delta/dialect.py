@@ -47,6 +47,10 @@ class Delta:
         """One commit and its time, 0 where it says none; raises CorruptTable or UnsupportedTable."""
         return commit_codec.decode_commit(data, self.path_of(version))
 
+    def time_of(self, data: bytes, version: int) -> int:
+        """A commit's time, 0 where it says none; its actions are not looked at where they need not be. Raises as `decode`."""
+        return commit_codec.commit_time(data, self.path_of(version))
+
     def says_time(self, data: bytes, time_ns: int) -> bool:
         """Whether a commit begins with this time, as ours and Spark's do."""
         return commit_codec.says_time(data, time_ns)

@@ -22,6 +22,7 @@ from gapless.dialects.timeseries.operation_codec import decode_operation, encode
 from gapless.dialects.timeseries.part_codec import decode_ref, encode_ref
 from gapless.dialects.timeseries.segment_codec import decode_segment, encode_segment
 from gapless.dialects.timeseries.stock import Catalogue, Part, ReadParts, Stock
+from gapless.dialects.timeseries.strict_json import json_of
 from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.log.dialect import Snapshot
 from gapless.model.instant import NS_PER_DAY
@@ -82,21 +83,21 @@ def decode_checkpoint(data: bytes, version: int, path: str, read: ReadParts) -> 
 
 def _rows(snapshot: Snapshot[TableState], stock: Stock) -> Iterator[_Row]:
     state = snapshot.state
-    yield "meta", snapshot.version, snapshot.time_ns, _json(encode_meta(state.meta))
+    yield "meta", snapshot.version, snapshot.time_ns, json_of(encode_meta(state.meta))
     for number, part in enumerate(stock.catalogue.parts):
-        yield "part", part.ref.written, 0, _json(encode_ref(part.ref, stock.gone.get(number, ())))
+        yield "part", part.ref.written, 0, json_of(encode_ref(part.ref, stock.gone.get(number, ())))
     if inlined := state.inlined_bytes - sum(live.segment.inlined_bytes for live in stock.loose.values()):
-        yield "inlined", snapshot.version, 0, _json({"bytes": inlined})
+        yield "inlined", snapshot.version, 0, json_of({"bytes": inlined})
     for live in stock.loose.values():
-        yield "segment", live.version, 0, _json(encode_segment(live.segment))
+        yield "segment", live.version, 0, json_of(encode_segment(live.segment))
     horizon_ns = snapshot.time_ns - state.meta.properties.operation_retention_days * NS_PER_DAY
     for known in state.applied.values():
         if not isinstance(known.operation, JobId) or known.time_ns >= horizon_ns:
-            yield "operation", known.version, known.time_ns, _json(encode_operation(known.operation, known.tally))
+            yield "operation", known.version, known.time_ns, json_of(encode_operation(known.operation, known.tally))
     for gone in state.removed.values():
-        yield "removed", gone.removed, gone.removed_ns, _json(_encode_removed(gone))
+        yield "removed", gone.removed, gone.removed_ns, json_of(_encode_removed(gone))
     for name, version in state.tags.items():
-        yield "tag", version, 0, _json({"name": name})
+        yield "tag", version, 0, json_of({"name": name})
     if state.earliest > 1:
         yield "expired", state.earliest, 0, "{}"
 
@@ -169,7 +170,3 @@ def _digest(version: int, time_ns: int, rows: list[_Row]) -> str:
     for action, at, when, body in rows:
         hasher.update(f"{action} {at} {when} {body}\n".encode())
     return f"xxh3-128:{hasher.hexdigest()}"
-
-
-def _json(body: dict[str, object]) -> str:
-    return json.dumps(body, allow_nan=False, ensure_ascii=False, separators=(",", ":"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from gapless.dialects.timeseries.meta_codec import decode_meta, encode_meta
 from gapless.dialects.timeseries.operation_codec import decode_operation, encode_operation
 from gapless.dialects.timeseries.seal import check_seal, seal
 from gapless.dialects.timeseries.segment_codec import decode_segment, encode_segment
+from gapless.dialects.timeseries.strict_json import json_of, parse_json
 from gapless.errors import CallError, CorruptTable, TableError
 from gapless.model.instant import format_instant, parse_instant
 from gapless.model.segment import relative_path
@@ -39,7 +39,7 @@ def encode_commit(commit: Commit, version: int, time_ns: int) -> bytes:
         **({} if commit.duration_ms is None else {"duration_ms": commit.duration_ms}),
         "actions": [_encode_action(action) for action in commit.actions],
     }
-    return seal(json.dumps(envelope, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode())
+    return seal(json_of(envelope).encode())
 
 
 def _encode_action(action: Action) -> dict[str, object]:
@@ -66,7 +66,7 @@ def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
     Raises CorruptTable for anything that is not such a commit, UnsupportedTable for what this release cannot honour.
     """
     try:
-        envelope = json.loads(data, parse_constant=_refuse_constant)
+        envelope = parse_json(data)
         check_seal(data, needed="commit_id" in envelope)
         _check_version(envelope["version"], version)
         actions = tuple(a for raw in envelope["actions"] if (a := _decode_action(raw, path)) is not None)
@@ -145,7 +145,3 @@ def _guess_operation(actions: tuple[Action, ...], version: int) -> str:
 def _check_version(said: object, version: int) -> None:
     if said != version or isinstance(said, bool):
         raise ValueError(f"it says it is version {said}")
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")

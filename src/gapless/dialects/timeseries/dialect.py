@@ -57,6 +57,10 @@ class TimeSeries:
         """One commit and its time; raises CorruptTable or UnsupportedTable."""
         return codec.decode_commit(data, version, self.path_of(version))
 
+    def time_of(self, data: bytes, version: int) -> int:
+        """A commit's time; raises as `decode`."""
+        return self.decode(data, version)[1]
+
     def says_time(self, data: bytes, time_ns: int) -> bool:
         """Whether this commit time stands where our commits have theirs."""
         return codec.says_time(data, time_ns)

@@ -14,6 +14,9 @@ from gapless.model.layered import Base, LayeredDict
 from gapless.model.segment import Segment, meeting
 from gapless.model.segment_index import May, SegmentIndex
 
+_MOST_UNINDEXED = 64
+"""Segments that `meeting` looks at one by one, since no index has them yet."""
+
 
 class LiveSegments(LayeredDict[LiveSegment]):
     """Live segments by path, in the order they became live. Those in parts of a log checkpoint are read when they are needed."""
@@ -53,7 +56,7 @@ class LiveSegments(LayeredDict[LiveSegment]):
         found = _stock_of(layers.base).meeting(start, end, identities)
         found += _index_of(layers.base).meeting(start, end, identities)
         still = [s for s in found if s.path not in layers.gone and s.path not in layers.new]
-        return still + meeting((live.segment for live in layers.new.values()), start, end, identities)
+        return still + meeting([live.segment for live in layers.new.values()], start, end, identities)
 
     def candidates(self, may: May) -> list[Segment]:
         """The segments that may be wanted, in order, and others."""
@@ -66,6 +69,9 @@ class LiveSegments(LayeredDict[LiveSegment]):
     def of_versions(self, start: int, end: int) -> Iterator[LiveSegment]:
         """Those that became live in a version of `[start, end]`, in order."""
         return self.stock().of_versions(start, end)
+
+    def _is_much(self, changes: int) -> bool:
+        return changes > _MOST_UNINDEXED or super()._is_much(changes)
 
     def _merged(self, base: Base[LiveSegment], new: dict[str, LiveSegment], gone: set[str]) -> Base[LiveSegment]:
         before = _stock_of(base)

@@ -16,6 +16,7 @@ from gapless.dialects.timeseries.actions import LiveSegment
 from gapless.dialects.timeseries.file_names import parse_own_name
 from gapless.dialects.timeseries.part_rows import PartRows
 from gapless.dialects.timeseries.segment_codec import encode_segment, identity_of
+from gapless.dialects.timeseries.strict_json import json_of
 from gapless.errors import CorruptTable
 from gapless.log.dialect import PartName
 from gapless.model.checksum import checksum
@@ -77,14 +78,14 @@ class PartRef:
 def encode_part(path: str, live: Sequence[LiveSegment], written: int) -> tuple[PartRef, bytes]:
     """An object of these segments, in order of version, and what to say of it."""
     bodies = [encode_segment(one.segment) for one in live]
-    layouts = [_json(_layout(body)) for body in bodies]
+    layouts = [json_of(_layout(body)) for body in bodies]
     columns = [
         [one.segment.path for one in live],
         [one.version for one in live],
         [coarse(one.segment.bounds.first) for one in live],
         [coarse(one.segment.bounds.last) for one in live],
         layouts,
-        [_json(body) for body in bodies],
+        [json_of(body) for body in bodies],
     ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
     table = pa.Table.from_arrays(arrays, schema=_SCHEMA.with_metadata({"gapless.part": FORMAT}))
@@ -202,7 +203,3 @@ def _numbers(column: pa.Array, kind: type[np.signedinteger[Any]]) -> npt.NDArray
         raise ValueError("a bound or an identity is missing")
     values: npt.NDArray[Any] = np.frombuffer(column.buffers()[1], kind, len(column), column.offset * np.dtype(kind).itemsize)
     return values
-
-
-def _json(body: Mapping[str, object]) -> str:
-    return json.dumps(body, allow_nan=False, ensure_ascii=False, separators=(",", ":"))

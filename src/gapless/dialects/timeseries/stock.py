@@ -72,6 +72,8 @@ class Catalogue:
 
     def near(self, start: int, end: int, identities: frozenset[Identity]) -> list[int]:
         """The numbers of the parts that may hold a segment which `meeting` gives."""
+        if not self.parts:
+            return []
         near = (self._first <= coarse(end - 1)) & (self._last >= coarse(start))
         return [number for number in np.flatnonzero(near).tolist() if _holds(self.parts[number].ref, identities)]
 
