@@ -159,8 +159,7 @@ def _distinct(codes: Array, ids: Array, count: int) -> tuple[Array, Array]:
     low = int(ids.min())
     span = int(ids.max()) - low + 1
     if span * count <= _DENSE * len(ids):
-        places = codes.astype(np.int64)
-        places *= span
+        places = codes * np.int64(span)
         places += (ids - ids.dtype.type(low)).view(np.int64)
         marked = np.zeros(span * count, dtype=bool)
         marked[places] = True

@@ -20,7 +20,7 @@ from gapless.parquet.file_shell import TRAILER
 from gapless.parquet.source import encoded_columns
 from gapless.parquet.text_files import reading
 
-_BATCH_ROWS = 1 << 17
+_BATCH_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ class Source:
         texts = [name for name in index.entity if not pa.types.is_primitive(self.layout.schema.field(name).type)]
         left = self.rows
         with reading(self.path), _parquet(self.path, encoded_columns(self.layout.metadata, texts)) as file:
-            for batch in one_ahead(file.iter_batches(batch_size=_BATCH_ROWS, columns=list(index.keys))):
+            # Others copy the file and look at what is decoded meanwhile: more threads would only be in their way.
+            for batch in one_ahead(file.iter_batches(batch_size=_BATCH_ROWS, columns=list(index.keys), use_threads=False)):
                 left -= batch.num_rows
                 yield batch
             self.check_same(self.path.stat())

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.dialects.timeseries.conflict import meeting_coverage
+from gapless.model.distinct import distinct
 from gapless.model.segment import Segment
 from gapless.model.stats import ColumnStats
 from gapless.parquet.keys import KeyIds, KeySet, without_rows
@@ -135,7 +136,7 @@ class KeyCut:
         """See `Cut.split`."""
         found = self.keys.match(rows)
         hit = np.flatnonzero(found >= 0)
-        return Split(without_rows(rows, hit), np.unique(found[hit])) if len(hit) else Split(rows)
+        return Split(without_rows(rows, hit), distinct(found[hit])) if len(hit) else Split(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gapless.model.distinct import distinct
 from gapless.model.report import Tally
 from gapless.model.schema import entity_types, stored_schema
 from gapless.parquet.batches import Batches
@@ -81,5 +82,5 @@ def _buckets(run: Run, members: npt.NDArray[Any], count: int, *, shared: bool) -
         if np.any(~fresh[1:] & (members[1:] != members[:-1])):
             return None
         return np.bincount(members[fresh], minlength=count)
-    pairs = np.unique((np.cumsum(fresh) - 1) * count + members)
+    pairs = distinct((np.cumsum(fresh) - 1) * count + members)
     return np.bincount(pairs % count, minlength=count)

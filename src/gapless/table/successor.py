@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gapless.dialects.timeseries.actions import TableMeta
 from gapless.errors import NullKey
+from gapless.model.distinct import distinct
 from gapless.model.fit import fit
 from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
@@ -38,7 +39,7 @@ class Losses:
     @property
     def keys(self) -> int:
         """For how many keys rows went."""
-        return len(np.unique(np.concatenate(self.hits))) if self.hits else 0
+        return len(distinct(np.concatenate(self.hits))) if self.hits else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,11 @@ def _game(factory: pytest.TempPathFactory, stranger: Ask, *, partitioned: bool) 
     return Game(path=str(factory.mktemp("turns") / "table"), ask=stranger, partitioned=partitioned)
 
 
+_NULL_IN_REQUIRED = "ignore:.*Struct child array #1 has length smaller than expected for struct array:gapless.errors.LogWarning"
+"""deltalake 1.3.3 says in its checkpoints that no partition value of a tombstone is null, and writes nulls: its commits serve instead."""
+
+
+@pytest.mark.filterwarnings(_NULL_IN_REQUIRED)
 @settings(_FEW, max_examples=25)
 @given(first=st.sampled_from(PLAYERS), played=turns(PLAYERS, 6), partitioned=st.booleans())
 def test_turn_by_turn_with_deltalake(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -541,3 +542,10 @@ def _same_as_commits(objects: dict[str, tuple[bytes, int]], snapshot: Snapshot[A
     assert set(kept) <= set(gone)
     assert snapshot.time_ns == alone.time_ns
     return True
+
+
+@given(st.lists(st.text(st.sampled_from("ab/%:é"), max_size=4), min_size=1, max_size=5), st.integers(0, 4))
+def test_paths_are_plain_where_none_is_encoded_absolute_or_a_uri(paths: list[str], first: int) -> None:
+    for type_ in (pa.string(), pa.large_string()):
+        asked = pa.array(paths, type_).slice(min(first, len(paths) - 1))
+        assert checkpoint_rows._are_plain(asked) is not any(re.search("[%:]|^/", path) for path in asked.to_pylist())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -10,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless.dialects.delta import stats_columns
 from gapless.dialects.delta.arrow_types import arrow_type, from_arrow
 from gapless.dialects.delta.column_mapping import assign
 from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
 from gapless.dialects.delta.schema_changes import widen
 from gapless.dialects.delta.stats_codec import ColumnPath, encode_stats, parse_stats, rows_of
-from gapless.dialects.delta.stats_columns import read_bounds, read_rows
+from gapless.dialects.delta.stats_columns import read_bounds, read_many, read_rows
 from gapless.model.stats import ColumnStats, stats_value
 
 MADE = {
@@ -146,3 +149,46 @@ def test_rows_are_read_at_once() -> None:
     """Else the test above would show nothing."""
     texts = ['{"numRecords":2,"minValues":{"x":{"y":"z"}}}', None, '{"minValues":{}}', '{"numRecords":0,"tightBounds":false}']
     assert read_rows(pa.array(texts, pa.large_string())) == [2, None, None, 0]
+
+
+def _in_threads(acts: Sequence[Callable[[], pa.Table]]) -> Sequence[pa.Table]:
+    with ThreadPoolExecutor(2) as pool:
+        return [future.result() for future in [pool.submit(act) for act in acts]]
+
+
+@pytest.mark.parametrize("name", ["long", "double", "string", "timestamp"])
+@given(data=st.data())
+def test_small_pieces_in_threads_say_what_all_at_once_say(name: str, data: st.DataObject) -> None:
+    bodies = data.draw(st.lists(st.none() | _bodies(name), min_size=1, max_size=6))
+    schema = StructType(fields=(StructField(name="x", type=PrimitiveType(name)),))
+    lines = data.draw(st.sampled_from([None, 1]))
+    texts = pa.array([None if body is None else json.dumps(body, indent=lines) for body in bodies], pa.large_string())
+    skipped = data.draw(st.integers(0, len(texts) - 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stats_columns, "_PIECE_BYTES", data.draw(st.sampled_from([1, 100, 250])))
+        cut = read_many(texts.slice(skipped), [("x",)], schema, _in_threads)[("x",)]
+    whole = read_many(pa.array(texts.to_pylist()[skipped:], pa.large_string()), [("x",)], schema)[("x",)]
+    assert cut == whole
+
+
+def test_texts_of_several_lines_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the test above would show nothing of them."""
+    schema = from_arrow(pa.schema([("x", pa.int64())]))
+    texts = [
+        json.dumps({"numRecords": at, "minValues": {"x": at}, "maxValues": {"x": 2**63 - at}}, indent=2) for at in range(1, 9)
+    ]
+    for size in (1, 200, 1 << 20):
+        monkeypatch.setattr(stats_columns, "_PIECE_BYTES", size)
+        found = read_bounds(texts, ("x",), schema)
+        assert found is not None
+        assert found.low.to_pylist() == list(range(1, 9))
+        assert found.high.to_pylist() == [2**63 - at for at in range(1, 9)]
+
+
+def test_a_text_of_two_values_is_not_taken_for_two_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats_columns, "_PIECE_BYTES", 1)
+    assert read_rows(pa.array(['{"numRecords":1}{"numRecords":2}', '{"numRecords":3}'], pa.large_string())) is None
+
+
+def test_no_texts_have_no_rows() -> None:
+    assert read_rows(pa.array([], pa.large_string())) == []

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from gapless.dialects.delta.action_codec import decode_action
 from gapless.dialects.delta.actions import Action, AddFile, RemoveFile, TableState
+from gapless.dialects.delta.checkpoint_leaves import wanted_leaves
 from gapless.dialects.delta.checkpoint_rows import Rows, shelve_adds, shelve_removes, valid_rows
 from gapless.dialects.delta.checkpoint_seal import SEAL_KEY, check_seal
 from gapless.dialects.delta.commit_codec import DAMAGE, json_lines
@@ -99,9 +100,9 @@ def _read_parquet(data: bytes, path: str, contents: _Contents) -> None:
     if (told := about.get(TIME_KEY)) is not None:
         contents.time_ms = int(told)
         _check_version(int(about[VERSION_KEY]), contents.version)
-    table = file.read(columns=_wanted(file.schema_arrow, _TEXT_FIRST), use_threads=False)
+    table = file.read(columns=wanted_leaves(file.metadata, _unread(_TEXT_FIRST)), use_threads=False)
     if "add" in table.column_names and _needs_parsed(file.schema_arrow, table.column("add")):
-        table = file.read(columns=_wanted(file.schema_arrow, _ALL_STATS), use_threads=False)
+        table = file.read(columns=wanted_leaves(file.metadata, _unread(_ALL_STATS)), use_threads=False)
     if SEAL_KEY not in about:
         # Values are made only when they are asked for, when it is too late for damage to be found.
         table.validate(full=True)
@@ -123,16 +124,9 @@ def _needs_parsed(schema: pa.Schema, column: pa.ChunkedArray) -> bool:
     return not texts and schema.field("add").type.get_field_index("stats_parsed") >= 0
 
 
-def _wanted(schema: pa.Schema, unread: Collection[str]) -> list[str]:
-    """The columns that are read, of file actions those not in `unread`."""
-    wanted = []
-    for column in schema:
-        if column.name in _ROWS:
-            wanted.append(column.name)
-        elif column.name in ("add", "remove"):
-            left = (*unread, *_UNUSED) if column.name == "remove" else unread
-            wanted += [f"{column.name}.{one.name}" for one in column.type if one.name not in left]
-    return wanted
+def _unread(statistics: Collection[str]) -> dict[str, Collection[str]]:
+    """The actions that are read, each with its fields that are not; of file actions those that `statistics` names, too."""
+    return {"add": statistics, "remove": (*statistics, *_UNUSED), **dict.fromkeys(_ROWS, ())}
 
 
 def _as_map(name: str, value: Any) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +25,18 @@ _CUT_US = 999
 """Other writers cut times to whole milliseconds, mostly towards 1970."""
 _NO_NUMBERS = (b'"Infinity"', b'"-Infinity"', b'"NaN"')
 """Bounds for which JSON has no number: as if they were not known."""
-_BLOCK = 1 << 18
-"""Bytes of texts that one thread reads at a time."""
-_NEWLINE = 10
+_PIECE_BYTES = 1 << 21
+"""The most that is read at a time: to begin takes Arrow as long as some 100 KiB do."""
+_NEWLINE = re.compile(b"\n")
+Each = Callable[[Sequence[Callable[[], pa.Table]]], Sequence[pa.Table]]
+"""Calls acts of which none heeds another, one after the other or side by side; gives what they give, in their order."""
 _ODD = "\ufffd"
 """Stands where a text was cut within a character."""
+
+
+def one_by_one(acts: Sequence[Callable[[], pa.Table]]) -> Sequence[pa.Table]:
+    """What the acts give, in their order."""
+    return [act() for act in acts]
 
 
 def read_bounds(texts: Sequence[str | None], path: Sequence[str], schema: StructType) -> ManyStats | None:
@@ -40,75 +50,95 @@ def read_bounds(texts: Sequence[str | None], path: Sequence[str], schema: Struct
         return None
 
 
-def read_many(texts: pa.Array, paths: Sequence[ColumnPath], schema: StructType) -> dict[ColumnPath, ManyStats | None]:
-    """`read_bounds` of several columns at once; `texts` are large_string."""
+def read_many(
+    texts: pa.Array, paths: Sequence[ColumnPath], schema: StructType, each: Each = one_by_one
+) -> dict[ColumnPath, ManyStats | None]:
+    """`read_bounds` of several columns at once; `texts` are large_string, and `each` calls what reads some of them."""
     known = {leaf.path: leaf for leaf in leaves(schema)}
     found = [leaf for path in paths if (leaf := known.get(path)) is not None and _is_read(leaf)]
-    return dict.fromkeys(paths) | _read_leaves(texts, found)
+    return dict.fromkeys(paths) | _read_leaves(texts, found, each)
 
 
 def read_rows(texts: pa.Array) -> list[int | None] | None:
     """`numRecords` of the files with these statistics, large_string; None where they cannot be read so, which tells nothing."""
+    if not len(texts):
+        return []
     try:
-        told = _read(texts, [])
+        rows = _read(texts, [], one_by_one).column("numRecords")
     except (pa.ArrowException, UnicodeError):
         return None
-    rows = told.column("numRecords")
-    return pc.if_else(pc.less(rows, 0), None, rows).to_pylist() if len(rows) == len(texts) else None
+    told: list[int | None] = pc.if_else(pc.less(rows, 0), None, rows).to_pylist()
+    return told
 
 
 def _is_read(leaf: Leaf) -> bool:
     return not leaf.was_float and isinstance(leaf.type, PrimitiveType) and leaf.type.name in (*_TEXTS, *_AS_THEY_ARE)
 
 
-def _read_leaves(texts: pa.Array, found: Sequence[Leaf]) -> dict[ColumnPath, ManyStats | None]:
+def _read_leaves(texts: pa.Array, found: Sequence[Leaf], each: Each) -> dict[ColumnPath, ManyStats | None]:
     if not found or not len(texts):
         return {}
     try:
-        table = _read(texts, found)
-        if table.num_rows == len(texts):
-            return {leaf.path: _bounds(table, leaf) for leaf in found}
+        table = _read(texts, found, each)
+        return {leaf.path: _bounds(table, leaf) for leaf in found}
     except (pa.ArrowException, UnicodeError):
         pass  # one is damaged, or says a number that its type does not hold: of another column, maybe
     if len(found) == 1:
         return {found[0].path: None}
-    return {path: stats for leaf in found for path, stats in _read_leaves(texts, [leaf]).items()}
+    return {path: stats for leaf in found for path, stats in _read_leaves(texts, [leaf], each).items()}
 
 
-def _read(texts: pa.Array, found: Sequence[Leaf]) -> pa.Table:
+def _read(texts: pa.Array, found: Sequence[Leaf], each: Each) -> pa.Table:
+    """What some texts, of which there is one at least, say of some columns, a row a text."""
     held = {leaf.physical: pa.string() if _is_text(leaf) else arrow_type(leaf.type) for leaf in found}
-    data = _joined(texts)
-    if any(pa.types.is_floating(type_) for type_ in held.values()):
-        told = data.to_pybytes()
-        for word in _NO_NUMBERS:
-            told = told.replace(word, b"null")
-        data = pa.py_buffer(told)
     bounds, counts = _nested(held), _nested(dict.fromkeys(held, pa.int64()))
     schema = pa.schema(
         {"numRecords": pa.int64(), "minValues": bounds, "maxValues": bounds, "nullCount": counts, NAN_COUNT: counts}
     )
-    plain = np.count_nonzero(np.frombuffer(data, np.uint8) == _NEWLINE) == len(texts)
-    return pj.read_json(
-        pa.BufferReader(data),
-        read_options=pj.ReadOptions(block_size=_block(texts) if plain else data.size + 1, use_threads=plain),
-        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-    )
+    floats = any(pa.types.is_floating(type_) for type_ in held.values())
+    return pa.concat_tables(each([partial(_parse, piece, schema, floats=floats) for piece in _pieces(_objects(texts))]))
 
 
-def _joined(texts: pa.Array) -> pa.Buffer:
-    """One after the other, each with a newline after it. A text may have more lines: Arrow reads JSON values, whatever is between them."""
-    nothing, none, newline = (pa.scalar(text, pa.large_string()) for text in ("{}", "", "\n"))
-    # Arrow crashes on a JSON null that comes first.
+def _objects(texts: pa.Array) -> pa.Array:
+    """The texts, one that says nothing in the place of each that is no object: Arrow crashes on a JSON null that comes first."""
     objects = pc.fill_null(pc.starts_with(texts, "{"), False)
-    if not pc.all(objects).as_py():
-        texts = pc.if_else(objects, texts, nothing)
-    ended = pc.binary_join_element_wise(texts, none, newline)
-    return ended.buffers()[2].slice(0, pc.sum(pc.binary_length(ended)).as_py())
+    return texts if pc.all(objects).as_py() else pc.if_else(objects, texts, pa.scalar("{}", pa.large_string()))
 
 
-def _block(texts: pa.Array) -> int:
-    """Bytes that are read at once: each holds a whole text at least."""
-    return max(_BLOCK, 2 * (pc.max(pc.binary_length(texts)).as_py() or 0) + 4)
+def _pieces(texts: pa.Array) -> Iterator[pa.Array]:
+    """Texts that follow each other, cut into pieces of about the same size, each of one text at least."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int64, len(texts) + 1, 8 * texts.offset)
+    count = (offsets[-1] - offsets[0]) // _PIECE_BYTES + 1
+    cuts = np.searchsorted(offsets, np.linspace(offsets[0], offsets[-1], count, endpoint=False)).tolist()
+    for start, end in pairwise(dict.fromkeys([*cuts, len(texts)])):
+        yield texts.slice(start, end - start)
+
+
+def _parse(texts: pa.Array, schema: pa.Schema, *, floats: bool) -> pa.Table:
+    """The JSON of some texts as it lies in memory: Arrow reads values one after the other, whatever is between them.
+
+    Raises ArrowInvalid where that is not one a text.
+    """
+    _, where, data = texts.buffers()
+    start, end = np.frombuffer(where, np.int64)[[texts.offset, texts.offset + len(texts)]].tolist()
+    told: pa.Buffer | bytes = data.slice(start, end - start)
+    if floats:
+        told = bytes(told)
+        for word in _NO_NUMBERS:
+            told = told.replace(word, b"null")
+    found = pj.read_json(
+        pa.BufferReader(told),
+        read_options=pj.ReadOptions(block_size=len(told) + 1, use_threads=False),
+        parse_options=pj.ParseOptions(
+            explicit_schema=schema,
+            unexpected_field_behavior="ignore",
+            # Else Arrow takes the last for the end of a value, without which it need not look for one.
+            newlines_in_values=_NEWLINE.search(told) is not None,
+        ),
+    )
+    if found.num_rows != len(texts):
+        raise pa.ArrowInvalid(f"{len(texts)} texts are {found.num_rows} JSON values")
+    return found
 
 
 def _is_text(leaf: Leaf) -> bool:

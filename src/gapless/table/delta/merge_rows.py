@@ -13,6 +13,7 @@ import pyarrow as pa
 from gapless.dialects.delta.actions import Json, TableState
 from gapless.dialects.delta.deletion_vector import Positions
 from gapless.errors import SchemaMismatch
+from gapless.model.distinct import distinct
 from gapless.parquet.batches import Batches
 from gapless.scan.columns import matching
 from gapless.table.delta.merge_edit import MergeEdit, Ready
@@ -138,7 +139,7 @@ class _Run:
         return self.merge.has("not_matched_by_source") or (pairs > 0 and self.merge.has("matched"))
 
     def _positions(self, found: Positions) -> Positions | None:
-        return None if self.merge.has("not_matched_by_source") else np.unique(found)
+        return None if self.merge.has("not_matched_by_source") else distinct(found)
 
     def _inserts(self, unmatched: Numbers) -> Iterable[pa.RecordBatch]:
         rows = self.edit.inserts(unmatched) if self.merge.has("not_matched") else None

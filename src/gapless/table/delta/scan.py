@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from gapless.errors import InvalidFilter
 from gapless.model.many_stats import ManyStats
 from gapless.model.stats import ColumnStats
 from gapless.parquet.row_filter import EVERYTHING, RowFilter
+from gapless.parquet.threads import side_by_side
 from gapless.scan.bounds import Mask, barren, proven
 from gapless.scan.opaque import expression_columns
 from gapless.scan.predicate import And, Predicate, columns_of, paths_of
@@ -30,6 +31,8 @@ FEW_FILES = 64
 """Of so many the statistics are read one by one without a quick look at all before."""
 FEW_OF = 20
 """Of one file in so many or fewer values are made one by one, where the log has them in another form."""
+_JSON_WEIGHT = 16
+"""JSON takes so many times as long as other Arrow memory of its size does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +189,9 @@ class Planner:
         """Read the bounds of the columns that are asked for, all at once."""
         asked = [path for path in paths_of(predicate) if path not in self._bounds and path[0] not in self.parts.columns]
         if asked:
-            self._bounds.update(read_many(self._glance.texts, asked, self.state.metadata.schema))
+            texts = self._glance.texts
+            each = partial(side_by_side, memory_bytes=_JSON_WEIGHT * texts.nbytes)
+            self._bounds.update(read_many(texts, asked, self.state.metadata.schema, each))
 
     def _known(self, file: AddFile, stats: FileStats) -> StatsOf:
         def known(name: str) -> ColumnStats | None:
