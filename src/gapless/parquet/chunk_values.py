@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -111,14 +112,15 @@ class Places:
         codes, width = self.codes[start:end], bytes([self.width])
         if not len(codes):
             return width
-        edges = np.flatnonzero(codes[1:] != codes[:-1])
-        if len(edges) >= max(1, len(codes) // _LONG):
+        changes = codes[1:] != codes[:-1]
+        if np.count_nonzero(changes) >= max(1, len(codes) // _LONG):
             return b"".join((width, unsigned(-(-len(codes) // 8) << 1 | 1), packed(codes, self.width)))
-        firsts = np.concatenate((_ZERO, edges + 1))
-        lengths, size = np.diff(firsts, append=len(codes)).tolist(), -(-self.width // 8)
-        values = (code.to_bytes(size, "little") for code in codes[firsts].tolist())
-        runs = (unsigned(length << 1) + value for length, value in zip(lengths, values, strict=True))
-        return b"".join((width, *runs))
+        lasts = np.append(changes.nonzero()[0], len(codes) - 1)
+        parts, size, begin = [width], -(-self.width // 8), -1
+        for last, code in zip(lasts.tolist(), codes[lasts].tolist(), strict=True):
+            parts += unsigned((last - begin) << 1), code.to_bytes(size, "little")
+            begin = last
+        return b"".join(parts)
 
 
 _LONG = 64
@@ -144,6 +146,20 @@ def packed(codes: Array, width: int) -> bytes:
     return out.tobytes()
 
 
+_FEW_TEXTS = 64
+"""Up to so many texts are put together by Python, which begins sooner than Arrow."""
+
+
+def _few_texts(starts: Array, data: pa.Buffer | None) -> Texts:
+    """Texts that lie in `data` one after the other, as pages hold them."""
+    edges = starts.tolist()
+    text = b"" if data is None else data.slice(edges[0], edges[-1] - edges[0]).to_pybytes()
+    parts: list[bytes] = []
+    for start, end in pairwise(edges):
+        parts += (end - start).to_bytes(4, "little"), text[start - edges[0] : end - edges[0]]
+    return Texts(b"".join(parts), starts - starts[0] + np.arange(0, 4 * len(starts), 4, dtype=starts.dtype))
+
+
 def texts_of(values: pa.Array) -> Texts:
     """Texts or bytes without nulls, as pages hold them."""
     large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
@@ -152,6 +168,8 @@ def texts_of(values: pa.Array) -> Texts:
     if not count:
         return Texts(b"", _ZERO)
     starts = np.frombuffer(values.buffers()[1], offset, count + 1, values.offset * offset.itemsize)
+    if count <= _FEW_TEXTS:
+        return _few_texts(starts, values.buffers()[2])
     lengths = np.diff(starts).astype("<i4")
     fours = np.arange(0, 4 * count + 4, 4, dtype=offset)
     before = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(fours), pa.py_buffer(lengths)])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from struct import unpack
 
 import numpy as np
 import pyarrow as pa
@@ -84,23 +85,34 @@ def chunk_of(leaf: Leaf, column: FlatColumn, compression: Compression) -> Chunk:
     """The rows of a column as a chunk; none may be null where the column has no nulls."""
     if column.valid is not None and not leaf.optional:
         raise ValueError(f"column {leaf.name!r} is declared non-nullable and holds a null")
-    bodies = list(_bodies(leaf, column))
+    bodies = _bodies(leaf, column)
     dictionary = None if column.dictionary is None else column.dictionary[0].body(0, column.dictionary[1])
-    plain = sum(len(piece) for _, body in bodies for piece in body) + len(dictionary or b"")
-    name = "none" if plain < compression.least else compression.name
-    # One each: that of gzip is not safe to share between threads.
-    codec = None if name == "none" else pa.Codec(_ARROW_NAMES.get(name, name), compression.level)
+    codec = _codec(compression, bodies, dictionary)
     pages = [data_page(body, count, column.values.encoding, codec) for count, body in bodies]
     first = None if column.dictionary is None else dictionary_page(dictionary or b"", column.dictionary[1], codec)
     every = pages if first is None else [first, *pages]
-    size, plain_size = sum(page.size for page in every), sum(page.plain_size for page in every)
-    kind = _named(leaf.name, leaf.form.kind, _encodings(column), _NUMBERS[name])
+    size, plain_size = sum([page.size for page in every]), sum([page.plain_size for page in every])
+    kind = _named(leaf.name, leaf.form.kind, _encodings(column), _NUMBERS["none" if codec is None else compression.name])
     before = b"".join((kind, _I64, signed(column.count), _I64, signed(plain_size), _I64, signed(size), _I64_AFTER_NEXT))
     after = _statistics(leaf, column.ends, column.nulls) + _page_counts(column.values.encoding, len(pages))
-    pieces = tuple(piece for page in every for piece in page.pieces)
+    pieces = tuple([piece for page in every for piece in page.pieces])
     describe = partial(_placed, before, None if first is None else first.size, after)
     stats = _stats(leaf.form, column) if leaf.told else None
     return Chunk(pieces=pieces, size=size, plain_size=plain_size, describe=describe, stats=stats)
+
+
+_Body = tuple[int, tuple[Bytes, ...]]
+"""Of a page how many rows it has, and its levels and values."""
+
+
+def _codec(compression: Compression, bodies: Sequence[_Body], dictionary: Bytes | None) -> pa.Codec | None:
+    """What compresses the pages of a chunk; None where nothing does. One each: that of gzip is not safe to share between threads."""
+    name, least = compression.name, compression.least
+    if name == "none":
+        return None
+    if least and sum([len(piece) for _, body in bodies for piece in body]) + len(dictionary or b"") < least:
+        return None
+    return pa.Codec(_ARROW_NAMES.get(name, name), compression.level)
 
 
 def _stats(form: Form, column: FlatColumn) -> ColumnStats:
@@ -108,9 +120,15 @@ def _stats(form: Form, column: FlatColumn) -> ColumnStats:
     nans = column.nans if form.there.kind == "f" else None
     if column.ends is None:
         return ColumnStats(nulls=column.nulls, nans=nans)
-    # Zeros have no sign there.
-    low, high = (np.frombuffer(end, form.there)[0].item() + 0 for end in column.ends)
-    return ColumnStats(min=low, max=high, nulls=column.nulls, nans=nans)
+    low, high = column.ends
+    return ColumnStats(min=_number(low, form.there.kind), max=_number(high, form.there.kind), nulls=column.nulls, nans=nans)
+
+
+def _number(end: bytes, kind: str) -> int | float:
+    """A bound of numbers of numpy's kind, as Python has it; zeros have no sign there."""
+    if kind == "f":
+        return float(unpack("<d" if len(end) == 8 else "<f", end)[0]) + 0.0
+    return int.from_bytes(end, "little", signed=kind == "i")
 
 
 def _placed(before: bytes, dictionary_size: int | None, after: bytes, at: int) -> bytes:
@@ -120,22 +138,24 @@ def _placed(before: bytes, dictionary_size: int | None, after: bytes, at: int) -
     return b"".join((before, signed(at + dictionary_size), _I64_AFTER_NEXT, signed(at), _STRUCT, after))
 
 
-def _bodies(leaf: Leaf, column: FlatColumn) -> Iterator[tuple[int, tuple[Bytes, ...]]]:
-    """For each page how many rows it has, and its levels and values."""
-    found = 0
+def _bodies(leaf: Leaf, column: FlatColumn) -> list[_Body]:
+    """What each page holds."""
+    found, valid, values = 0, column.valid, column.values
+    bodies: list[_Body] = []
     for start, end in cuts(column.count, _page_rows(column)):
-        levels, here = _levels(column.valid, start, end)
-        values = column.values.body(found, found + here)
+        levels, here = (levels_of_all(end - start), end - start) if valid is None else _levels(valid[start:end])
+        body = values.body(found, found + here)
+        bodies.append((end - start, (levels, body) if leaf.optional else (body,)))
         found += here
-        yield end - start, (levels, values) if leaf.optional else (values,)
+    return bodies
 
 
-def _levels(valid: Valid | None, start: int, end: int) -> tuple[bytes, int]:
-    """The definition levels of rows `[start, end)`, and how many of them have a value."""
-    here = end - start if valid is None else int(np.count_nonzero(valid[start:end]))
-    if valid is None or here in (0, end - start):
-        return levels_of_all(end - start, 1 if here else 0), here
-    return levels_of_some(np.packbits(valid[start:end], bitorder="little").tobytes()), here
+def _levels(valid: Valid) -> tuple[bytes, int]:
+    """The definition levels of such rows, and how many of them have a value."""
+    count, here = len(valid), int(np.count_nonzero(valid))
+    if here in (0, count):
+        return levels_of_all(count, 1 if here else 0), here
+    return levels_of_some(np.packbits(valid, bitorder="little").tobytes()), here
 
 
 def _page_rows(column: FlatColumn) -> int:
@@ -169,7 +189,8 @@ def _statistics(leaf: Leaf, ends: Ends | None, nulls: int) -> bytes:
     """Statistics of parquet.thrift, with the bounds twice where readers of the first version of them know their order."""
     if ends is None:
         return b"".join((_I64_THIRD, signed(nulls), _STOP))
-    low, high = (unsigned(len(end)) + end for end in ends)
+    low, high = ends
+    low, high = unsigned(len(low)) + low, unsigned(len(high)) + high
     old = _TEXT + high + _TEXT + low + _I64 if leaf.form.signed else _I64_THIRD
     return b"".join((old, signed(nulls), _TEXT_AFTER_NEXT, high, _TEXT, low, _TRUE, _TRUE, _STOP))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -23,14 +22,10 @@ _FEW = 16
 """Texts that Python compares before Arrow's kernel is called."""
 
 
-def column_stats(table: pa.Table, skip: str, ends: Mapping[str, pa.ChunkedArray] | None = None) -> dict[str, ColumnStats]:
-    """Statistics of the first hundred columns but `skip`, whose bounds the log keeps apart.
-
-    `ends` has, of columns without nulls and NaN, some values among which are the smallest and the largest, where those are known.
-    """
+def column_stats(table: pa.Table, skip: str) -> dict[str, ColumnStats]:
+    """Statistics of the first hundred columns but `skip`, whose bounds the log keeps apart."""
     names = [name for name in table.column_names if name != skip][:MAX_STATS_COLUMNS]
-    known = ends or {}
-    return {name: stats_of(known.get(name, table.column(name))) for name in names}
+    return {name: stats_of(table.column(name)) for name in names}
 
 
 def index_bounds(column: pa.ChunkedArray) -> Bounds:

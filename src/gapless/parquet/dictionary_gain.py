@@ -40,6 +40,13 @@ def is_shorter(with_dictionary: float, plain: float) -> bool:
     return with_dictionary < _GAIN * plain
 
 
+def may_be_shorter(distinct: int, count: int, width: int) -> bool:
+    """Whether so many values of `width` bytes may take fewer bytes with a dictionary than without one, both compressed: not where the places
+    in it, which hardly compress, take more bits than all values that occur again. True where there are none.
+    """
+    return not count or count * math.log2(max(2, distinct)) < 8 * width * (count - distinct)
+
+
 def _values(distinct: int, sampled: int) -> float:
     """How many values there are in all, if each of `sampled` ones is any of them and `distinct` were found."""
     low, high = float(max(1, distinct)), 1e12

@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from gapless.parquet.aims import Aim
 from gapless.parquet.arrow_chunks import encoded_size
-from gapless.parquet.encodings import DELTA, DICTIONARY, PLAIN, Choice, Encodings, is_whole, of_simple_rows, together
+from gapless.parquet.dictionary_gain import may_be_shorter
+from gapless.parquet.encodings import DELTA, DICTIONARY, PLAIN, Choice, Encodings, is_whole, of_simple_rows, together, values_of
 from gapless.parquet.ordered import Ordered
+from gapless.parquet.placing import is_fixed
 from gapless.parquet.threads import side_by_side
 from gapless.parquet.writer_options import WriterOptions
 
@@ -29,11 +31,25 @@ def try_encodings(all_rows: Ordered, aim: Aim) -> Encodings:
 
 def _smallest(rows: pa.Table, aim: Aim) -> Choice:
     """How the one column of these rows takes the fewest bytes; the first of those that take as few."""
-    (column,) = rows.schema
-    sizes = {kind: _size(rows, kind, aim) for kind in _candidates(column.type)}
+    candidates = _candidates(rows.schema.field(0).type)
+    if found := _hardly_repeating(rows.column(0)):
+        candidates = candidates[1:]
+    if len(candidates) == 1:
+        return Choice(candidates[0], found)
+    sizes = {kind: _size(rows, kind, aim) for kind in candidates}
     best, *others = sorted(sizes, key=sizes.__getitem__)
     beside = "".join(f", {sizes[kind]:,} as {kind}" for kind in others)
-    return Choice(best, f"{sizes[best]:,} bytes for {rows.num_rows:,} rows{beside}")
+    return Choice(best, f"{sizes[best]:,} bytes for {rows.num_rows:,} rows{beside}{found and '; '}{found}")
+
+
+def _hardly_repeating(column: pa.ChunkedArray) -> str:
+    """Why numbers get no dictionary, whatever compression makes of it; empty where they may get one."""
+    if not is_fixed(column.type):
+        return ""
+    known = values_of(column)
+    if may_be_shorter(known.distinct, known.count, column.type.bit_width // 8):
+        return ""
+    return f"{known.distinct:,} of {known.count:,} values are distinct"
 
 
 def _size(rows: pa.Table, kind: str, aim: Aim) -> int:

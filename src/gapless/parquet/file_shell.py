@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gapless.parquet.thrift import Items, Struct, decode, encode, fields
+from gapless.parquet.thrift import Items, Struct, decode, encode, fields, listed, signed
 
 MAGIC = b"PAR1"
 TRAILER = 8
@@ -20,6 +21,8 @@ CHUNK_META = 3
 """Where ColumnChunk has its ColumnMetaData."""
 _DATA, _DICTIONARY = 9, 11
 """Where that says at which byte its pages begin."""
+_NEXT_I64, _NEXT_LIST, _I64_AFTER_NEXT = b"\x16", b"\x19", b"\x26"
+"""Fields whose number is the next, and the next but one, after that before them, by type."""
 _OFFSETS = (_DATA, 10, _DICTIONARY, 14)
 """All positions of it: of data, index and dictionary pages, and of the Bloom filter."""
 
@@ -37,15 +40,23 @@ class Shell:
     columns: tuple[Struct, ...]
     """SchemaElement of each column at the top, where none is nested."""
 
-    def end_of(self, rows: int, groups: Sequence[Struct], notes: Mapping[str, str]) -> bytes:
+    def end_of(self, rows: int, groups: Sequence[bytes], notes: Mapping[str, str]) -> bytes:
         """What closes a file of so many rows in these row groups, with more key-value metadata."""
-        own = [encode({1: (_BINARY, key.encode()), 2: (_BINARY, value.encode())}) for key, value in notes.items()]
-        middle: Struct = {
-            _ROWS: (_I64, rows),
-            _ROWS + 1: (_LIST, Items(_STRUCT, list(groups))),
-            _NOTES: (_LIST, Items(_STRUCT, [*own, *self.metadata])),
-        }
-        return closed(b"".join((self.before, fields(middle, _ROWS - 1), self.after)))
+        noted = listed([*(_note(key, value) for key, value in notes.items()), *self.metadata])
+        middle = (_NEXT_I64, signed(rows), _NEXT_LIST, listed(groups), _NEXT_LIST, noted)
+        return closed(b"".join((self.before, *middle, self.after)))
+
+
+def row_group(chunks: Sequence[bytes], *, rows: int, plain: int, start: int, size: int) -> bytes:
+    """RowGroup of parquet.thrift of so many rows, whose chunks these are; they take so many bytes from `start` on, and `plain` before compression."""
+    sizes = (_NEXT_I64, signed(plain), _NEXT_I64, signed(rows), _I64_AFTER_NEXT, signed(start), _NEXT_I64, signed(size))
+    return b"".join((_NEXT_LIST, listed(chunks), *sizes, b"\0"))
+
+
+@lru_cache(maxsize=256)
+def _note(key: str, value: str) -> bytes:
+    """KeyValue of parquet.thrift."""
+    return encode({1: (_BINARY, key.encode()), 2: (_BINARY, value.encode())})
 
 
 def shell_of(schema: pa.Schema) -> Shell:

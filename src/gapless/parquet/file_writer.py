@@ -17,6 +17,7 @@ from gapless.parquet.threads import WORTH_THREADS_BYTES
 from gapless.parquet.writer_options import WriterOptions
 
 MAX_ROW_GROUP_ROWS = 262_144
+_LEAST_GROUP_ROWS = 1_024
 ROW_GROUP_BYTES = 64 << 20
 """What a row group aims at, in Arrow's memory: the unit in which scans read and hold rows."""
 
@@ -87,8 +88,10 @@ def fills_group(rows: int, memory_bytes: int) -> bool:
 
 def row_group_rows(table: pa.Table) -> int:
     """Rows per row group, so that one holds about `ROW_GROUP_BYTES` of Arrow memory."""
+    if table.num_rows <= _LEAST_GROUP_ROWS:
+        return _LEAST_GROUP_ROWS
     bytes_per_row = max(1, int(table.nbytes) // max(1, int(table.num_rows)))
-    return max(1_024, min(MAX_ROW_GROUP_ROWS, ROW_GROUP_BYTES // bytes_per_row))
+    return max(_LEAST_GROUP_ROWS, min(MAX_ROW_GROUP_ROWS, ROW_GROUP_BYTES // bytes_per_row))
 
 
 def even_groups(table: pa.Table, most: int | None = None) -> int:

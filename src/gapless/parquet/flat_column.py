@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.model.distinct import distinct
+from gapless.model.numbers import arrow_of, numbers_of
 from gapless.parquet.chunk_values import Array, Numbers, Places, Texts, Truths, Valid, Values, texts_of, width_for
 from gapless.parquet.encodings import DELTA, DICTIONARY, MOST_PLACES, PLAIN
 from gapless.parquet.step_values import Steps, rises_evenly
@@ -120,26 +122,28 @@ def flat_column(column: pa.ChunkedArray, form: Form, encoding: str) -> FlatColum
 
 
 def coded_column(values: pa.Array, places: Array, form: Form) -> FlatColumn | None:
-    """A column without nulls of a type of this form that holds for each row the value at its place in `values`, which are texts or numbers, each once."""
-    edges = np.flatnonzero(places[1:] != places[:-1])
-    used = np.unique(np.concatenate((places[edges], places[-1:])))
+    """A column without nulls of a type of this form that holds for each row the value at its place in `values`, which are texts or numbers,
+    distinct and ascending.
+    """
+    edges = (places[1:] != places[:-1]).nonzero()[0]
+    used = distinct(np.concatenate((places[edges], places[-1:])))
     first, last = int(used[0]), int(used[-1])
     if len(used) == last - first + 1:
         places, values = places - used[0] if first else places, values.slice(first, len(used))
     elif len(used) <= MOST_PLACES:
         fresh = np.zeros(last + 1, dtype=np.uint16)
         fresh[used] = np.arange(len(used), dtype=np.uint16)
-        places, values = fresh[places], values.take(pa.array(used))
+        places, values = fresh[places], values.take(arrow_of(used))
     else:
         return None
-    return _with_dictionary(len(places), None, places, values, form)
+    return _with_dictionary(len(places), None, places, values, form, ascending=True)
 
 
 def _text_column(array: pa.Array, valid: Valid | None, encoding: str) -> FlatColumn | None:
     texts = array if valid is None else array.drop_null()
     if encoding == DICTIONARY:
         coded = texts.dictionary_encode()
-        return _with_dictionary(len(array), valid, coded.indices.to_numpy(), coded.dictionary, _FORMS[array.type])
+        return _with_dictionary(len(array), valid, numbers_of(coded.indices), coded.dictionary, _FORMS[array.type])
     if encoding != PLAIN or len(array) > _FEW:
         return None
     return FlatColumn(count=len(array), valid=valid, values=texts_of(texts), ends=_text_ends(texts))
@@ -150,11 +154,11 @@ def _number_column(count: int, valid: Valid | None, numbers: Array, encoding: st
         return None
     ends, nans = _number_ends(numbers)
     if encoding == DICTIONARY:
-        codes, distinct = _counted(numbers, ends) or _distinct(numbers)
-        if (found := _coded(count, valid, codes, Numbers(distinct), ends)) is not None:
+        codes, values = _counted(numbers, ends) or _distinct(numbers)
+        if (found := _coded(count, valid, codes, Numbers(values), ends)) is not None:
             return replace(found, nans=nans)
-    values = Steps(numbers) if encoding == DELTA else Numbers(numbers)
-    return FlatColumn(count=count, valid=valid, values=values, ends=ends, nans=nans)
+    plain = Steps(numbers) if encoding == DELTA else Numbers(numbers)
+    return FlatColumn(count=count, valid=valid, values=plain, ends=ends, nans=nans)
 
 
 def _counted(numbers: Array, ends: Ends | None) -> tuple[Array, Array] | None:
@@ -172,15 +176,18 @@ def _counted(numbers: Array, ends: Ends | None) -> tuple[Array, Array] | None:
 def _distinct(numbers: Array) -> tuple[Array, Array]:
     """Places in a dictionary of all different numbers."""
     # By their bits: zeros and NaN have several.
-    coded = pa.array(numbers.view(f"<i{numbers.itemsize}")).dictionary_encode()
-    return coded.indices.to_numpy(), coded.dictionary.to_numpy().view(numbers.dtype)
+    coded = arrow_of(numbers.view(f"<i{numbers.itemsize}")).dictionary_encode()
+    return numbers_of(coded.indices), numbers_of(coded.dictionary).view(numbers.dtype)
 
 
-def _with_dictionary(count: int, valid: Valid | None, codes: Array, values: pa.Array, form: Form) -> FlatColumn | None:
+def _with_dictionary(
+    count: int, valid: Valid | None, codes: Array, values: pa.Array, form: Form, *, ascending: bool = False
+) -> FlatColumn | None:
     if values.nbytes > _DICTIONARY_BYTES or len(values) > MOST_PLACES or form.kind == BOOLEAN:
         return None
     if form.kind == BYTE_ARRAY:
-        return _coded(count, valid, codes, texts_of(values), _text_ends(values))
+        texts = texts_of(values)
+        return _coded(count, valid, codes, texts, _outermost(texts) if ascending else _text_ends(values))
     numbers = _numbers(values, form)
     return _coded(count, valid, codes, Numbers(numbers), _number_ends(numbers)[0])
 
@@ -237,4 +244,10 @@ def _text_ends(values: pa.Array) -> Ends | None:
         return None
     found = pc.min_max(values)
     low, high = (found[end].as_buffer().to_pybytes() for end in ("min", "max"))
+    return (low, high) if max(len(low), len(high)) <= _LONGEST_END else None
+
+
+def _outermost(texts: Texts) -> Ends | None:
+    """The same of texts that ascend, of which there is one at least."""
+    low, high = (bytes(texts.body(at, at + 1))[4:] for at in (0, len(texts.starts) - 2))
     return (low, high) if max(len(low), len(high)) <= _LONGEST_END else None

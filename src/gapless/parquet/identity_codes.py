@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.model.index import Identity
+from gapless.model.numbers import arrow_of, numbers_of
 from gapless.parquet.stretches import first_rows
 from gapless.parquet.threads import WORTH_THREADS_BYTES, side_by_side
 
@@ -98,9 +99,9 @@ def _dense(numbers: Codes, end: int) -> tuple[Codes, Codes]:
 def looked_up(found: Codes, at: Codes | pa.Array) -> Codes:
     """What stands at places of an array, none of which lies outside it."""
     if len(at) <= _FEW_ROWS:
-        return found[at.to_numpy() if isinstance(at, pa.Array) else at]
-    codes: Codes = pc.take(pa.array(found), at if isinstance(at, pa.Array) else pa.array(at), boundscheck=False).to_numpy()
-    return codes
+        return found[numbers_of(at) if isinstance(at, pa.Array) else at]
+    taken = pc.take(arrow_of(found), at if isinstance(at, pa.Array) else arrow_of(at), boundscheck=False)
+    return numbers_of(taken)
 
 
 def _column_codes(column: pa.ChunkedArray) -> tuple[Codes, pa.Array]:
@@ -119,7 +120,10 @@ def _told(column: pa.ChunkedArray) -> tuple[Codes, pa.Array]:
     if len(distinct) == 1:
         return np.zeros(len(told), dtype=np.uint8), next(chunk for chunk in column.chunks if len(chunk)).slice(0, 1)
     ranks = {value: rank for rank, value in enumerate(distinct)}
-    return np.array([ranks[value] for value in told], dtype=_narrow(len(distinct))), pa.array(distinct, column.type)
+    rows = {value: row for row, value in enumerate(told)}
+    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    values = whole.take(arrow_of(np.array([rows[value] for value in distinct], np.int64)))
+    return np.array([ranks[value] for value in told], dtype=_narrow(len(distinct))), values
 
 
 _Numbered = tuple[pa.Array, pa.Array, Codes | None]
@@ -139,7 +143,7 @@ def _ranked(column: pa.ChunkedArray, number: Callable[[pa.ChunkedArray], _Number
     merged = pa.concat_arrays([values for _, values, _ in parts]).dictionary_encode()
     ranks, values = _ranks(merged.dictionary)
     ends = np.cumsum([len(part[1]) for part in parts])[:-1]
-    of_parts = np.split(ranks[merged.indices.to_numpy()], ends)
+    of_parts = np.split(ranks[numbers_of(merged.indices)], ends)
     codes = [_spread(looked_up(ranks, at), lengths) for ranks, (at, _, lengths) in zip(of_parts, parts, strict=True)]
     return np.concatenate(codes), values
 
@@ -161,12 +165,12 @@ def _ranks(values: pa.Array) -> tuple[Codes, pa.Array]:
     """For each of some distinct values its place among them when they are sorted; and these."""
     if len(values) <= _FEW_VALUES:
         told = values.to_pylist()
-        order = pa.array(sorted(range(len(told)), key=told.__getitem__), pa.int64())
+        order = np.array(sorted(range(len(told)), key=told.__getitem__), np.int64)
     else:
-        order = pc.array_sort_indices(values)
+        order = numbers_of(pc.array_sort_indices(values))
     ranks = np.empty(len(values), dtype=_narrow(len(values)))
-    ranks[order.to_numpy()] = _range(len(values))
-    return ranks, values.take(order)
+    ranks[order] = _range(len(values))
+    return ranks, values.take(arrow_of(order))
 
 
 def _encoded(column: pa.ChunkedArray) -> _Numbered:
@@ -182,7 +186,7 @@ def _stretches(column: pa.ChunkedArray) -> _Numbered:
     """The place of each stretch of one value, and how long it is."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     firsts = [first_rows(chunk) for chunk in chunks]
-    heads = [chunk.take(pa.array(rows)) for chunk, rows in zip(chunks, firsts, strict=True)]
+    heads = [chunk.take(arrow_of(rows)) for chunk, rows in zip(chunks, firsts, strict=True)]
     indices, values, _ = _encoded(pa.chunked_array(heads))
     lengths = [np.diff(rows, append=len(chunk)) for chunk, rows in zip(chunks, firsts, strict=True)]
     return indices, values, np.concatenate(lengths)

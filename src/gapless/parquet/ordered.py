@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gapless.model.numbers import arrow_of
 from gapless.parquet.threads import side_by_side
 
 Positions = npt.NDArray[np.integer[Any]]
@@ -31,7 +32,7 @@ class Spelled:
 
     def column(self, rows: slice | Positions) -> pa.ChunkedArray:
         """The values of these rows."""
-        return pa.chunked_array([self.values.take(pa.array(self.places[rows]))])
+        return pa.chunked_array([self.values.take(arrow_of(self.places[rows]))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,10 @@ class Ordered:
         """The values of the rows `[start, end)`."""
         if name in self.loose:
             return self.spelled[name].column(slice(start, end))
-        return self.source.column(name).slice(start, None if end is None else end - start)
+        column = self.source.column(name)
+        if not start and (end is None or end >= self.count):
+            return column
+        return column.slice(start, None if end is None else end - start)
 
     def columns(self, names: list[str], start: int, end: int) -> pa.Table:
         """These columns of the rows `[start, end)`."""
@@ -67,7 +71,7 @@ class Ordered:
 
     def at(self, positions: Positions) -> pa.Table:
         """The rows at some positions."""
-        found = self.source.take(pa.array(positions))
+        found = self.source.take(arrow_of(positions))
         return self._with({name: self.spelled[name].column(positions) for name in self.loose}, found)
 
     def table(self) -> pa.Table:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -43,30 +44,42 @@ class Page:
 
 def data_page(body: Sequence[Bytes], count: int, encoding: int, codec: pa.Codec | None) -> Page:
     """A data page (of version 1) of `count` rows; `body` are its levels and its values."""
-    return _page(body, codec, _DATA_PAGE, _DATA_HEADER + _I32 + signed(count) + _I32 + signed(encoding) + _LEVELS)
+    return _page(body, codec, _DATA_PAGE, _data_header(count, encoding))
+
+
+@lru_cache(maxsize=1_024)
+def _data_header(count: int, encoding: int) -> bytes:
+    return b"".join((_DATA_HEADER, _I32, signed(count), _I32, signed(encoding), _LEVELS))
 
 
 def dictionary_page(values: Bytes, count: int, codec: pa.Codec | None) -> Page:
     """A dictionary page of so many plain values."""
-    return _page((values,), codec, _DICTIONARY_PAGE, _DICTIONARY_HEADER + _I32 + signed(count) + _NOT_SAID_TO_BE_SORTED)
+    header = b"".join((_DICTIONARY_HEADER, _I32, signed(count), _NOT_SAID_TO_BE_SORTED))
+    return _page((values,), codec, _DICTIONARY_PAGE, header)
 
 
 def _page(body: Sequence[Bytes], codec: pa.Codec | None, kind: bytes, kind_header: bytes) -> Page:
-    plain = sum(map(len, body))
+    size = plain = sum(map(len, body))
     if codec is not None:
         body = (codec.compress(body[0] if len(body) == 1 else b"".join(body), asbytes=True),)
+        size = len(body[0])
     check = 0
     for piece in body:
-        check = zlib.crc32(piece, check)
-    size = plain if codec is None else len(body[0])
+        check = crc32(piece, check)
     # The checksum is of four bytes with a sign.
     check = check if check < 1 << 31 else check - (1 << 32)
     header = b"".join((kind, _I32, signed(plain), _I32, signed(size), _I32, signed(check), kind_header))
-    if len(body[0]) < _SHORT:
-        return Page((b"".join((header, body[0])), *body[1:]), len(header) + size, len(header) + plain)
-    return Page((header, *body), len(header) + size, len(header) + plain)
+    pieces: tuple[Bytes, ...]
+    if size < _SHORT:
+        pieces = (b"".join((header, *body)),)
+    elif len(body[0]) < _SHORT:
+        pieces = (b"".join((header, body[0])), *body[1:])
+    else:
+        pieces = (header, *body)
+    return Page(pieces, len(header) + size, len(header) + plain)
 
 
+@lru_cache(maxsize=1_024)
 def levels_of_all(count: int, level: int = 1) -> bytes:
     """The definition levels of rows that all have a value; or none has, where the level is 0."""
     run = unsigned(count << 1) + bytes([level])

@@ -15,11 +15,10 @@ from gapless.parquet.arrow_chunks import arrow_chunks
 from gapless.parquet.column_chunk import Chunk, Leaf, chunk_of
 from gapless.parquet.column_stats import GrowingStats
 from gapless.parquet.encodings import DELTA, DICTIONARY
-from gapless.parquet.file_shell import MAGIC, Shell, shell_of
+from gapless.parquet.file_shell import MAGIC, Shell, row_group, shell_of
 from gapless.parquet.flat_column import OURS, coded_column, flat_column, form_of
 from gapless.parquet.ordered import Ordered
 from gapless.parquet.page import Bytes, cuts
-from gapless.parquet.thrift import Items, Struct
 from gapless.parquet.writer_options import WriterOptions
 
 _SHARE_BYTES = 1 << 20
@@ -52,14 +51,14 @@ class ParallelWriter:
         ours = {name: options.encodings.of(name) for name in self._layout.leaves}
         self._ours = {name: encoding for name, encoding in ours.items() if encoding in OURS}
         """The columns that we write ourselves, where their values are of the kind, and how they are encoded."""
-        self._compressions = {name: options.of(name) for name in self._ours}
+        self._compressions = options.compressions(self._ours)
         self.stats: dict[str, GrowingStats] = {
             name: GrowingStats()
             for name, encoding in self._ours.items()
             if self._layout.leaves[name].told and encoding != DELTA
         }
         """What the log says of columns of numbers, of which it so need not be found out otherwise."""
-        self._groups: list[Struct] = []
+        self._groups: list[bytes] = []
         self._rows = 0
         sink.write(MAGIC)
 
@@ -123,8 +122,7 @@ class ParallelWriter:
             plain += chunk.plain_size
             pieces = chunk.pieces if chunk.size > _JOINED_BYTES else (b"".join(chunk.pieces),)
             self._sink.write(*pieces)
-        sizes = {2: (6, plain), 3: (6, count), 5: (6, start), 6: (6, self._sink.tell() - start)}
-        self._groups.append({1: (9, Items(12, described))} | sizes)
+        self._groups.append(row_group(described, rows=count, plain=plain, start=start, size=self._sink.tell() - start))
 
     def _in_order(self, parts: Iterable[list[Named]]) -> Iterator[Named]:
         """The chunks of a row group in the order of its columns."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.model.numbers import arrow_of
 from gapless.parquet.row_order import FEW_ROWS, Order, memory_for
 from gapless.parquet.threads import side_by_side
 
@@ -19,7 +20,7 @@ from gapless.parquet.threads import side_by_side
 def put_in_order(table: pa.Table, order: Order, but: AbstractSet[str]) -> pa.Table:
     """The rows in this order, on all cores; columns that `but` names may stay as they lie."""
     if table.num_rows <= FEW_ROWS:
-        return table.take(pa.array(order.rows))
+        return table.take(arrow_of(order.rows))
     names = [name for name in table.column_names if name not in but]
     acts = [partial(_placed, table.column(name), order) for name in names]
     made = dict(zip(names, side_by_side(acts, table.nbytes), strict=True))
@@ -31,12 +32,17 @@ def _placed(column: pa.ChunkedArray, order: Order) -> pa.Array | pa.ChunkedArray
     if order.places is not None and can_scatter(column):
         return _scattered(column, order.places)
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return pc.take(whole, pa.array(order.rows), boundscheck=False)
+    return pc.take(whole, arrow_of(order.rows), boundscheck=False)
 
 
 def can_scatter(column: pa.ChunkedArray) -> bool:
     """Whether the values of a column, each by itself, can be sent to other places: such as have 1, 2, 4 or 8 bytes, none of them null."""
-    return column.type.id in _WIDTHS and not column.null_count
+    return is_fixed(column.type) and not column.null_count
+
+
+def is_fixed(kind: pa.DataType) -> bool:
+    """Whether values of a type are numbers of 1, 2, 4 or 8 bytes in memory, as `raw_values` gives them."""
+    return kind.id in _WIDTHS
 
 
 _WIDTHS: Mapping[int, npt.DTypeLike] = {

@@ -18,10 +18,12 @@ from gapless.coverage.bitmap import CoverageMap, StoredIds, array_of, stored_ids
 from gapless.coverage.bucket import Grid, Ids
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.instant import NS_PER
+from gapless.model.numbers import arrow_of
 from gapless.parquet.identity_codes import Identified, identified, looked_up
 from gapless.parquet.ordered import Ordered, Spelled
 from gapless.parquet.placing import can_scatter, put_in_order, raw_values
 from gapless.parquet.row_order import FEW_ROWS, Order, order_of
+from gapless.parquet.run_coverage import coverage_of
 
 Array = npt.NDArray[Any]
 
@@ -55,30 +57,8 @@ class Run:
     def coverage(self) -> CoverageMap:
         """The (identity, bucket) pairs that hold at least one row."""
         if not self._coverage:
-            first, ids = self._stretches()
-            self._coverage.append(CoverageMap.from_runs(self.identities, self.codes[first], stored_ids(ids)))
+            self._coverage.append(coverage_of(self.identities, self.codes, self.values, self.ids_of))
         return self._coverage[0]
-
-    def _stretches(self) -> tuple[Array, Ids]:
-        """The positions of the rows whose identity or bucket is not that of the row before, and the ids of these buckets; a block at a time,
-        so that what is found in between stays in the processor's cache.
-        """
-        found = [self._fresh(start, start + _BLOCK_ROWS) for start in range(0, max(1, len(self.codes)), _BLOCK_ROWS)]
-        if len(found) == 1:
-            return found[0]
-        return np.concatenate([places for places, _ in found]), np.concatenate([ids for _, ids in found])
-
-    def _fresh(self, start: int, end: int) -> tuple[Array, Ids]:
-        """The same of the rows `[start, end)`."""
-        before = max(0, start - 1)
-        codes, ids = self.codes[before:end], self.ids_of(self.values[before:end])
-        fresh = np.empty(len(codes), dtype=bool)
-        fresh[:1] = not start
-        np.not_equal(ids[1:], ids[:-1], out=fresh[1:])
-        if len(self.identities) > 1:
-            fresh[1:] |= codes[1:] != codes[:-1]
-        places = fresh.nonzero()[0]
-        return places + before, ids[places]
 
     @property
     def buckets(self) -> StoredIds:
@@ -108,7 +88,7 @@ class Run:
 
     def take(self, positions: Array) -> Run:
         """The run of the rows at these positions, which ascend."""
-        table = self.table.take(pa.array(positions))
+        table = self.table.take(arrow_of(positions))
         return replace(self, rows=Ordered(table), codes=self.codes[positions], values=self.values[positions])
 
     def with_rows(self, rows: Ordered | pa.Table) -> Run:
@@ -142,9 +122,6 @@ def _in_order(table: pa.Table, order: Order, spelled: dict[str, Spelled]) -> Ord
     loose = frozenset(spelled) if table.num_rows > FEW_ROWS else frozenset()
     return Ordered(put_in_order(table, order, loose), spelled, loose)
 
-
-_BLOCK_ROWS = 1 << 15
-"""Index values of so many rows fit into a processor's cache."""
 
 _SCATTERED_ROWS = 1 << 18
 """From so many rows on a column is larger than a processor's cache."""

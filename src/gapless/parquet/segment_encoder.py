@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
@@ -14,12 +18,14 @@ from gapless.model.segment import Bounds
 from gapless.model.stats import ColumnStats
 from gapless.model.types import has_metadata
 from gapless.parquet.aims import AIMS
+from gapless.parquet.batches import bytes_of
 from gapless.parquet.checksum import footer_checksum
-from gapless.parquet.column_stats import MAX_STATS_COLUMNS, GrowingStats, column_stats, index_bounds
+from gapless.parquet.column_stats import MAX_STATS_COLUMNS, GrowingStats, index_bounds, stats_of
 from gapless.parquet.encodings import Encodings
 from gapless.parquet.file_writer import FileWriter, even_groups, fills_group
 from gapless.parquet.ordered import Ordered
-from gapless.parquet.run import Run
+from gapless.parquet.run import Run, unit_ns
+from gapless.parquet.threads import WORTH_THREADS_BYTES
 
 CODEC_KEY = "gapless.codec"
 """The entry of a file's key-value metadata that names the codec it was written with."""
@@ -66,7 +72,7 @@ class SegmentEncoder:
         """
         self._index, self._group_rows = index, group_rows
         # timeseries-table-format wants a file's metadata to be exactly the table's, where that has any.
-        annotated = bool(schema.metadata) or any(map(has_metadata, schema))
+        annotated = _is_annotated(schema.serialize().to_pybytes())
 
         def notes(encodings: Encodings) -> Mapping[str, str]:
             return {} if annotated else {CODEC_KEY: codec, ENCODINGS_KEY: encodings.told}
@@ -92,11 +98,13 @@ class SegmentEncoder:
 
     def write(self, run: Run) -> None:
         """Add the rows of a run that belongs after those before it."""
-        self._hold(_Held(run.rows, lambda: run.coverage, in_order=True))
+        unit = unit_ns(run.rows.schema.field(self._index.column).type)
+        self._hold(_Held(run.rows, lambda: run.coverage, lambda: _ends(run.values, unit), in_order=True))
 
     def write_table(self, table: pa.Table, coverage: CoverageMap) -> None:
         """Add rows in the order they have, with the buckets that hold them; none of them may lack its index value."""
-        self._hold(_Held(Ordered(table), lambda: coverage, in_order=False))
+        column = table.column(self._index.column)
+        self._hold(_Held(Ordered(table), lambda: coverage, lambda: index_bounds(column), in_order=False))
 
     def finish(self) -> EncodedSegment:
         """The whole segment; nothing may be written after. Raises ValueError where it has no rows."""
@@ -120,26 +128,29 @@ class SegmentEncoder:
         rows = held.rows
         if not rows.count:
             return
+        if self._held:
+            earlier = self._held_bytes if len(self._held) > 1 else self._held[0].rows.source.nbytes
+            self._held_bytes = earlier + rows.source.nbytes
+        else:
+            self._held_bytes = bytes_of(rows.source, WORTH_THREADS_BYTES)
         self._rows += rows.count
         self._held.append(held)
         self._held_rows += rows.count
-        self._held_bytes += rows.source.nbytes
         if fills_group(self._held_rows, self._held_bytes):
             self._flush()
 
     def _describe(self, held: list[_Held]) -> None:
         """Take in what the log will say of these rows."""
+        left = [name for name in self._told if name not in self._writer.stats]
         for part in held:
             self._coverage.append(part.coverage())
+            old, found = self._bounds, part.bounds()
+            self._bounds = found if old is None else Bounds(first=min(old.first, found.first), last=max(old.last, found.last))
             # In which order they are read makes no difference here.
-            table = part.rows.source
-            found = index_bounds(table.column(self._index.column))
-            old = self._bounds or found
-            self._bounds = Bounds(first=min(old.first, found.first), last=max(old.last, found.last))
-            ends = {name: one.ends for name, one in part.rows.spelled.items()}
-            left = table.select([name for name in self._told if name not in self._writer.stats])
-            for name, stats in column_stats(left, self._index.column, ends).items():
-                self._stats[name].add(stats, table.num_rows)
+            table, spelled = part.rows.source, part.rows.spelled
+            for name in left:
+                column = spelled[name].ends if name in spelled else table.column(name)
+                self._stats[name].add(stats_of(column), table.num_rows)
 
     def _all_stats(self) -> dict[str, ColumnStats]:
         found = {**self._stats, **self._writer.stats}
@@ -160,14 +171,26 @@ class SegmentEncoder:
         self._held, self._held_rows, self._held_bytes = [], 0, 0
 
 
+@lru_cache(maxsize=64)
+def _is_annotated(serialized: bytes) -> bool:
+    schema = pa.ipc.read_schema(pa.py_buffer(serialized))
+    return bool(schema.metadata) or any(map(has_metadata, schema))
+
+
 @dataclass(frozen=True, slots=True)
 class _Held:
     """Rows that wait for their row group."""
 
     rows: Ordered
     coverage: Callable[[], CoverageMap]
+    bounds: Callable[[], Bounds]
     in_order: bool
     """Whether they are sorted by entity and index."""
+
+
+def _ends(values: npt.NDArray[np.integer[Any]], unit: int) -> Bounds:
+    """The bounds of index values, which count so many nanoseconds each, if these are times."""
+    return Bounds(first=int(values.min()) * unit, last=int(values.max()) * unit)
 
 
 def encode_segment(run: Run, index: IndexSpec, codec: Codec, onto: Callable[..., object] | None = None) -> EncodedSegment:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from gapless.model.distinct import distinct
 from gapless.parquet.chunk_values import Array
 from gapless.parquet.page import DELTA_NUMBER
 from gapless.parquet.thrift import signed, unsigned
@@ -48,7 +49,7 @@ def rises_evenly(values: Array) -> bool:
 def _blocks(steps: Array) -> Iterator[bytes]:
     """The blocks of differences; those without any of their own, as many as follow each other, at once."""
     changed = np.flatnonzero(steps[1:] != steps[:-1]) + 1
-    uneven = np.unique(changed[changed % _BLOCK > 0] // _BLOCK)
+    uneven = distinct(changed[changed % _BLOCK > 0] // _BLOCK)
     packed = dict(zip(uneven.tolist(), _uneven(steps, uneven), strict=True))
     edges = {0, *(changed // _BLOCK).tolist(), *packed, *(at + 1 for at in packed), -(-len(steps) // _BLOCK)}
     for start, end in pairwise(sorted(edges)):

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.model.numbers import numbers_of
+
 Positions = npt.NDArray[np.integer[Any]]
 
 _BLOCK_ROWS = 1 << 15
@@ -23,7 +25,7 @@ def first_rows(values: pa.Array) -> Positions:
     """The rows, ascending, that do not have the value of the row before, of values without nulls; the first of them is 0 if there is one."""
     found = _first_texts(values) if pa.types.is_string(values.type) and len(values) else None
     if found is None:
-        ends = pc.run_end_encode(values).run_ends.to_numpy()
+        ends = numbers_of(pc.run_end_encode(values).run_ends)
         found = np.concatenate([np.zeros(min(1, len(ends)), ends.dtype), ends[:-1]])
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,13 @@ def fields(struct: Struct, last: int) -> bytes:
     return bytes(out)
 
 
+def listed(structs: Sequence[bytes]) -> bytes:
+    """The bytes of a list of structs, which are encoded."""
+    count = len(structs)
+    head = bytes([count << 4 | _STRUCT]) if count < 15 else bytes([15 << 4 | _STRUCT]) + unsigned(count)
+    return b"".join((head, *structs))
+
+
 def signed(value: int) -> bytes:
     """A whole number's bytes.
 
@@ -64,6 +72,10 @@ def unsigned(value: int) -> bytes:
         return _BYTES[value]
     if value < 1 << 14:
         return bytes((value & 127 | 128, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
+    if 1 << 28 <= value < 1 << 35:  # checksums, mostly
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14 & 127 | 128, value >> 21 & 127 | 128, value >> 28))
     out = bytearray()
     _put_varint(out, value)
     return bytes(out)

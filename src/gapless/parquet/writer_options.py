@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -41,14 +41,10 @@ class WriterOptions:
             store_schema=False,
         )
 
-    def of(self, name: str) -> Compression:
-        """How a column is compressed that we write ourselves."""
-        bare = name in self.encodings.bare
-        return (
-            Compression(name="none")
-            if bare
-            else Compression(name=self.compression, level=self.compression_level, least=self.least)
-        )
+    def compressions(self, names: Iterable[str]) -> dict[str, Compression]:
+        """How columns are compressed that we write ourselves, by name."""
+        usual = Compression(name=self.compression, level=self.compression_level, least=self.least)
+        return {name: _BARE if name in self.encodings.bare else usual for name in names}
 
     def _by_column(self, names: list[str]) -> tuple[str | dict[str, str], int | dict[str, int] | None]:
         """Compression and level, by column where they differ."""

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.parquet.dictionary_gain import Floats, dictionary_bytes, is_shorter, plain_bytes
+from gapless.parquet.dictionary_gain import Floats, dictionary_bytes, is_shorter, may_be_shorter, plain_bytes
 
 ROWS, SAMPLED = 262_144, 8_192
 DICE = np.random.default_rng(3)
@@ -46,3 +46,25 @@ def test_nothing_takes_nothing_and_what_is_not_compressed_its_width() -> None:
     assert plain_bytes(np.zeros(0), "zstd") == 0
     assert plain_bytes(np.zeros(9), "none") == 8
     assert not is_shorter(dictionary_bytes(1, 1, 1, 8), 0)
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "i8", "i4"])
+@pytest.mark.parametrize("rows", [8_192, 50_000])
+def test_no_dictionary_that_would_be_shorter_is_ruled_out(kind: str, rows: int) -> None:
+    ruled_out = 0
+    for share in (0.2, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1):
+        for step in (1, 7_919):
+            kinds = np.arange(max(1, int(rows * share))) * step
+            values = np.concatenate((kinds, DICE.choice(kinds, rows - len(kinds)))).astype(kind)
+            values = DICE.permutation(values) if step > 1 else np.sort(values)
+            if may_be_shorter(len(np.unique(values)), rows, values.itemsize):
+                continue
+            ruled_out += 1
+            assert written(values, dictionary=True) > written(values, dictionary=False)
+    assert ruled_out
+
+
+def test_a_dictionary_of_no_value_or_of_one_is_not_ruled_out() -> None:
+    assert may_be_shorter(0, 0, 8)
+    assert may_be_shorter(1, 100, 1)
+    assert not may_be_shorter(100, 100, 8)

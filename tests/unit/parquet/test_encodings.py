@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,14 @@ import pytest
 from gapless.coverage.bucket import grid_of
 from gapless.model.index import IndexSpec, IntWidth
 from gapless.model.properties import CODECS, Codec
+from gapless.parquet import encoding_trial
 from gapless.parquet.aims import AIMS
-from gapless.parquet.encodings import Encodings, choose_encodings
-from gapless.parquet.ordered import Ordered
+from gapless.parquet.arrow_chunks import encoded_size
+from gapless.parquet.encodings import DICTIONARY, Encodings, choose_encodings, values_of
+from gapless.parquet.ordered import Ordered, Spelled
 from gapless.parquet.run import sort_run
 from gapless.parquet.segment_encoder import CODEC_KEY, ENCODINGS_KEY, SegmentEncoder, encode_segment
+from gapless.parquet.writer_options import WriterOptions
 
 ROWS = 20_000
 DELTA = "DELTA_BINARY_PACKED"
@@ -226,3 +231,87 @@ def test_floats_of_which_most_are_null_are_judged_by_the_others() -> None:
     ends = pa.array([None if ROWS // 4 < at < ROWS - ROWS // 4 else at * 0.5 for at in range(ROWS)])
     said, _ = chosen_by("balanced", sparse=sparse, ends=ends)
     assert set(said.why) == {"i", "k", "sparse", "ends"}
+
+
+FEW = [0, 1, 1, None, 5, 120, None, 120, 7]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64(), pa.float16(), pa.float32(),
+        pa.float64(), pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.timestamp("ns", "UTC"), pa.duration("ms"),
+        pa.string(), pa.large_binary(), pa.bool_(), pa.decimal128(9, 2), pa.decimal64(9, 2),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_different_values_are_counted_as_arrow_counts_them(kind: pa.DataType) -> None:
+    if pa.types.is_string(kind) or pa.types.is_large_binary(kind):
+        base = pa.array([None if n is None else str(n) for n in FEW]).cast(kind)
+    elif pa.types.is_decimal(kind):
+        base = pa.array([None if n is None else Decimal(n) for n in FEW], kind)
+    elif pa.types.is_temporal(kind):
+        step = 86_400_000 if kind == pa.date64() else 1
+        base = pa.array(
+            [None if n is None else n * step for n in FEW], pa.int32() if kind.bit_width == 32 else pa.int64()
+        ).view(kind)
+    else:
+        base = pa.array(FEW).cast(kind, safe=False)
+    for column in (
+        pa.chunked_array([base]),
+        pa.chunked_array([base.slice(1, 2), base.slice(3, 1), base.slice(4)]),
+        pa.chunked_array([base.slice(3, 1)]),
+        pa.chunked_array([], kind),
+    ):
+        known = values_of(column)
+        told = [value for value in column.to_pylist() if value is not None]
+        assert (known.kind, known.count, known.distinct) == (kind, len(told), len(set(told)))
+    if pa.types.is_integer(kind):
+        assert values_of(pa.chunked_array([base])).spread == 120
+
+
+def test_numbers_are_told_apart_by_their_bits() -> None:
+    assert values_of(pa.chunked_array([pa.array([0.0, -0.0, np.nan, np.nan, 1.0])])).distinct == 4
+    ends = [-(2**63), 2**63 - 1, 0]
+    assert values_of(pa.chunked_array([pa.array(ends)])).spread == 2**64 - 1
+    assert values_of(pa.chunked_array([pa.array([0, 2**64 - 1], pa.uint64())])).spread == 2**64 - 1
+
+
+@pytest.mark.parametrize("codec", ["fastest", "balanced"])
+def test_a_sample_is_the_same_of_one_piece_and_of_many(codec: Codec) -> None:
+    rows = table(price=np.round(DICE.normal(100, 9, ROWS), 2), count=DICE.integers(0, 1_000, ROWS).astype(np.int32))
+    cut = pa.concat_tables([rows.slice(start, end - start) for start, end in pairwise([0, 1, 7, 9_000, 9_000, ROWS])])
+    assert cut.column("price").num_chunks > 1
+    after = pa.concat_tables([rows, rows]).combine_chunks().slice(ROWS)
+    chosen = [choose_encodings(Ordered(one), "i", AIMS[codec]) for one in (rows, cut, after)]
+    assert chosen[0] == chosen[1] == chosen[2]
+
+
+def test_a_column_known_by_places_is_chosen_as_its_values_are() -> None:
+    places = np.sort(DICE.integers(0, 60, ROWS))
+    for values in (
+        pa.array([f"k{n:02}" for n in range(60)]),
+        pa.array(np.arange(60) * 3 - 20),
+        pa.array(np.arange(60) * 2.0**40),
+    ):
+        spelled = Spelled(values, places)
+        rows = pa.table({"i": np.arange(ROWS), "k": values.take(pa.array(places))})
+        for codec in CODECS[:2]:
+            known = choose_encodings(Ordered(rows, {"k": spelled}), "i", AIMS[codec])
+            assert known == choose_encodings(Ordered(rows), "i", AIMS[codec])
+
+
+def test_numbers_that_hardly_repeat_are_not_tried_with_a_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[list[str], str]] = []
+
+    def size(rows: pa.Table, how: WriterOptions) -> int:
+        tried.append((rows.column_names, how.encodings.of(rows.column_names[0])))
+        return encoded_size(rows, how)
+
+    monkeypatch.setattr(encoding_trial, "encoded_size", size)
+    noise, few = DICE.normal(0, 1, ROWS), DICE.integers(0, 9, ROWS) * 0.25
+    said, _ = chosen_by("smallest", noise=noise, few=few, gone=pa.nulls(ROWS, pa.float64()))
+    assert said.why["noise"] == f"PLAIN: {ROWS:,} of {ROWS:,} values are distinct"
+    assert not [names for names, _ in tried if names == ["noise"]]
+    for name in ("few", "gone"):
+        assert [how for names, how in tried if names == [name]] == [DICTIONARY, "PLAIN"]

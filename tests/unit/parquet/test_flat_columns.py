@@ -62,10 +62,20 @@ def test_places_take_the_bits_they_need() -> None:
     assert stretch.nbytes == 20_000
 
 
-@given(st.lists(st.text(max_size=5), max_size=30), st.integers(0, 5), st.sampled_from([pa.string(), pa.large_string()]))
-def test_texts_come_after_their_lengths(texts: list[str], cut: int, kind: pa.DataType) -> None:
-    made = texts_of(pa.array(["before", *texts], kind).slice(1 + cut))
-    wanted = [text.encode() for text in texts[cut:]]
+@given(
+    st.lists(st.text(max_size=5), max_size=30),
+    st.integers(0, 5),
+    st.sampled_from([pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]),
+    st.sampled_from([1, 5]),
+)
+def test_texts_come_after_their_lengths(texts: list[str], cut: int, kind: pa.DataType, times: int) -> None:
+    """Few of them, and many."""
+    told: list[Any] = [text.encode() if "binary" in str(kind) else text for text in texts * times]
+    before: Any = b"before" if "binary" in str(kind) else "before"
+    made = texts_of(pa.array([before, *told, before], kind).slice(1 + cut, max(0, len(told) - cut)))
+    wanted = [text.encode() for text in (texts * times)[cut:]]
+    for at, text in enumerate(wanted):
+        assert bytes(made.body(at, at + 1)) == len(text).to_bytes(4, "little") + text
     assert bytes(made.body(0, len(wanted))) == b"".join(len(text).to_bytes(4, "little") + text for text in wanted)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.coverage.bucket import grid_of
-from gapless.model.index import IndexSpec, IntWidth
-from gapless.parquet import file_writer
+from gapless.model.index import IndexSpec, IndexType, IntWidth, parse_bucket
+from gapless.model.properties import Codec
+from gapless.parquet import file_writer, segment_encoder
+from gapless.parquet.batches import bytes_of
 from gapless.parquet.checksum import check
+from gapless.parquet.column_stats import column_stats, index_bounds
 from gapless.parquet.ordered import Ordered
 from gapless.parquet.run import Run, sort_run
 from gapless.parquet.segment_encoder import SegmentEncoder, encode_segment
@@ -117,3 +121,69 @@ def test_only_columns_whose_values_repeat_get_a_dictionary() -> None:
     group = file.metadata.row_group(0)
     assert [group.column(n).has_dictionary_page for n in range(4)] == [False, True, False, True]
     assert file.read().column("x").to_pylist() == [*columns["x"][::2], *columns["x"][1::2]]
+
+
+def test_many_small_runs_are_cut_by_what_they_take_and_not_by_what_is_guessed_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_writer, "ROW_GROUP_BYTES", 60_000)
+    monkeypatch.setattr(segment_encoder, "WORTH_THREADS_BYTES", 50_000)
+    guesses: list[bool] = []
+
+    def guessed(rows: pa.Table, enough: int) -> int:
+        guesses.append(bytes_of(rows, enough) > rows.nbytes)
+        return bytes_of(rows, enough)
+
+    runs = [run_of([(i, "a", float(i), "s") for i in range(start, start + 300)]) for start in range(0, 9_000, 300)]
+    made = []
+    for measure in (guessed, lambda rows, _: rows.nbytes):
+        monkeypatch.setattr(segment_encoder, "bytes_of", measure)
+        encoder = SegmentEncoder(SCHEMA, INDEX, "zstd")
+        for run in runs:
+            encoder.write(run)
+        made.append(bytes(encoder.finish().data))
+    assert made[0] == made[1]
+    assert guesses == [True] * 4, "the first of those that wait together"
+    assert pq.ParquetFile(io.BytesIO(made[0])).num_row_groups > 4
+
+
+KINDS = [
+    pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [1, 9, 8_192, 20_001])
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.uint64(), pa.timestamp("s"), pa.timestamp("ms", "UTC"), pa.timestamp("ns")], ids=str
+)
+def test_a_segment_says_of_its_rows_what_they_say(rows: int, kind: pa.DataType) -> None:
+    dice = np.random.default_rng(rows)
+    floats = dice.normal(0, 9, rows)
+    floats[dice.random(rows) < 0.3] = -0.0
+    floats[dice.random(rows) < 0.1] = np.nan
+    numbers = {str(one): pa.array(dice.integers(0, 100, rows)).cast(one) for one in KINDS[:8]}
+    some = dice.random(rows) < 0.4
+    table = pa.table(
+        {
+            "i": pa.array(dice.integers(0, 2**31, rows)).cast(kind),
+            "k": pa.array(dice.choice(["z", "", "é", "b" * 129], rows)),
+            **numbers,
+            "float": pa.array(floats.astype(np.float32), mask=some),
+            "double": pa.array(floats, mask=some, from_pandas=False),
+            "low": pa.array(-(2**63) + dice.integers(0, 9, rows)),
+            "none": pa.nulls(rows, pa.int32()),
+            "text": pa.array(dice.choice(["one", "two"], rows), mask=some),
+        }
+    )
+    index_type: IndexType = "timestamp" if pa.types.is_timestamp(kind) else "uint64" if kind == pa.uint64() else "int64"
+    bucket = parse_bucket("1d" if index_type == "timestamp" else 1_000, index_type)
+    index = IndexSpec(column="i", type=index_type, bucket=bucket, entity=("k",))
+    run = sort_run(table, index, grid_of(bucket, signed=kind != pa.uint64()))
+    codecs: list[Codec] = ["fastest", "balanced", "smallest"]
+    for codec in codecs:
+        segment = encode_segment(run, index, codec)
+        assert segment.stats == column_stats(table, "i")
+        assert segment.bounds == index_bounds(table.column("i"))
+        file = pq.ParquetFile(io.BytesIO(segment.data), page_checksum_verification=True)
+        bits = [file.read().column(name).combine_chunks().view(pa.int64()) for name in ("double", "low")]
+        assert bits == [run.table.column(name).combine_chunks().view(pa.int64()) for name in ("double", "low")]
+        same = ["k", *numbers, "none", "text"]
+        assert file.read().select(same).equals(run.table.select(same))

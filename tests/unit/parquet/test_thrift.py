@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.parquet.thrift import Items, Struct, decode, encode
+from gapless.parquet.thrift import Items, Struct, decode, encode, listed, signed, unsigned
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 
@@ -61,3 +61,20 @@ def test_a_footer_of_pyarrow_is_encoded_as_it_was() -> None:
 def test_a_type_that_footers_do_not_use_is_refused() -> None:
     with pytest.raises(ValueError, match="compact type 11"):
         decode(b"\x1b\x00\x00")
+
+
+@pytest.mark.parametrize("bits", range(65))
+def test_numbers_have_seven_bits_a_byte(bits: int) -> None:
+    for value in {max(1, (1 << bits) - 1), 1 << bits, (1 << bits) + 1}:
+        data = unsigned(value)
+        assert sum((byte & 127) << 7 * at for at, byte in enumerate(data)) == value
+        assert [byte >> 7 for byte in data] == [1] * (len(data) - 1) + [0]
+        assert data[-1], "none too many"
+    for value in {min((1 << bits) - 1, 2**63 - 1), max(-(1 << bits), -(2**63))}:
+        assert decode(b"\x16" + signed(value) + b"\0") == {1: (6, value)}
+
+
+@pytest.mark.parametrize("count", [0, 1, 14, 15, 16, 127, 128, 300])
+def test_a_list_of_encoded_structs_is_what_one_of_structs_is(count: int) -> None:
+    structs: list[Struct] = [{1: (6, number)} for number in range(count)]
+    assert b"\x19" + listed(list(map(encode, structs))) + b"\0" == encode({1: (9, Items(12, list(structs)))})
