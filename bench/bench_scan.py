@@ -101,6 +101,7 @@ def lazy(layout: Layout) -> pl.LazyFrame:
 
 
 ONE_DAY = f"select * from {{t}} where symbol = '{SYMBOL}' and ts >= '{DAY}' and ts < '{DAY + timedelta(days=1)}' order by ts"
+ALL_DAY = f"select * from {{t}} where ts >= '{DAY}' and ts < '{DAY + timedelta(days=1)}'"
 HOURLY = (
     "select symbol, time_bucket(interval '1 hour', ts) as hour, avg(close) as mean, max(high) as high, sum(volume)::bigint as volume from {t} "
     f"where ts >= '{WEEK}' and ts < '{WEEK + timedelta(days=7)}' group by all"
@@ -144,6 +145,10 @@ def polars_day(layout: Layout) -> pa.Table:
     return lazy(layout).filter(in_day & (pl.col("symbol") == SYMBOL)).collect().to_arrow()
 
 
+def polars_all_day(layout: Layout) -> pa.Table:
+    return lazy(layout).filter(pl.col("ts").is_between(DAY, DAY + timedelta(days=1), closed="left")).collect().to_arrow()
+
+
 def gapless_day(layout: Layout) -> pa.Table:
     return layout.table.scan(DAY, DAY + timedelta(days=1), entity={"symbol": SYMBOL}).to_arrow()
 
@@ -161,6 +166,12 @@ QUERIES: dict[str, dict[str, Ask]] = {
         "gapless sql": lambda layout: layout.table.sql(ONE_DAY.format(t="this")).to_arrow(),
         "duckdb": lambda layout: duck(ONE_DAY, layout),
         "polars": polars_day,
+    },
+    "a day of all symbols": {
+        "pyarrow": lambda layout: arrow(layout, filter=within(DAY, 1)),
+        "gapless scan": lambda layout: layout.table.scan(DAY, DAY + timedelta(days=1)).to_arrow(),
+        "duckdb": lambda layout: duck(ALL_DAY, layout),
+        "polars": polars_all_day,
     },
     "a week by hour": {
         "pyarrow": arrow_hourly,

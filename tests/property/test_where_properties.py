@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gapless.model.stats import Bound, ColumnStats, stats_value, supports_bounds
-from gapless.scan.expression import to_expression
+from gapless.scan.expression import kept_rows, to_expression
 from gapless.scan.opaque import guarantee, prune_by_expression
 from gapless.scan.prune import may_match
 from gapless.scan.where import parse_where
@@ -142,7 +142,12 @@ def duck() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def _kept(table: pa.Table, where: str) -> list[int]:
     numbered = table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
-    found: list[int] = numbered.filter(to_expression(parse_where(where, SCHEMA), SCHEMA))["row"].to_pylist()
+    predicate = parse_where(where, SCHEMA)
+    found: list[int] = numbered.filter(to_expression(predicate, SCHEMA))["row"].to_pylist()
+    # Few rows are asked without an expression, chunk by chunk or all at once.
+    assert kept_rows(predicate, numbered)["row"].to_pylist() == found
+    halves = pa.concat_tables([numbered.slice(0, table.num_rows // 2), numbered.slice(table.num_rows // 2)])
+    assert kept_rows(predicate, halves)["row"].to_pylist() == found
     return found
 
 

@@ -72,4 +72,4 @@ def arrow_scalar(value: Bound, type_: pa.DataType) -> pa.Scalar:
         raise TypeError(f"{value!r} is no instant")
     days = pa.types.is_date(type_)
     steps = value * (86_400_000 if pa.types.is_date64(type_) else 1) if days else value // NS_PER[cast("Unit", type_.unit)]
-    return pa.scalar(steps, pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)
+    return pa.scalar(steps, type_)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -16,15 +17,16 @@ from gapless.model.data_file import DataFile
 from gapless.parquet.footer import Footer, damaged
 from gapless.parquet.page_map import PageMap, map_pages
 from gapless.parquet.page_slice import ColumnPages, can_slice, slice_file
-from gapless.parquet.page_values import coded_runs, plain_values
+from gapless.parquet.page_values import Runs, coded_runs, number_values
 from gapless.parquet.source import encoded_columns, parse_source
-from gapless.scan.expression import to_expression
+from gapless.parquet.spans import Near, Span, merged
+from gapless.scan.expression import answer_of
 from gapless.scan.predicate import Predicate
 
 FEW_ROWS = 16_384
 """So many rows are read without a further look for those that are near: pages have about as many."""
 
-MOST_ROWS = 0.5
+MOST_ROWS = 2 / 3
 """Where more than this share of a row group is near, it is read whole, columns side by side, and filtered then."""
 
 T = TypeVar("T")
@@ -32,6 +34,37 @@ T = TypeVar("T")
 Positions = npt.NDArray[np.int64]
 Keep = Callable[[pa.Table], Positions]
 """The rows of a table of one column that a filter may keep, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The columns that are read, by their stored names."""
+
+    names: Sequence[str]
+    dictionaries: Sequence[str] = ()
+    """Those that come dictionary-encoded where that costs nothing."""
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """These columns of a file's schema."""
+        return pa.schema([schema.field(name) for name in self.names])
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was read of a column already."""
+
+    values: Runs | pa.ChunkedArray
+    rows: Span
+
+    def holds(self, rows: Span) -> bool:
+        """Whether these rows are among them."""
+        return self.rows[0] <= rows[0] and rows[1] <= self.rows[1]
+
+    def of(self, rows: Span, *, encoded: bool = False) -> pa.Array | pa.ChunkedArray:
+        """The values of some of them; of texts in runs dictionary-encoded if asked so."""
+        if isinstance(self.values, Runs):
+            return self.values.of(*rows, encoded=encoded)
+        return self.values.slice(rows[0] - self.rows[0], rows[1] - rows[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,59 +116,82 @@ class RowGroup:
 
 def kept_positions(predicate: Predicate, values: pa.Table) -> Positions:
     """The rows of a table of one column that a predicate on it alone keeps."""
-    from pyarrow import acero
-
-    given = acero.Declaration("table_source", acero.TableSourceNodeOptions(values))
-    project = acero.ProjectNodeOptions([to_expression(predicate, values.schema)], [""])
-    told = acero.Declaration("project", project, [given])
-    kept = told.to_table(use_threads=False).column(0)
-    return np.flatnonzero(kept.fill_null(False).to_numpy())
+    told = answer_of(predicate, values)
+    if isinstance(told, pa.Scalar):
+        return np.arange(values.num_rows if told.as_py() else 0)
+    return np.flatnonzero(told.fill_null(False).to_numpy())
 
 
-def read_near(file: pa.NativeFile, group: RowGroup, names: Sequence[str], stages: Sequence[Stage]) -> pa.Table | None:
-    """Those rows of a row group that the stages keep, and maybe rows between them, in the columns `names`, which have stored names.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows of a row group that stages keep, and maybe others."""
 
-    None where the row group is to be read whole: nearly all of its rows are near, or pages cannot be read apart. Raises CorruptTable.
+    rows: pa.Table
+    exact: bool
+    """Whether there are no others."""
+
+
+def read_near(
+    file: pa.NativeFile, group: RowGroup, wanted: Wanted, stages: Sequence[Stage], seen: dict[str, Seen]
+) -> Found | None:
+    """Those rows of a row group that the stages keep, and maybe rows between them.
+
+    None where the row group is to be read whole: nearly all of its rows are near, or pages cannot be read apart. What the stages read is put
+    into `seen`, by column. Raises CorruptTable.
     """
-    near = near_rows(file, group, stages)
-    if near is None or near[1] - near[0] > MOST_ROWS * group.rows:
+    near = near_spans(file, group, stages, seen)
+    if near is None or near.rows > MOST_ROWS * group.rows:
         return None
-    if near[0] < near[1]:
-        return read_between(file, group, names, near)
-    return pa.schema([group.footer.schema.field(name) for name in names]).empty_table()
+    if not near.spans:
+        return Found(wanted.schema(group.footer.schema).empty_table(), exact=True)
+    tables = [read_between(file, group, wanted, span, seen) for span in near.spans]
+    return None if any(table is None for table in tables) else Found(pa.concat_tables(tables), near.exact)
 
 
-def near_rows(file: pa.NativeFile, group: RowGroup, stages: Sequence[Stage]) -> tuple[int, int] | None:
+def near_rows(file: pa.NativeFile, group: RowGroup, stages: Sequence[Stage]) -> Span | None:
     """The rows `[first, end)` of a row group among which are all that the stages keep; none where both are the same.
 
     None where pages cannot be read apart. Raises CorruptTable.
     """
-    near = 0, group.rows
+    near = near_spans(file, group, stages, {})
+    return None if near is None else near.hull
+
+
+def near_spans(file: pa.NativeFile, group: RowGroup, stages: Sequence[Stage], seen: dict[str, Seen]) -> Near | None:
+    """As `near_rows`, in stretches with pages between them."""
+    near = Near(((0, group.rows),), exact=True)
     for stage in stages:
-        if near[1] - near[0] <= FEW_ROWS:
-            break
-        narrowed = _near(file, group, stage, near)
-        if narrowed is None:
+        first, end = near.hull
+        if end - first <= FEW_ROWS:
+            return replace(near, exact=first == end)
+        found = _near(file, group, stage, near.hull, seen)
+        if found is None:
             return None
-        near = narrowed
+        near = near.both(found)
     return near
 
 
-def _near(file: pa.NativeFile, group: RowGroup, stage: Stage, near: tuple[int, int]) -> tuple[int, int] | None:
-    """Those of the rows `[first, end)` that one stage keeps, and rows between them; None where that cannot be told."""
+def _near(file: pa.NativeFile, group: RowGroup, stage: Stage, near: Span, seen: dict[str, Seen]) -> Near | None:
+    """The stretches of the rows `near` that one stage keeps; None where that cannot be told."""
     column = group.column(file, stage.name, near)
     if column is None:
         return None
-    runs = _taken(group, partial(coded_runs, file, column, group.footer.schema.field(stage.name).type))
+    kind = group.footer.schema.field(stage.name).type
+    runs = _taken(group, partial(coded_runs, file, column, kind))
     if runs is not None:
+        seen[stage.name] = Seen(runs, near)
         wanted = np.zeros(len(runs.values), dtype=np.bool_)
         wanted[stage.keep(pa.table([runs.values], [stage.name]))] = True
         return runs.spans(wanted, *near)
-    found = _parsed(file, group, [column], near, encoded_columns(group.footer.metadata, [stage.name], [group.number]))
+    numbers = _taken(group, partial(number_values, file, column, kind, *near))
+    if numbers is None:
+        found = _parsed(file, group, [column], near, encoded_columns(group.footer.metadata, [stage.name], [group.number]))
+    else:
+        found = pa.table([numbers], [stage.name])
     kept = _kept(found, stage.keep)
-    if kept is None:
-        return None
-    return (near[0] + int(kept[0]), near[0] + int(kept[-1]) + 1) if len(kept) else (near[0], near[0])
+    if found.column(0).type == kind:
+        seen[stage.name] = Seen(found.column(0), near)
+    return None if kept is None else merged(near[0] + kept, near[0] + kept + 1)
 
 
 def _kept(rows: pa.Table, keep: Keep) -> Positions | None:
@@ -153,32 +209,40 @@ def _kept(rows: pa.Table, keep: Keep) -> Positions | None:
     return np.flatnonzero(np.concatenate(masks))
 
 
-def read_between(file: pa.NativeFile, group: RowGroup, names: Sequence[str], near: tuple[int, int]) -> pa.Table | None:
-    """Rows `[first, end)`, of which there is one at least, in some columns, out of the pages that hold them; None where pages cannot be read
-    apart. Raises CorruptTable.
+def read_between(
+    file: pa.NativeFile, group: RowGroup, wanted: Wanted, near: Span, seen: Mapping[str, Seen] = MappingProxyType({})
+) -> pa.Table | None:
+    """The rows `near`, out of the pages that hold them; None where pages cannot be read apart. Columns in `seen` are not read again.
+
+    Raises CorruptTable.
     """
     left: dict[tuple[int, int], list[ColumnPages]] = {}
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
-    for name in names:
+    for name in wanted.names:
+        encoded = name in wanted.dictionaries
+        if name in seen and seen[name].holds(near):
+            columns[name] = seen[name].of(near, encoded=encoded)
+            continue
         column = group.column(file, name, near)
         if column is None:
             return None
-        taken = _taken(group, partial(_values, file, column, group.footer.schema.field(name).type, near))
+        taken = _taken(group, partial(_values, file, column, group.footer.schema.field(name).type, near, encoded=encoded))
         if taken is None:
             left.setdefault(column.rows, []).append(column)
         else:
             columns[name] = taken
     for together in left.values():
-        rows = _parsed(file, group, together, near)
+        names = {column.chunk.path_in_schema for column in together}
+        rows = _parsed(file, group, together, near, [name for name in wanted.dictionaries if name in names])
         columns |= dict(zip(rows.column_names, rows.columns, strict=True))
-    return pa.table([columns[name] for name in names], list(names))
+    return pa.table([columns[name] for name in wanted.names], list(wanted.names))
 
 
-def _values(file: pa.NativeFile, column: ColumnPages, kind: pa.DataType, near: tuple[int, int]) -> pa.Array | None:
-    """Rows `[first, end)` of a column, where its pages can be taken as they lie."""
-    numbers = plain_values(file, column, kind, *near)
+def _values(file: pa.NativeFile, column: ColumnPages, kind: pa.DataType, near: Span, *, encoded: bool) -> pa.Array | None:
+    """The rows `near` of a column, where its pages can be taken as they lie; of texts dictionary-encoded if asked so."""
+    numbers = number_values(file, column, kind, *near)
     runs = coded_runs(file, column, kind) if numbers is None else None
-    return numbers if runs is None else runs.of(*near)
+    return numbers if runs is None else runs.of(*near, encoded=encoded)
 
 
 def _taken(group: RowGroup, take: Callable[[], T]) -> T:

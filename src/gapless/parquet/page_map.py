@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,16 @@ from gapless.parquet.thrift import Struct, decode_first
 _HEADER_BYTES = 128
 """A guess: headers with statistics of long texts are longer."""
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
+_VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_STATISTICS = rb"\x1c(?:[\x18\x28]\x08.{8}|[\x18\x28]\x04.{4}|\x16" + _VARINT + rb"|[\x11\x12])*\x00"
+"""Those of numbers: bounds of eight or four bytes, counts, and whether bounds are exact."""
+_USUAL = re.compile(
+    rb"\x15\x00\x15(V)\x15(V)\x15(V)\x1c\x15(V)\x15(V)\x15V\x15V(?:S)?\x00\x00".replace(b"V", _VARINT).replace(
+        b"S", _STATISTICS
+    ),
+    re.DOTALL,
+)
+"""A data page's header as most writers make it, with a checksum: its sizes, its checksum, how many values it has and their encoding."""
 _ABOUT = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
 """Where PageHeader of parquet.thrift says more of a page, by its type: how many values it holds, and then their encoding in all but the last."""
 
@@ -74,43 +85,72 @@ def _map(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData, rows: int) -> PageM
     pages: list[Page] = []
     dictionary, found = None, 0
     while at < end:
-        header, length = _header(file, at, end)
-        kind, size = header[1][1], header[3][1]
-        if size < 0 or (kind == _DICTIONARY and pages):
+        header = _header(file, at, end)
+        if header.size < 0 or (header.kind == _DICTIONARY and pages):
             return None
-        page = _page(header, at, length, found)
-        if kind == _DICTIONARY:
+        page = header.page(at, found)
+        if header.kind == _DICTIONARY:
             dictionary = page
         else:
             pages.append(page)
-            found += header[_ABOUT[kind]][1][1][1]
+            found += header.values
         at = page.end
     if at != end or found != rows or not pages:
         return None
     return PageMap(pages=tuple(pages), rows=rows, dictionary=dictionary)
 
 
-def _page(header: Struct, at: int, length: int, first: int) -> Page:
-    kind, body = header[1][1], at + length
-    return Page(
-        start=at,
-        end=body + header[3][1],
-        first=first,
-        plain_bytes=length + header[2][1],
-        body=body,
-        encoding=None if kind == _DATA_V2 else header[_ABOUT[kind]][1][2][1],
-        checksum=header[4][1] & 0xFFFFFFFF if 4 in header else None,
-    )
+class _Header(NamedTuple):
+    """What a page's header says."""
+
+    kind: int
+    plain_size: int
+    size: int
+    checksum: int | None
+    values: int
+    encoding: int | None
+    length: int
+    """How many bytes it has itself."""
+
+    def page(self, at: int, first: int) -> Page:
+        """The page that begins with it."""
+        body = at + self.length
+        return Page(
+            start=at,
+            end=body + self.size,
+            first=first,
+            plain_bytes=self.length + self.plain_size,
+            body=body,
+            encoding=self.encoding,
+            checksum=None if self.checksum is None else self.checksum & 0xFFFFFFFF,
+        )
 
 
-def _header(file: pa.NativeFile, at: int, end: int) -> tuple[Struct, int]:
-    """A page's header and its length in bytes."""
+def _header(file: pa.NativeFile, at: int, end: int) -> _Header:
     size = _HEADER_BYTES
     while True:
         data: Any = file.read_at(min(size, end - at), at)
+        if (usual := _USUAL.match(data)) is not None:
+            plain_size, held, checksum, values, encoding = map(_number, usual.groups())
+            return _Header(_DATA, plain_size, held, checksum, values, encoding, usual.end())
         try:
-            return decode_first(data)
+            return _told(*decode_first(data))
         except IndexError:
             if size >= end - at:
                 raise
         size *= 16
+
+
+def _told(header: Struct, length: int) -> _Header:
+    kind = header[1][1]
+    about = header[_ABOUT[kind]][1]
+    encoding = None if kind == _DATA_V2 else about[2][1]
+    return _Header(kind, header[2][1], header[3][1], header[4][1] if 4 in header else None, about[1][1], encoding, length)
+
+
+def _number(data: bytes) -> int:
+    """A number with a sign, of which each byte holds seven bits."""
+    value = 0
+    for byte in reversed(data):
+        value = value << 7 | byte & 127
+    return value >> 1 ^ -(value & 1)

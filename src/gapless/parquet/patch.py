@@ -23,7 +23,7 @@ from gapless.parquet.column_stats import MAX_BOUND_CHARACTERS, GrowingStats, sta
 from gapless.parquet.encodings import DELTA, DICTIONARY, PLAIN, Encodings
 from gapless.parquet.file_writer import FileWriter
 from gapless.parquet.footer import Footer
-from gapless.parquet.narrow import FEW_ROWS, RowGroup, Stage, near_rows, read_between
+from gapless.parquet.narrow import FEW_ROWS, RowGroup, Stage, Wanted, near_rows, read_between
 from gapless.parquet.ordered import Ordered
 from gapless.parquet.segment_encoder import CODEC_KEY, EncodedSegment
 from gapless.parquet.source import parse_source, read_group, segment_bytes, segment_footer
@@ -83,7 +83,7 @@ class PatchedSource:
 
     def between(self, group: int, names: Sequence[str], rows: tuple[int, int]) -> pa.Table:
         """The rows `[first, end)` of a row group, of which there is one at least, in some columns. Raises CorruptTable."""
-        found = read_between(self.bytes, self._group(group), names, rows) if rows[1] - rows[0] <= FEW_ROWS else None
+        found = read_between(self.bytes, self._group(group), Wanted(names), rows) if rows[1] - rows[0] <= FEW_ROWS else None
         return self.columns(group, names).slice(rows[0], rows[1] - rows[0]) if found is None else found
 
     def _group(self, number: int) -> RowGroup:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from gapless.model.data_file import DataFile
 from gapless.model.protocols import Store
 from gapless.parquet.ahead import Call, in_order
 from gapless.parquet.footer import LOST, Footer, missing
-from gapless.parquet.narrow import RowGroup, Stage, read_near
+from gapless.parquet.narrow import RowGroup, Seen, Stage, Wanted, read_near
 from gapless.parquet.source import ObjectFile, open_source, parse_source, read_groups
 from gapless.scan.plan import row_bytes
 
@@ -44,6 +44,8 @@ class Piece:
     """The segment, where it is open already."""
     stages: tuple[Stage, ...] = ()
     """How rows that the filters may keep are found in it; it then is one row group, sorted by these columns."""
+    complete: bool = False
+    """Whether the filters keep all rows that the stages do."""
 
     @property
     def rows(self) -> int:
@@ -63,7 +65,7 @@ class ByteRange:
 
 
 def read_pieces(store: Store, pieces: Iterable[P], *, near_width: int = 1) -> Iterator[tuple[P, pa.Table]]:
-    """Each piece with its rows, in order; raises CorruptTable, StoreError.
+    """Each piece with its rows, in order; of one it may be certain then that the filters keep them all. Raises CorruptTable, StoreError.
 
     Where a request takes long, the bytes of pieces that follow are fetched meanwhile, several ranges at a time. Of a near store up to
     `near_width` small pieces are read side by side.
@@ -93,11 +95,11 @@ def read_pieces(store: Store, pieces: Iterable[P], *, near_width: int = 1) -> It
                 asked.popleft()
                 fetched = {one.start: data for one, data in zip(ranges, got, strict=True)}
                 got = []
-                yield piece, _rows(piece, partial(_over, store, piece.segment, fetched))
+                yield _rows(piece, partial(_over, store, piece.segment, fetched))
 
 
 def _near(store: Store, piece: P) -> tuple[P, pa.Table]:
-    return piece, _rows(piece, partial(open_source, store, piece.segment), piece.stages)
+    return _rows(piece, partial(open_source, store, piece.segment), piece.stages)
 
 
 def byte_ranges(piece: Piece) -> list[ByteRange]:
@@ -160,21 +162,31 @@ def _over(store: Store, segment: DataFile, fetched: dict[int, bytes]) -> pa.Nati
     return pa.PythonFile(_FetchedFile(store, segment.path, segment.size, fetched), mode="r")
 
 
-def _rows(piece: Piece, source: Callable[[], pa.NativeFile], stages: Sequence[Stage] = ()) -> pa.Table:
-    """The piece's rows in its columns, in no columns where it names none; without some that no stage keeps."""
+def _rows(piece: P, source: Callable[[], pa.NativeFile], stages: Sequence[Stage] = ()) -> tuple[P, pa.Table]:
+    """The piece, and its rows in its columns, in no columns where it names none; without some that no stage keeps."""
     if not piece.names:
-        return pa.table({"": pa.nulls(piece.rows)}).select([])
+        return piece, pa.table({"": pa.nulls(piece.rows)}).select([])
     if piece.file is not None and not stages:
-        return read_groups(piece.file, piece.segment, piece.numbers, piece.names)
+        return piece, read_groups(piece.file, piece.segment, piece.numbers, piece.names)
     try:
         opened = source()
     except LOST as error:
         raise missing(piece.segment) from error
+    seen: dict[str, Seen] = {}
     with opened:
         if stages:
             group = RowGroup(segment=piece.segment, footer=piece.footer, number=piece.numbers[0])
-            near = read_near(opened, group, piece.names, stages)
-            if near is not None:
-                return near
-        with parse_source(opened, piece.segment, piece.footer.metadata, piece.dictionaries) as file:
-            return read_groups(file, piece.segment, piece.numbers, piece.names)
+            found = read_near(opened, group, Wanted(piece.names, piece.dictionaries), stages, seen)
+            if found is not None:
+                return replace(piece, certain=found.exact and piece.complete), found.rows
+        return piece, _whole(piece, opened, {name: one for name, one in seen.items() if one.holds((0, piece.rows))})
+
+
+def _whole(piece: Piece, source: pa.NativeFile, seen: Mapping[str, Seen]) -> pa.Table:
+    """All rows of the piece, in its columns; those in `seen` are not read again."""
+    with parse_source(source, piece.segment, piece.footer.metadata, piece.dictionaries) as file:
+        rows = read_groups(file, piece.segment, piece.numbers, [name for name in piece.names if name not in seen])
+    if not seen:
+        return rows
+    known = {name: one.of((0, piece.rows), encoded=name in piece.dictionaries) for name, one in seen.items()}
+    return pa.table([known[name] if name in known else rows.column(name) for name in piece.names], list(piece.names))

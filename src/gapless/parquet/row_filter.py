@@ -56,8 +56,9 @@ class RowFilter:
         known = [{name: of for name in self.columns if (of := stats[n](name)) is not None} for n, _ in kept]
         truths = [guarantee(of, rows[n], schema) for (n, _), of in zip(kept, known, strict=True)]
         matching = prune_by_expression(self.expression, truths, schema)
-        failing = prune_by_expression(~self.expression | self.expression.is_null(), truths, schema)
-        return [(n, sure and not fails) for (n, sure), keep, fails in zip(kept, matching, failing, strict=True) if keep]
+        left = [(found, truth) for found, truth, keep in zip(kept, truths, matching, strict=True) if keep]
+        failing = prune_by_expression(~self.expression | self.expression.is_null(), [truth for _, truth in left], schema)
+        return [(number, sure and not fails) for ((number, sure), _), fails in zip(left, failing, strict=True)]
 
 
 def within(limit: int, numbers: Sequence[int], rows: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -38,13 +38,24 @@ class GroupStats:
 
     def of(self, number: int, schema: pa.Schema, ids: ColumnIds = PLAIN) -> StatsOf:
         """What is known of row group `number`, by declared names of columns; None for nested or absent columns."""
+        return lambda name: self._named(name, schema, ids)[number]
 
-        def stats(name: str) -> ColumnStats | None:
-            leaf = self._leaves().get(ids.stored_name(name))
-            where = -1 if leaf is None else schema.get_field_index(name)
-            return None if leaf is None or where < 0 else self._column(leaf, kind_of(schema.field(where).type))[number]
+    def each(self, schema: pa.Schema, ids: ColumnIds = PLAIN) -> list[StatsOf]:
+        """What `of` knows of each row group; a column is looked up once for all of them."""
+        found: dict[str, list[ColumnStats | None]] = {}
 
-        return stats
+        def of(number: int) -> StatsOf:
+            return lambda name: (found.get(name) or found.setdefault(name, self._named(name, schema, ids)))[number]
+
+        return [of(number) for number in range(len(self.rows))]
+
+    def _named(self, name: str, schema: pa.Schema, ids: ColumnIds) -> list[ColumnStats | None]:
+        """What is known of a column by its declared name, row group by row group."""
+        leaf = self._leaves().get(ids.stored_name(name))
+        where = -1 if leaf is None else schema.get_field_index(name)
+        if leaf is None or where < 0:
+            return [None] * len(self.rows)
+        return self._column(leaf, kind_of(schema.field(where).type))
 
     def _leaves(self) -> dict[str, int]:
         """The numbers of the flat columns, by name."""

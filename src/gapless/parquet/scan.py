@@ -22,7 +22,7 @@ from gapless.parquet.pieces import Piece, read_pieces
 from gapless.parquet.row_filter import EVERYTHING, RowFilter, within
 from gapless.parquet.sought import Sought
 from gapless.parquet.source import encoded_columns, segment_footer
-from gapless.scan.expression import to_expression
+from gapless.scan.expression import kept_rows
 from gapless.scan.plan import ReadGroup, prune, row_bytes
 from gapless.scan.predicate import And, IsNull, Or, Predicate, columns_of
 from gapless.scan.range import index_column, index_range
@@ -161,7 +161,8 @@ def _pieces(segment: Segment, footer: Footer, plan: ReadPlan, schema: pa.Schema)
     """What is read of a segment: row groups that may hold a row the filters keep, as many together as `PIECE_BYTES` hold."""
     names = tuple(stored for name in schema.names if (stored := plan.ids.stored_name(name)) in footer.names)
     dictionaries = [stored for name in plan.dictionaries if (stored := plan.ids.stored_name(name)) in names]
-    limit, stages = max(1, PIECE_BYTES // row_bytes(schema)), Sought(plan.filter, plan.index, plan.ids).stages(segment, footer)
+    sought = Sought(plan.filter, plan.index, plan.ids)
+    limit, stages = max(1, PIECE_BYTES // row_bytes(schema)), sought.stages(segment, footer)
     encoded = encoded_columns(footer.metadata, dictionaries) if dictionaries else ()
     for certain, numbers in groupby(_matching_groups(footer, plan), key=lambda found: found[1]):
         alone = stages and not certain
@@ -175,18 +176,18 @@ def _pieces(segment: Segment, footer: Footer, plan: ReadPlan, schema: pa.Schema)
                 dictionaries=encoded,
                 certain=certain,
                 stages=near,
+                complete=sought.complete,
             )
 
 
 def _matching_groups(footer: Footer, plan: ReadPlan) -> list[tuple[int, bool]]:
     """The row groups that may hold a row the filters keep, and of each whether it is certain that they keep all of its rows."""
-    stats = [footer.groups.of(number, plan.schema, plan.ids) for number in range(len(footer.groups.rows))]
-    return plan.filter.matching(stats, footer.groups.rows)
+    return plan.filter.matching(footer.groups.each(plan.schema, plan.ids), footer.groups.rows)
 
 
 def _filter(table: pa.Table, plan: ReadPlan, *, certain: bool) -> pa.Table:
     if plan.predicate != EVERYTHING and not certain:
-        table = table.filter(to_expression(plan.predicate, table.schema))
+        table = kept_rows(plan.predicate, table)
     if plan.shown is not None:
         kinds = {name: ENCODED if name in plan.dictionaries else plan.shown.field(name).type for name in table.schema.names}
         table = table.cast(pa.schema([plan.shown.field(name).with_type(kind) for name, kind in kinds.items()]))

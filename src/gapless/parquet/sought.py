@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,9 +16,9 @@ from gapless.model.segment import Segment
 from gapless.parquet.column_stats import column_stats
 from gapless.parquet.footer import Footer
 from gapless.parquet.narrow import FEW_ROWS, Positions, Stage, kept_positions
-from gapless.parquet.row_filter import RowFilter
+from gapless.parquet.row_filter import EVERYTHING, RowFilter
 from gapless.scan.opaque import guarantee, prune_by_expression
-from gapless.scan.predicate import Predicate, terms_on
+from gapless.scan.predicate import And, Predicate, columns_of, terms_on
 from gapless.scan.range import conjunction
 
 BLOCKS = 8
@@ -39,13 +39,23 @@ class Sought:
             return ()
         return tuple(self._stages(segment.path))
 
+    @property
+    def complete(self) -> bool:
+        """Whether the filter keeps all rows that all stages of a segment keep."""
+        keys = self.index.keys
+        if self.filter.expression is not None:
+            return self.filter.predicate == EVERYTHING and self.filter.columns in [(name,) for name in keys]
+        return _asks_apart(self.filter.predicate, keys)
+
     def _stages(self, path: str) -> Iterator[Stage]:
         leading = True
         for name in self.index.keys:
             terms = terms_on(self.filter.predicate, name)
             if terms:
                 yield Stage(name=self.ids.stored_name(name), keep=partial(self._kept, conjunction(terms), name, path))
-            elif leading and self.filter.expression is not None and name in self.filter.columns:
+            elif self.filter.expression is not None and (
+                name in self.filter.columns if leading else self.filter.columns == (name,)
+            ):
                 yield Stage(name=self.ids.stored_name(name), keep=partial(self._possible, name, path))
             else:
                 # Behind a key that may be anything, a stretch of rows holds all values of the next.
@@ -60,11 +70,22 @@ class Sought:
 
     def _possible(self, name: str, path: str, rows: pa.Table) -> Positions:
         """The rows of a table of the column `name`, as files hold it, for which the expression may be true."""
+        assert self.filter.expression is not None
         schema = self.filter.schema if self.filter.shown is None else self.filter.shown
         seen = self._declared(name, path, rows).cast(pa.schema([schema.field(name)]))
+        if self.filter.columns == (name,):
+            numbered = seen.append_column(f"number of a row of {name}", pa.array(np.arange(seen.num_rows)))
+            found: Positions = numbered.filter(self.filter.expression).column(1).to_numpy()
+            return found
         size = max(1, -(-seen.num_rows // BLOCKS))
         blocks = [seen.slice(start, size) for start in range(0, seen.num_rows, size)]
-        assert self.filter.expression is not None
         truths = [guarantee(column_stats(block, ""), block.num_rows, schema) for block in blocks]
         kept = prune_by_expression(self.filter.expression, truths, schema)
         return np.flatnonzero(np.repeat(np.array(kept, np.bool_), [block.num_rows for block in blocks]))
+
+
+def _asks_apart(predicate: Predicate, names: Collection[str]) -> bool:
+    """Whether a predicate is terms of which each is on one of the columns alone."""
+    if isinstance(predicate, And):
+        return all(_asks_apart(term, names) for term in predicate.terms)
+    return any(columns_of(predicate) == {name} for name in names)

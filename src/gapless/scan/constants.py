@@ -23,9 +23,9 @@ def holds(op: Op, left: Bound, right: Bound) -> bool:
 
 
 def _sign(left: Any, right: Any) -> int:  # values of one kind, which mypy cannot see
-    nans = (is_nan(left), is_nan(right))
-    if any(nans):
-        return nans[0] - nans[1]
+    nan, other_nan = is_nan(left), is_nan(right)
+    if nan or other_nan:
+        return nan - other_nan
     return int(left > right) - int(left < right)
 
 
@@ -54,6 +54,8 @@ def _ns(value: Value) -> int:
 
 def same_kind(left: Bound, right: Bound) -> bool:
     """Whether two bounds can be compared: both texts, both bytes, both booleans or both numbers."""
+    if type(left) is type(right):
+        return True
     for kind in (str, bytes, bool):
         if isinstance(left, kind) or isinstance(right, kind):
             return isinstance(left, kind) and isinstance(right, kind)

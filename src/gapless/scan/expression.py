@@ -14,20 +14,19 @@ from gapless.model.stats import Bound, arrow_scalar
 from gapless.scan import predicate as p
 from gapless.scan.constants import is_nan
 from gapless.scan.kinds import column_type, kind_of, plain_type, type_of
+from gapless.scan.operands import Answer, Held, Named, Seen
 from gapless.scan.pattern import tokens
 from gapless.scan.settle import settle, unit_ns
-
-
-def _null() -> pc.Expression:
-    """A null of three-valued logic. Not a constant: `pa.scalar` imports pandas where that is installed."""
-    return pc.scalar(pa.scalar(None, pa.bool_()))
-
 
 _KERNELS: dict[p.Op, Callable[..., Any]] = {
     "=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal,
 }  # fmt: skip
 _EXACT = pa.decimal256(76, 38)
 """Holds every integer and decimal of up to 38 digits, so that mixed ones compare without rounding."""
+_FEW_ROWS = 65_536
+"""Of more, Arrow's engine filters columns side by side."""
+_Side = tuple[p.Op, Bound] | bool
+"""What a comparison with a literal settles to, but for what is always null."""
 
 
 def to_expression(predicate: p.Predicate, schema: pa.Schema) -> pc.Expression:
@@ -39,41 +38,73 @@ def to_expression(predicate: p.Predicate, schema: pa.Schema) -> pc.Expression:
     The expression is null where the predicate is null, and a filter drops nulls. Integers against floats compare as
     float64. Raises UnknownColumn where `schema` lacks a column.
     """
+    return _told(predicate, Named(schema))
+
+
+def answer_of(predicate: p.Predicate, rows: pa.Table) -> pa.ChunkedArray | pa.Scalar:
+    """What `predicate` is of each row, or of all rows alike: what `to_expression` says, of few rows sooner than Arrow's engine starts.
+
+    Raises UnknownColumn where the table lacks a column.
+    """
+    return _told(predicate, Held(rows))
+
+
+def kept_rows(predicate: p.Predicate, rows: pa.Table) -> pa.Table:
+    """The rows of a table for which `predicate` is true, in their order. Raises UnknownColumn where the table lacks a column."""
+    if rows.num_rows > _FEW_ROWS:
+        return rows.filter(to_expression(predicate, rows.schema))
+    told = answer_of(predicate, rows)
+    if isinstance(told, pa.Scalar):
+        return rows if told.as_py() else rows.slice(0, 0)
+    return rows if pc.all(told, skip_nulls=False).as_py() else rows.filter(told)
+
+
+def _unknown() -> pa.Scalar:
+    """A null of three-valued logic. Not a constant: `pa.scalar` imports pandas where that is installed."""
+    return pa.scalar(None, pa.bool_())
+
+
+def _null(seen: Seen) -> Answer:
+    """That, of all rows."""
+    return seen.scalar(_unknown())
+
+
+def _told(predicate: p.Predicate, seen: Seen) -> Answer:
     match predicate:
         case p.Constant(value=value):
-            return pc.scalar(pa.scalar(value, pa.bool_()))
+            return seen.scalar(pa.scalar(value, pa.bool_()))
         case p.And(terms=terms):
-            return _fold(pc.and_kleene, [to_expression(term, schema) for term in terms])
+            return _fold(pc.and_kleene, [_told(term, seen) for term in terms])
         case p.Or(terms=terms):
-            return _fold(pc.or_kleene, [to_expression(term, schema) for term in terms])
+            return _fold(pc.or_kleene, [_told(term, seen) for term in terms])
         case p.Not(term=term):
-            return pc.invert(to_expression(term, schema))
+            return pc.invert(_told(term, seen))
         case p.IsTruth(term=term, value=None):
-            return to_expression(term, schema).is_null()
+            return pc.is_null(_told(term, seen))
         case p.IsTruth(term=term, value=value):
-            inner = to_expression(term, schema)
-            return pc.coalesce(inner if value else pc.invert(inner), pc.scalar(False))
+            inner = _told(term, seen)
+            return pc.coalesce(inner if value else pc.invert(inner), pa.scalar(False))
         case p.Comparison(op=op, left=left, right=right):
-            return _comparison(op, left, right, schema)
+            return _comparison(op, left, right, seen)
         case p.Distinct(left=left, right=right):
-            return _distinct(left, right, schema)
+            return _distinct(left, right, seen)
         case p.In():
-            return _membership(predicate, schema)
+            return _membership(predicate, seen)
         case _:
-            return _single(predicate, schema)
+            return _single(predicate, seen)
 
 
-def _single(predicate: p.Truth | p.Like | p.StartsWith | p.IsNan | p.IsNull, schema: pa.Schema) -> pc.Expression:
+def _single(predicate: p.Truth | p.Like | p.StartsWith | p.IsNan | p.IsNull, seen: Seen) -> Answer:
     """A predicate on one operand."""
     if isinstance(predicate, p.IsNull) and isinstance(predicate.operand, p.Column):
-        column_type(predicate.operand, schema)
-        return pc.field(*predicate.operand.path).is_null()
-    operand, type_ = _operand(predicate.operand, schema)
+        column_type(predicate.operand, seen.schema)
+        return seen.column(predicate.operand.path).is_null()
+    operand, type_ = _operand(predicate.operand, seen)
     match predicate:
         case p.IsNull():
             return operand.is_null()
         case _ if pa.types.is_null(type_):
-            return _null()
+            return _null(seen)
         case p.IsNan():
             return pc.is_nan(operand) if pa.types.is_floating(type_) else _where_valid(operand, answer=False)
         case p.Like(pattern=pattern, escape=escape, ignore_case=ignore_case):
@@ -84,7 +115,7 @@ def _single(predicate: p.Truth | p.Like | p.StartsWith | p.IsNan | p.IsNull, sch
             return operand
 
 
-def _fold(join: Callable[..., Any], parts: Sequence[pc.Expression]) -> pc.Expression:
+def _fold(join: Callable[..., Any], parts: Sequence[Answer]) -> Answer:
     """Join many expressions as a balanced tree, so that a long list makes no deep one."""
     if len(parts) == 1:
         return parts[0]
@@ -92,20 +123,20 @@ def _fold(join: Callable[..., Any], parts: Sequence[pc.Expression]) -> pc.Expres
     return join(_fold(join, parts[:middle]), _fold(join, parts[middle:]))
 
 
-def _where_valid(operand: pc.Expression, *, answer: bool) -> pc.Expression:
-    return pc.if_else(operand.is_valid(), pc.scalar(answer), _null())
+def _where_valid(operand: Answer, *, answer: bool) -> Answer:
+    return pc.if_else(operand.is_valid(), pa.scalar(answer), _unknown())
 
 
-def _operand(operand: p.Operand, schema: pa.Schema) -> tuple[pc.Expression, pa.DataType]:
+def _operand(operand: p.Operand, seen: Seen) -> tuple[Answer, pa.DataType]:
     """An operand and its plain type, in which kernels can work on it."""
     if isinstance(operand, p.Value):
         raise TypeError("a literal takes the type of what it is compared with")
-    type_ = type_of(operand, schema)
+    type_ = type_of(operand, seen.schema)
     plain = plain_type(type_)
     if isinstance(operand, p.Column):
-        field = pc.field(*operand.path)
+        field = seen.column(operand.path)
         return (field if plain == type_ else field.cast(plain)), plain
-    first, inner = _operand(operand.args[0], schema)
+    first, inner = _operand(operand.args[0], seen)
     if pa.types.is_null(inner) and operand.name != "coalesce":
         return first, inner
     match operand.name:
@@ -118,23 +149,24 @@ def _operand(operand: p.Operand, schema: pa.Schema) -> tuple[pc.Expression, pa.D
         case "length":
             return pc.utf8_length(first).cast(pa.int64()), plain
         case "coalesce":
-            return pc.coalesce(first, *(_substitute(other, plain, schema) for other in operand.args[1:])), plain
+            return pc.coalesce(first, *(_substitute(other, plain, seen) for other in operand.args[1:])), plain
 
 
-def _substitute(other: p.Operand, type_: pa.DataType, schema: pa.Schema) -> pc.Expression:
+def _substitute(other: p.Operand, type_: pa.DataType, seen: Seen) -> Answer:
     if not isinstance(other, p.Value):
-        return _operand(other, schema)[0]
+        return _operand(other, seen)[0]
     settled = settle("=", other, type_)
-    return pc.scalar(arrow_scalar(settled[1], type_) if isinstance(settled, tuple) else pa.scalar(None, type_))
+    return arrow_scalar(settled[1], type_) if isinstance(settled, tuple) else pa.scalar(None, type_)
 
 
-def _comparison(op: p.Op, left: p.Operand, right: p.Operand, schema: pa.Schema) -> pc.Expression:
-    operand, type_ = _operand(left, schema)
+def _comparison(op: p.Op, left: p.Operand, right: p.Operand, seen: Seen) -> Answer:
+    operand, type_ = _operand(left, seen)
     if isinstance(right, p.Value):
-        return _with_literal(op, operand, right, _grid(left, schema), type_)
-    other, other_type = _operand(right, schema)
+        settled = settle(op, right, _grid(left, seen))
+        return _null(seen) if settled is None else _with_literal(operand, settled, type_)
+    other, other_type = _operand(right, seen)
     if pa.types.is_null(type_) or pa.types.is_null(other_type):
-        return _null()
+        return _null(seen)
     if type_ != other_type or not pa.types.is_floating(type_):
         operand, other, floating = _common(operand, type_, other, other_type)
     else:
@@ -143,29 +175,26 @@ def _comparison(op: p.Op, left: p.Operand, right: p.Operand, schema: pa.Schema) 
     return _with_nans(op, compared, operand, other) if floating else compared
 
 
-def _grid(operand: p.Operand, schema: pa.Schema) -> pa.DataType:
+def _grid(operand: p.Operand, seen: Seen) -> pa.DataType:
     """The type whose values a literal settles on: of a half float column its own, not the float it is read as."""
     if isinstance(operand, p.Value):
         raise TypeError("two literals are a constant")
-    found = type_of(operand, schema)
+    found = type_of(operand, seen.schema)
     return found if pa.types.is_float16(found) else plain_type(found)
 
 
-def _with_literal(op: p.Op, operand: pc.Expression, literal: p.Value, grid: pa.DataType, type_: pa.DataType) -> pc.Expression:
-    settled = settle(op, literal, grid)
-    if settled is None:
-        return _null()
+def _with_literal(operand: Answer, settled: _Side, type_: pa.DataType) -> Answer:
     if isinstance(settled, bool):
         return _where_valid(operand, answer=settled)
     op, value = settled
     if is_nan(value):
         return _against_nan(op, operand)
-    compared = _KERNELS[op](operand, pc.scalar(arrow_scalar(value, type_)))
+    compared = _KERNELS[op](operand, arrow_scalar(value, type_))
     above = op in (">", ">=") and pa.types.is_floating(type_)
     return pc.or_kleene(compared, pc.is_nan(operand)) if above else compared
 
 
-def _against_nan(op: p.Op, operand: pc.Expression) -> pc.Expression:
+def _against_nan(op: p.Op, operand: Answer) -> Answer:
     match op:
         case "=" | ">=":
             return pc.is_nan(operand)
@@ -175,9 +204,7 @@ def _against_nan(op: p.Op, operand: pc.Expression) -> pc.Expression:
             return _where_valid(operand, answer=op == "<=")
 
 
-def _common(
-    left: pc.Expression, left_type: pa.DataType, right: pc.Expression, right_type: pa.DataType
-) -> tuple[pc.Expression, pc.Expression, bool]:
+def _common(left: Answer, left_type: pa.DataType, right: Answer, right_type: pa.DataType) -> tuple[Answer, Answer, bool]:
     """Both sides in one type that rounds neither (but integers and decimals beside floats), and whether it is floating."""
     kinds = {kind_of(left_type), kind_of(right_type)}
     if left_type == right_type and not pa.types.is_timestamp(left_type):
@@ -195,18 +222,18 @@ def _common(
     return _nanoseconds(left, left_type), _nanoseconds(right, right_type), False
 
 
-def _nanoseconds(operand: pc.Expression, type_: pa.DataType) -> pc.Expression:
+def _nanoseconds(operand: Answer, type_: pa.DataType) -> Answer:
     """A temporal operand in ns, as decimals: no unit overflows."""
     step = 1_000_000 if pa.types.is_date64(type_) else unit_ns(type_)
     whole = operand.cast(pa.int32() if type_.bit_width == 32 else pa.int64())
-    return pc.multiply(whole.cast(pa.decimal128(19, 0)), pc.scalar(pa.scalar(Decimal(step), pa.decimal128(15, 0))))
+    return pc.multiply(whole.cast(pa.decimal128(19, 0)), pa.scalar(Decimal(step), pa.decimal128(15, 0)))
 
 
-def _with_nans(op: p.Op, compared: pc.Expression, left: pc.Expression, right: pc.Expression) -> pc.Expression:
+def _with_nans(op: p.Op, compared: Answer, left: Answer, right: Answer) -> Answer:
     """IEEE's answer mended: NaN equals NaN and is above every number; a null stays null."""
     nan_left, nan_right = pc.is_nan(left), pc.is_nan(right)
     neither = pc.and_kleene(pc.invert(nan_left), pc.invert(nan_right))
-    answers: dict[p.Op, pc.Expression] = {
+    answers: dict[p.Op, Answer] = {
         "=": pc.and_kleene(nan_left, nan_right),
         "!=": pc.xor(nan_left, nan_right),
         "<": pc.and_kleene(pc.invert(nan_left), nan_right),
@@ -215,33 +242,33 @@ def _with_nans(op: p.Op, compared: pc.Expression, left: pc.Expression, right: pc
         ">=": nan_left,
     }
     both = pc.and_kleene(left.is_valid(), right.is_valid())
-    return pc.if_else(both, pc.if_else(neither, compared, answers[op]), _null())
+    return pc.if_else(both, pc.if_else(neither, compared, answers[op]), _unknown())
 
 
-def _distinct(left: p.Operand, right: p.Operand, schema: pa.Schema) -> pc.Expression:
-    first, _ = _operand(left, schema)
+def _distinct(left: p.Operand, right: p.Operand, seen: Seen) -> Answer:
+    first, _ = _operand(left, seen)
     if isinstance(right, p.Value) and right.value is None:
         return first.is_valid()
-    differ = pc.coalesce(_comparison("!=", left, right, schema), pc.scalar(True))
+    differ = pc.coalesce(_comparison("!=", left, right, seen), pa.scalar(True))
     if isinstance(right, p.Value):
         return differ
-    second, _ = _operand(right, schema)
+    second, _ = _operand(right, seen)
     return pc.and_kleene(differ, pc.invert(pc.and_kleene(first.is_null(), second.is_null())))
 
 
-def _membership(predicate: p.In, schema: pa.Schema) -> pc.Expression:
-    operand, type_ = _operand(predicate.operand, schema)
-    grid = _grid(predicate.operand, schema)
+def _membership(predicate: p.In, seen: Seen) -> Answer:
+    operand, type_ = _operand(predicate.operand, seen)
+    grid = _grid(predicate.operand, seen)
     if pa.types.is_null(type_):
-        return _null()
+        return _null(seen)
     settled = [settle("=", value, grid) for value in predicate.values]
     values = [found[1] for found in settled if isinstance(found, tuple)]
-    found = operand.isin(_value_set([value for value in values if not is_nan(value)], type_))
+    found = pc.is_in(operand, value_set=_value_set([value for value in values if not is_nan(value)], type_))
     if any(is_nan(value) for value in values):
         found = pc.or_kleene(found, pc.is_nan(operand))
     if None in settled:
-        found = pc.or_kleene(found, _null())
-    return pc.if_else(operand.is_valid(), found, _null())
+        found = pc.or_kleene(found, _unknown())
+    return pc.if_else(operand.is_valid(), found, _unknown())
 
 
 def _value_set(values: Sequence[Bound], type_: pa.DataType) -> pa.Array:

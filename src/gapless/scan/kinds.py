@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from gapless.errors import UnknownColumn, nearest
@@ -19,37 +21,43 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     return pa.float32() if pa.types.is_float16(type_) else type_
 
 
+_WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
+_DECIMALS = (pa.decimal32(1), pa.decimal64(1), pa.decimal128(1), pa.decimal256(1))
+_EXAMPLES: dict[Kind, tuple[pa.DataType, ...]] = {
+    "null": (pa.null(),),
+    "bool": (pa.bool_(),),
+    "number": (*_WHOLE, pa.float16(), pa.float32(), pa.float64(), *_DECIMALS),
+    "text": (pa.string(), pa.large_string()),
+    "bytes": (pa.binary(), pa.large_binary(), pa.binary(1)),
+    "date": (pa.date32(), pa.date64()),
+    "time": (pa.time32("s"), pa.time64("us")),
+    "duration": (pa.duration("s"),),
+}
+_KINDS: dict[int, Kind] = {type_.id: kind for kind, types in _EXAMPLES.items() for type_ in types}
+
+
 def kind_of(type_: pa.DataType) -> Kind | None:
     """The kind of a type's values; None where they have no order (nested types, extensions)."""
     plain = plain_type(type_)
     if pa.types.is_timestamp(plain):
         return "timestamp" if plain.tz is None else "timestamptz"
-    checks: tuple[tuple[Kind, bool], ...] = (
-        ("null", pa.types.is_null(plain)),
-        ("bool", pa.types.is_boolean(plain)),
-        ("number", pa.types.is_integer(plain) or pa.types.is_floating(plain) or pa.types.is_decimal(plain)),
-        ("text", pa.types.is_string(plain) or pa.types.is_large_string(plain)),
-        ("bytes", pa.types.is_binary(plain) or pa.types.is_large_binary(plain) or pa.types.is_fixed_size_binary(plain)),
-        ("date", pa.types.is_date(plain)),
-        ("time", pa.types.is_time(plain)),
-        ("duration", pa.types.is_duration(plain)),
-    )
-    return next((kind for kind, holds in checks if holds), None)
+    return _KINDS.get(plain.id)
 
 
 def column_type(column: Column, schema: pa.Schema) -> pa.DataType:
     """The type of a column or struct field in `schema`; raises UnknownColumn."""
-    fields: dict[str, pa.DataType] = {f.name: f.type for f in schema}
+    holder: Any = schema
     found: pa.DataType = None
     for depth, name in enumerate(column.path):
-        if name not in fields:
+        at = -1 if holder is None else holder.get_field_index(name)
+        if at < 0:
             raise UnknownColumn(
                 f"there is no column {'.'.join(column.path[: depth + 1])!r}",
-                fix=nearest(name, fields),
+                fix=nearest(name, [] if holder is None else [field.name for field in holder]),
                 column=".".join(column.path[: depth + 1]), columns=tuple(schema.names),
             )  # fmt: skip
-        found = fields[name]
-        fields = {f.name: f.type for f in found} if pa.types.is_struct(found) else {}
+        found = holder.field(at).type
+        holder = found if pa.types.is_struct(found) else None
     return found
 
 

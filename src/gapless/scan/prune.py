@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -50,8 +51,7 @@ _NONE = Answers(False, False, False)
 _NULL = Answers(False, False, True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
+class _Known(NamedTuple):
     """What is known of one column's values in a segment."""
 
     type: pa.DataType
@@ -208,7 +208,7 @@ def _within(test: Callable[[Bound | None, Bound | None], tuple[bool, bool]], nan
         found = Answers(true, false, False)
     if known.nans:
         found = found | nan
-    return found | _NULL if known.nulls else found
+    return Answers(found.true, found.false, True) if known.nulls else found
 
 
 def _literal(op: p.Op, literal: p.Value, type_: pa.DataType) -> _Judge:

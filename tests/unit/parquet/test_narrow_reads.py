@@ -14,7 +14,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CorruptTable
-from gapless.parquet import narrow, page_values
+from gapless.parquet import narrow, page_values, spans
 from gapless.parquet.page_map import Page, map_pages
 from gapless.parquet.page_slice import slice_file
 
@@ -222,6 +222,69 @@ def test_headers_that_are_not_headers_are_left_to_arrow(tmp_path: Path) -> None:
     start = found.pages[1].start
     nested = good[:start] + b"\x1c" * 4_000 + good[start + 4_000 :]
     assert map_pages(pa.BufferReader(nested), chunk, rows) is None, "structs in structs without an end"
+
+
+PARTS = [
+    "i between 2000 and 90000",
+    "i < 5000",
+    "i >= 990000",
+    "i < 3000 or i > 995000",
+    "i > 20000",
+    "i = -1",
+    "k in ('S0', 'S4') and i < 9000",
+    "k <> 'S2' and i between 400000 and 410000",
+    "i between 2000 and 90000 and x > 0",
+    "(i < 70000 or k = 'S1') and i < 90000",
+]
+"""Of each symbol a stretch, most of which are pages apart, or nearly all of it."""
+
+
+@pytest.mark.parametrize("where", PARTS)
+@pytest.mark.parametrize(
+    "options", [{"write_page_checksum": True}, {"use_dictionary": False}, {"data_page_version": "2.0"}], ids=str
+)
+def test_a_range_of_all_identities_is_read_in_stretches(
+    tmp_path: Path, where: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spans, "GAP_ROWS", 300)
+    data = ticks(17).sort_by([("k", "ascending"), ("i", "ascending")])
+    data = data.set_column(data.schema.get_field_index("cents"), "cents", pc.cast(data.column("cents"), pa.decimal128(22, 2)))
+    pq.write_table(data, tmp_path / "f.parquet", data_page_size=2_000, write_batch_size=100, **options)
+    table = gl.create(tmp_path / "t", index="i", index_type="int64", entity=["k"], bucket=1_000)
+    table.append_file(tmp_path / "f.parquet", adopt="copy")
+    kept = by_key(by_duckdb(data, where))
+    assert by_key(table.scan(where=where).to_arrow()).equals(kept.cast(table.schema))
+    assert table.scan(where=where, columns=["x"]).to_arrow().num_rows == table.scan(where=where).count() == kept.num_rows
+    found = table.sql(f"select * from this where {where}").to_arrow()
+    assert by_key(found.cast(kept.schema)).equals(kept)
+    grouped = "select k, count(*) n, sum(wide) w, max(x) x from this where {} group by k order by k"
+    assert table.sql(grouped.format(where)).to_arrow().equals(by_duckdb_sql(data, grouped.format(where)))
+
+
+def test_pages_between_the_stretches_of_a_range_are_not_read(
+    tmp_path: Path, sliced: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spans, "GAP_ROWS", 300)
+    data = ticks(18).sort_by([("k", "ascending"), ("i", "ascending")])
+    pq.write_table(data, tmp_path / "f.parquet", data_page_size=2_000, write_batch_size=100, use_dictionary=["k"])
+    table = gl.create(tmp_path / "t", index="i", index_type="int64", entity=["k"], bucket=1_000)
+    table.append_file(tmp_path / "f.parquet", adopt="copy")
+    size = file_of(table).stat().st_size
+    index = pq.read_metadata(file_of(table)).row_group(0).column(0).total_compressed_size
+    assert table.scan(400_000, 440_000).to_arrow().num_rows > 1_000
+    assert 0 < sum(sliced) < index + 0.2 * size
+    sliced.clear()
+    assert (
+        table.sql("select sum(wide) w, max(note) n, max(x) x from this where i >= 400000 and i < 440000").to_arrow().num_rows
+        == 1
+    )
+    assert 0 < sum(sliced) < index + 0.2 * size
+
+
+def by_duckdb_sql(data: pa.Table, query: str) -> pa.Table:
+    with duckdb.connect() as connection:
+        connection.register("this", data)
+        return connection.sql(query).to_arrow_table()
 
 
 ODD_FILES: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from gapless.errors import InvalidFilter, InvalidTime, UnknownColumn
-from gapless.scan.expression import to_expression
+from gapless.scan.expression import kept_rows, to_expression
 from gapless.scan.predicate import columns_of
 from gapless.scan.where import parse_where
 
@@ -20,7 +20,9 @@ from gapless.scan.where import parse_where
 def kept(where: str, column: pa.Array, name: str = "x") -> list[object]:
     """Values of one column that a filter on it keeps."""
     table = pa.table({name: column})
-    found: list[object] = table.filter(to_expression(parse_where(where, table.schema), table.schema))[name].to_pylist()
+    predicate = parse_where(where, table.schema)
+    found: list[object] = table.filter(to_expression(predicate, table.schema))[name].to_pylist()
+    assert repr(kept_rows(predicate, table)[name].to_pylist()) == repr(found)  # NaN is not itself
     return found
 
 
@@ -202,6 +204,8 @@ def test_struct_fields_can_be_filtered_by() -> None:
     table = pa.table({"s": pa.array([{"x": 1}, {"x": None}, None]), "s.x": [7, 8, 9]})
     schema = table.schema
     assert table.filter(to_expression(parse_where("s.x = 1", schema), schema)).num_rows == 1
+    assert kept_rows(parse_where("s.x = 1", schema), table).num_rows == 1
+    assert kept_rows(parse_where("s.x IS NULL", schema), table).num_rows == 2
     assert table.filter(to_expression(parse_where("s.x IS NULL", schema), schema)).num_rows == 2
     assert table.filter(to_expression(parse_where('"s.x" = 8', schema), schema))["s.x"].to_pylist() == [8]
 
