@@ -159,7 +159,7 @@ def is_there(dialect: Dialect[Entry, State], version: int, time_ns: int) -> Talk
 def _says(dialect: Dialect[Entry, State], data: bytes, version: int, time_ns: int) -> bool:
     """Whether a commit has this commit time; one that cannot be read is taken to have it."""
     try:
-        return dialect.says_time(data, time_ns) or dialect.decode(data, version)[1] in (
+        return dialect.says_time(data, time_ns) or dialect.time_of(data, version) in (
             (time_ns, 0) if dialect.bare else (time_ns,)
         )
     except TableError:

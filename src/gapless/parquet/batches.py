@@ -52,7 +52,10 @@ def read_once(source: str, batches: Iterator[pa.RecordBatch]) -> Callable[[], It
 
 
 def bytes_of(rows: pa.RecordBatch | pa.Table, enough: int) -> int:
-    """The Arrow memory of rows, exactly where it is more than `enough` bytes; where it is not, some number up to that and no less."""
+    """The Arrow memory of rows, exactly where it is more than `enough` bytes; where it is not, some number up to that and no less.
+
+    Memory that several chunks of a column share may be counted once.
+    """
     # To measure takes longer than to sort a few rows. No column holds more than all buffers do, whose size is known at once.
     most: int = rows.get_total_buffer_size() * rows.num_columns
     return most if most <= enough else int(rows.nbytes)

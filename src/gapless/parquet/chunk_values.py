@@ -152,12 +152,18 @@ _FEW_TEXTS = 64
 
 def _few_texts(starts: Array, data: pa.Buffer | None) -> Texts:
     """Texts that lie in `data` one after the other, as pages hold them."""
-    edges = starts.tolist()
-    text = b"" if data is None else data.slice(edges[0], edges[-1] - edges[0]).to_pybytes()
-    parts: list[bytes] = []
-    for start, end in pairwise(edges):
-        parts += (end - start).to_bytes(4, "little"), text[start - edges[0] : end - edges[0]]
-    return Texts(b"".join(parts), starts - starts[0] + np.arange(0, 4 * len(starts), 4, dtype=starts.dtype))
+    text = memoryview(b"" if data is None else data)
+    parts: list[Bytes] = []
+    for start, end in pairwise(starts.tolist()):
+        parts += (end - start).to_bytes(4, "little"), text[start:end]
+    return Texts(b"".join(parts), starts - starts[0] + np.arange(0, 4 * len(starts), 4))
+
+
+_NOTHING = {
+    kind: pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(16)), pa.py_buffer(b"")])[0]
+    for kind in (pa.binary(), pa.large_binary())
+}
+"""No bytes, by type; `pa.scalar` imports pandas."""
 
 
 def texts_of(values: pa.Array) -> Texts:
@@ -174,6 +180,6 @@ def texts_of(values: pa.Array) -> Texts:
     fours = np.arange(0, 4 * count + 4, 4, dtype=offset)
     before = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(fours), pa.py_buffer(lengths)])
     after = pa.Array.from_buffers(kind, count, [None, *values.buffers()[1:]], offset=values.offset)
-    joined = pc.binary_join_element_wise(before, after, pa.scalar(b"", kind))
+    joined = pc.binary_join_element_wise(before, after, _NOTHING[kind])
     ends = np.frombuffer(joined.buffers()[1], offset, count + 1, joined.offset * offset.itemsize)
     return Texts(memoryview(joined.buffers()[2]).cast("B"), ends)

@@ -41,7 +41,7 @@ def is_shorter(with_dictionary: float, plain: float) -> bool:
 
 
 def may_be_shorter(distinct: int, count: int, width: int) -> bool:
-    """Whether so many values of `width` bytes may take fewer bytes with a dictionary than without one, both compressed: not where the places
+    """Whether so many values, of `width` bytes in a file, may take fewer with a dictionary than without one, both compressed: not where the places
     in it, which hardly compress, take more bits than all values that occur again. True where there are none.
     """
     return not count or count * math.log2(max(2, distinct)) < 8 * width * (count - distinct)

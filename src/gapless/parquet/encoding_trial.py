@@ -18,6 +18,9 @@ from gapless.parquet.writer_options import WriterOptions
 _TRIAL_ROWS = 131_072
 """Rows next to each other: what a dictionary saves grows with them, and so does the time it takes to find out."""
 
+_FILE_WIDTH = 4
+"""Bytes that files hold a whole number in, at least, however few it has in memory."""
+
 
 def try_encodings(all_rows: Ordered, aim: Aim) -> Encodings:
     """The encodings that make rows from the middle smallest; without a trial for few or nested rows."""
@@ -47,7 +50,7 @@ def _hardly_repeating(column: pa.ChunkedArray) -> str:
     if not is_fixed(column.type):
         return ""
     known = values_of(column)
-    if may_be_shorter(known.distinct, known.count, column.type.bit_width // 8):
+    if may_be_shorter(known.distinct, known.count, max(_FILE_WIDTH, column.type.bit_width // 8)):
         return ""
     return f"{known.distinct:,} of {known.count:,} values are distinct"
 

@@ -90,7 +90,7 @@ class RowGroup:
         return self.footer.groups.rows[self.number]
 
     def column(self, file: pa.NativeFile, name: str, near: tuple[int, int]) -> ColumnPages | None:
-        """The pages of a column that hold the rows `[first, end)`; None where they cannot be read apart."""
+        """The pages of a column that hold the rows `[first, end)`; None where they cannot be read apart. Raises CorruptTable."""
         if (found := self._pages(file, name)) is None:
             return None
         metadata, (leaf, known) = self.footer.metadata, found
@@ -102,14 +102,15 @@ class RowGroup:
         )
 
     def _pages(self, file: pa.NativeFile, name: str) -> tuple[int, PageMap] | None:
-        """The number of a column and its pages, remembered; None where they cannot be read apart."""
+        """The number of a column and its pages, remembered; None where they cannot be read apart. Raises CorruptTable."""
         known, key = self.footer.pages, (self.segment.path, self.number, name)
         if key in known:
             return known.get(key)  # another thread may forget it just now
         metadata, schema = self.footer.metadata, self.footer.metadata.schema
         leaf = next((leaf for leaf in range(len(schema)) if schema.column(leaf).path == name), -1)
         sliced = leaf >= 0 and can_slice(metadata, self.footer.schema, self.number, leaf)
-        found = map_pages(file, metadata.row_group(self.number).column(leaf), self.rows) if sliced else None
+        chunks = metadata.row_group(self.number)
+        found = _taken(self, partial(map_pages, file, chunks.column(leaf), self.rows)) if sliced else None
         known[key] = told = None if found is None else (leaf, found)
         return told
 

@@ -12,6 +12,9 @@ MOST_RUNS = 1_024
 MOST_BITS = 1 << 18
 """So many bits are unpacked at most where numbers are no whole bytes: of more, Arrow's loop is faster."""
 
+_MOST_BYTES = 10
+"""Of a number: as many as one of 64 bits takes. To put together a longer one would take the time of its square."""
+
 Codes = npt.NDArray[np.int64]
 Data = bytes | memoryview
 
@@ -83,10 +86,9 @@ def unpacked(data: Data, width: int, start: int, end: int) -> npt.NDArray[np.uns
 
 
 def varint(data: Data, at: int) -> tuple[int, int]:
-    """A number of which each byte holds seven bits, and what follows it; what there is where it is cut off."""
+    """A number of which each byte holds seven bits, and what follows it; what there is where it is cut off, also after `_MOST_BYTES`."""
     value = shift = 0
-    while at < len(data):
-        byte = data[at]
+    for byte in data[at : at + _MOST_BYTES]:
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
         if byte < 128:

@@ -14,6 +14,8 @@ from gapless.parquet.thrift import Struct, decode_first
 
 _HEADER_BYTES = 128
 """A guess: headers with statistics of long texts are longer."""
+_LARGEST = 2**31 - 1
+"""Of what headers count."""
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _STATISTICS = rb"\x1c(?:[\x18\x28]\x08.{8}|[\x18\x28]\x04.{4}|\x16" + _VARINT + rb"|[\x11\x12])*\x00"
@@ -70,23 +72,28 @@ class PageMap:
 def map_pages(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData, rows: int) -> PageMap | None:
     """The pages of a flat column's chunk, by their headers; None where these are not what they should be.
 
-    Headers have no checksums: they must fill the chunk and hold `rows` values together.
+    Headers have no checksums: they must fill the chunk and hold `rows` values together. Raises pyarrow's ArrowInvalid where they hold another
+    number: Arrow does not count them, and makes values of the bits that fill a page's last byte.
     """
     try:
-        return _map(file, chunk, rows)
+        found = _map(file, chunk)
     except (IndexError, KeyError, RecursionError, TypeError, ValueError):
         # What such headers say is for Arrow to refuse, which reads the chunk as a whole.
         return None
+    if found is not None and found.rows != rows:
+        raise pa.ArrowInvalid(f"pages of {chunk.path_in_schema} have {found.rows} values and not {rows}")
+    return found
 
 
-def _map(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData, rows: int) -> PageMap | None:
+def _map(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> PageMap | None:
     at = min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)))
     end = at + chunk.total_compressed_size
     pages: list[Page] = []
     dictionary, found = None, 0
     while at < end:
         header = _header(file, at, end)
-        if header.size < 0 or (header.kind == _DICTIONARY and pages):
+        sizes = header.size, header.plain_size, header.values
+        if min(sizes) < 0 or max(sizes) > _LARGEST or (header.kind == _DICTIONARY and pages):
             return None
         page = header.page(at, found)
         if header.kind == _DICTIONARY:
@@ -95,9 +102,9 @@ def _map(file: pa.NativeFile, chunk: pq.ColumnChunkMetaData, rows: int) -> PageM
             pages.append(page)
             found += header.values
         at = page.end
-    if at != end or found != rows or not pages:
+    if at != end or not pages:
         return None
-    return PageMap(pages=tuple(pages), rows=rows, dictionary=dictionary)
+    return PageMap(pages=tuple(pages), rows=found, dictionary=dictionary)
 
 
 class _Header(NamedTuple):

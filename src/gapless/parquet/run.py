@@ -18,7 +18,7 @@ from gapless.coverage.bitmap import CoverageMap, StoredIds, array_of, stored_ids
 from gapless.coverage.bucket import Grid, Ids
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.instant import NS_PER
-from gapless.model.numbers import arrow_of
+from gapless.model.numbers import arrow_of, numbers_of
 from gapless.parquet.identity_codes import Identified, identified, looked_up
 from gapless.parquet.ordered import Ordered, Spelled
 from gapless.parquet.placing import can_scatter, put_in_order, raw_values
@@ -153,7 +153,4 @@ def index_values(column: pa.ChunkedArray) -> Array:
     """An index column without nulls as integers, in its unit."""
     flat = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     flat = flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat
-    if pa.types.is_timestamp(flat.type):
-        return raw_values(flat).view(np.int64)
-    values: Array = flat.to_numpy(zero_copy_only=False)
-    return values
+    return raw_values(flat).view(np.int64) if pa.types.is_timestamp(flat.type) else numbers_of(flat)

@@ -11,8 +11,7 @@ _TRUE, _FALSE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 
 Struct = dict[int, tuple[int, Any]]
 """By field number in the order of the bytes: the compact type's number, and the value.
 
-Numbers and truth values are Python's, doubles the eight bytes they are, binaries and texts bytes, lists `Items`, structs as here. To be
-encoded, a struct may also be the bytes it has.
+Numbers and truth values are Python's, doubles the eight bytes they are, binaries and texts bytes, lists `Items`, structs as here.
 """
 
 
@@ -136,13 +135,13 @@ class _Decoder:
         return self._data[self._at - length : self._at]
 
     def _varint(self) -> int:
-        value = shift = 0
-        while True:
+        value = 0
+        for shift in range(0, 70, 7):
             byte = self._byte()
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
-            shift += 7
+        raise ValueError("a Thrift number of more than ten bytes")
 
     def _signed(self) -> int:
         value = self._varint()
@@ -173,10 +172,7 @@ def _put_value(out: bytearray, kind: int, value: Any) -> None:
         _put_varint(out, len(value))
         out += value
     elif kind == _STRUCT:
-        if isinstance(value, bytes):
-            out += value
-        else:
-            _put_struct(out, value)
+        _put_struct(out, value)
     elif kind in (_LIST, _SET):
         _put_items(out, value)
     elif kind == _DOUBLE:

@@ -25,9 +25,9 @@ class Drafts:
         """Have one in a folder for the first that takes it within the context; what no one took is removed. None where it cannot be had:
         who would take it finds out why.
         """
-        with contextlib.suppress(OSError):
-            self._mine.draft = folder, open_temp(folder)
         try:
+            with contextlib.suppress(OSError):
+                self._mine.draft = folder, open_temp(folder)
             yield
         finally:
             if (left := self.take(folder)) is not None:
@@ -54,4 +54,8 @@ def _remove(opened: Opened) -> None:
 def open_temp(folder: str) -> Opened:
     """A new file in a folder, under a name that no listing shows; raises OSError."""
     temp = os.path.join(folder, f".{os.urandom(8).hex()}.tmp")  # noqa: PTH118  # pathlib costs as much as the system call
-    return os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), temp
+    try:
+        return os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), temp
+    except KeyboardInterrupt:  # mostly it comes while the system works, and finds the file made
+        discard(temp)
+        raise

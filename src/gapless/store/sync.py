@@ -17,43 +17,56 @@ _WORTH_A_THREAD = 3
 
 
 class _Helper:
-    """A thread that works for one caller at a time. Its hand-overs are two locks: a pool's queue and futures cost more than a sync."""
+    """A thread that works for one caller at a time. Its hand-overs are locks: a pool's queue and futures cost more than a sync."""
 
-    __slots__ = ("_begin", "_begun", "_done", "_failure", "_work")
+    __slots__ = ("_begin", "_done", "_failure", "_work", "_works")
 
     _work: Callable[[], None]
+    _done: Lock
+    """Given back once its work is done."""
 
     def __init__(self) -> None:
         """Start it; raises RuntimeError where no thread can be had."""
-        self._begin, self._done = Lock(), Lock()
-        self._begin.acquire()
-        self._done.acquire()
+        self._begin = _taken()
         self._failure: BaseException | None = None
-        self._begun = False
+        self._works = False
         Thread(target=self._run, name="gapless-sync", daemon=True).start()
 
     def begin(self, work: Callable[[], None]) -> None:
         """Have it work."""
-        self._work, self._begun = work, True
+        # No call stands between the last two: an interrupt there would have its caller wait for ever.
+        self._work, self._done = work, _taken()
+        self._works = True
         self._begin.release()
 
     def wait(self) -> BaseException | None:
-        """Wait until it has done its work, if it had any; what that raised."""
-        if self._begun:
-            self._done.acquire()
-            self._begun = False
+        """Wait until it has done its work, if it had any, whoever interrupts; what that raised, or what interrupted."""
+        interrupted: BaseException | None = None
+        while self._works:
+            try:
+                self._done.acquire()
+            except BaseException as error:  # noqa: BLE001  # its caller raises it, once no thread is at its files
+                interrupted = error
         failure, self._failure = self._failure, None
-        return failure
+        return interrupted or failure
 
     def _run(self) -> None:
         while True:
             self._begin.acquire()
+            done = self._done
             try:
                 self._work()
             except BaseException as error:  # noqa: BLE001  # its caller is told
                 self._failure = error
             del self._work
-            self._done.release()
+            self._works = False
+            done.release()
+
+
+def _taken() -> Lock:
+    lock = Lock()
+    lock.acquire()
+    return lock
 
 
 class _Helpers:

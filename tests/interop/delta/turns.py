@@ -12,11 +12,14 @@ import pyarrow as pa
 
 import gapless as gl
 from interop.delta.scenes import PLACES, SCHEMA, Row, rows, table_of
-from interop.delta.strangers import Ask, counted
+from interop.delta.strangers import Ask, StrangerError, counted
 
 Turn = tuple[str, str, int]
 """(who, what, which rows: a number from which they follow)."""
 KINDS = ("append", "delete", "update", "merge", "overwrite", "optimize", "checkpoint", "move")
+
+_NULLS = 'Found unmasked nulls for non-nullable StructArray field "value"'
+"""deltalake 1.3.3 says in its checkpoints that no partition value of a tombstone is null, and then finds nulls: some it cannot write."""
 
 
 class Ours:
@@ -91,6 +94,12 @@ class Game:
                 given = rows(below, v="o")
                 player.do("overwrite", table_of(given), path=self.path, where=f"id = {below}")
                 self._keep(given)
+            case "checkpoint" if who == "deltalake-1.3.3":
+                try:
+                    player.do(what, path=self.path)
+                except StrangerError as error:
+                    if _NULLS not in str(error):
+                        raise
             case _:
                 player.do(what, path=self.path)
 

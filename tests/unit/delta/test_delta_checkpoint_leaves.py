@@ -1,19 +1,18 @@
-"""Which leaves of a checkpoint are read: what is left out is what says nothing."""
+"""Which leaves of a checkpoint are read: what is left out says nothing, whatever its statistics say."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta import checkpoint_leaves
-from gapless.dialects.delta.checkpoint_leaves import wanted_leaves
+from gapless.dialects.delta.checkpoint_leaves import read_actions
 
 TEXTS = pa.map_(pa.string(), pa.string())
 VECTOR = pa.struct([("storageType", pa.string()), ("offset", pa.int32())])
@@ -21,6 +20,17 @@ ADD = pa.struct(
     [("path", pa.string()), ("tags", TEXTS), ("size", pa.int64()), ("deletionVector", VECTOR), ("stats", pa.string())]
 )
 SCHEMA = pa.schema([("add", ADD), ("txn", pa.struct([("appId", pa.string()), ("version", pa.int64())])), ("other", pa.int64())])
+LEAVES = [
+    "add.path",
+    "add.tags.key_value.key",
+    "add.tags.key_value.value",
+    "add.size",
+    "add.deletionVector.storageType",
+    "add.deletionVector.offset",
+    "add.stats",
+    "txn.appId",
+    "txn.version",
+]
 UNREAD: dict[str, tuple[str, ...]] = {"add": (), "txn": ()}
 
 texts = st.none() | st.sampled_from(["", "a", "b"])
@@ -50,51 +60,98 @@ def filled(value: Any, type_: pa.DataType) -> Any:
     return {one.name: filled(value.get(one.name), one.type) for one in type_}
 
 
+class Told:
+    """A Parquet file whose footer says of these leaves that they are null; keeps what was read of it."""
+
+    def __init__(self, file: pq.ParquetFile, null: Collection[str] | None = None) -> None:
+        self._file, self._null = file, null
+        self.reads: list[list[str]] = []
+
+    @property
+    def metadata(self) -> Any:
+        return self if self._null is not None else self._file.metadata
+
+    def read(self, columns: list[str], *, use_threads: bool) -> pa.Table:
+        self.reads.append(columns)
+        return self._file.read(columns=columns, use_threads=use_threads)
+
+    schema = property(lambda self: self._file.metadata.schema)
+    num_row_groups = 1
+
+    def row_group(self, _number: int) -> Any:
+        return self
+
+    def column(self, at: int) -> Any:
+        said = SimpleNamespace(has_null_count=True, null_count=5 if self.schema.column(at).path in (self._null or ()) else 0)
+        return SimpleNamespace(statistics=said, num_values=5)
+
+
+def completed(table: pa.Table) -> list[dict[str, Any]]:
+    return [{name: filled(row.get(name), SCHEMA.field(name).type) for name in UNREAD} for row in table.to_pylist()]
+
+
 @given(st.lists(rows, max_size=8))
 def test_what_is_left_out_is_null_in_every_row(found: list[dict[str, Any]]) -> None:
     file = written(found)
-    read = file.read(columns=wanted_leaves(file.metadata, UNREAD)).to_pylist()
-    whole = file.read(columns=["add", "txn"])
-    asked = [{name: filled(row.get(name), SCHEMA.field(name).type) for name in UNREAD} for row in read]
-    assert asked == whole.to_pylist()
+    assert completed(read_actions(file, UNREAD)) == file.read(columns=["add", "txn"]).to_pylist()
 
 
-def test_a_struct_that_no_row_has_costs_one_leaf_and_others_keep_their_maps() -> None:
-    file = written([{"add": {"path": "a", "tags": [], "size": 1}}])
-    assert wanted_leaves(file.metadata, UNREAD) == [
-        "add.path",
-        "add.tags.key_value.key",
-        "add.tags.key_value.value",
-        "add.size",
-        "add.deletionVector.storageType",
-        "txn.appId",
+@given(st.lists(rows, max_size=8), st.sets(st.sampled_from(LEAVES)))
+def test_statistics_that_are_wrong_hide_nothing(found: list[dict[str, Any]], null: set[str]) -> None:
+    file = written(found)
+    assert completed(read_actions(Told(file, null), UNREAD)) == file.read(columns=["add", "txn"]).to_pylist()
+
+
+def test_a_struct_that_no_row_has_costs_one_leaf_and_others_all_of_theirs() -> None:
+    file = Told(written([{"add": {"path": "a", "tags": []}}]))
+    read_actions(file, UNREAD)
+    assert file.reads == [
+        [
+            "add.path",
+            "add.tags.key_value.key",
+            "add.tags.key_value.value",
+            "add.size",
+            "add.deletionVector.storageType",
+            "add.stats",
+            "txn.appId",
+        ]
     ]
+
+
+def test_of_an_action_that_no_row_has_no_map_is_read() -> None:
+    file = Told(written([{"txn": {"appId": "a", "version": 1}}]))
+    read_actions(file, UNREAD)
+    assert file.reads == [["add.path", "txn.appId", "txn.version"]]
+
+
+def test_where_statistics_deny_what_is_there_all_is_read() -> None:
+    """A deletion vector that was not seen would bring deleted rows back."""
+    rows = [{"add": {"path": "a", "deletionVector": {"storageType": "u", "offset": 7}}}]
+    file = Told(written(rows), {"add.deletionVector.storageType", "add.deletionVector.offset"})
+    assert completed(read_actions(file, UNREAD))[0]["add"]["deletionVector"] == {"storageType": "u", "offset": 7}
+    assert [len(columns) for columns in file.reads] == [8, 9]
 
 
 def test_a_leaf_that_one_row_group_has_is_read() -> None:
     nothing = {"add": {"path": "a"}}
     file = written([nothing] * 3 + [{"add": {"path": "b", "deletionVector": {"storageType": "u"}}}])
     assert file.metadata.num_row_groups == 2
-    assert "add.deletionVector.storageType" in wanted_leaves(file.metadata, UNREAD)
-    assert "add.deletionVector.offset" not in wanted_leaves(file.metadata, UNREAD)
+    told = Told(file)
+    read_actions(told, UNREAD)
+    (read,) = told.reads
+    assert "add.deletionVector.offset" in read
 
 
 def test_without_statistics_all_is_read_but_for_what_is_not_wanted() -> None:
-    file = written([{"add": {"path": "a"}}], write_statistics=False)
-    found = wanted_leaves(file.metadata, {"add": ("stats", "tags")})
-    assert found == ["add.path", "add.size", "add.deletionVector.storageType", "add.deletionVector.offset"]
+    file = Told(written([{"add": {"path": "a"}}], write_statistics=False))
+    read_actions(file, {"add": ("stats", "tags")})
+    assert file.reads == [["add.path", "add.size", "add.deletionVector.storageType", "add.deletionVector.offset"]]
 
 
-@pytest.mark.parametrize(
-    ("told", "null"),
-    [
-        ({"has_null_count": True, "null_count": 5, "has_min_max": False}, True),
-        ({"has_null_count": True, "null_count": 4, "has_min_max": False}, False),
-        ({"has_null_count": True, "null_count": 5, "has_min_max": True}, False),
-        ({"has_null_count": False, "null_count": 5, "has_min_max": False}, False),
-        (None, False),
-    ],
-)
-def test_a_chunk_is_null_only_where_its_statistics_agree_that_it_is(told: dict[str, Any] | None, null: bool) -> None:
-    statistics = None if told is None else SimpleNamespace(**told)
-    assert checkpoint_leaves._is_null(SimpleNamespace(statistics=statistics, num_values=5)) is null
+def test_a_field_whose_name_has_a_dot_is_no_struct() -> None:
+    rows = pa.array([{"path": "a", "x.y": None}], pa.struct([("path", pa.string()), ("x.y", pa.int64())]))
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"add": rows}), sink)
+    assert read_actions(pq.ParquetFile(io.BytesIO(sink.getvalue())), UNREAD).to_pylist() == [
+        {"add": {"path": "a", "x.y": None}}
+    ]

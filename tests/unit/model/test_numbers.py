@@ -44,15 +44,21 @@ import sys
 import numpy as np, pyarrow as pa
 import gapless as gl
 
-def rows(first, count, step=1):
+KINDS = {"timestamp": pa.timestamp("us", "UTC"), "int64": pa.int64(), "uint64": pa.uint64()}
+kind = sys.argv[2]
+
+def rows(first, count):
     at = np.arange(first, first + count)
-    moments = pa.Array.from_buffers(pa.timestamp("us", "UTC"), count, [None, pa.py_buffer(at // 3 * 60_000_000)])
+    moments = pa.Array.from_buffers(KINDS[kind], count, [None, pa.py_buffer(at // 3 * 60_000_000)])
     prices = pa.Array.from_buffers(pa.float64(), count, [None, pa.py_buffer(np.round(np.sqrt(at), 2))])
     names = pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(np.arange(count + 1, dtype=np.int32)), pa.py_buffer(b"cab" * (count // 3))])
-    return pa.Table.from_arrays([moments, names, prices], names=["ts", "symbol", "price"])
+    edges = np.arange(count + 1, dtype=np.int32) * 6
+    notes = pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(edges), pa.py_buffer(b"".join(b"%06d" % one for one in at))])
+    return pa.Table.from_arrays([moments, names, prices, notes], names=["ts", "symbol", "price", "note"])
 
-for codec in ("fastest", "balanced"):
-    table = gl.create(sys.argv[1] + codec, index="ts", entity=["symbol"], bucket="1m", properties={"codec": codec})
+for codec in ("fastest", "balanced", "smallest"):
+    bucket = "1m" if kind == "timestamp" else 60_000_000
+    table = gl.create(sys.argv[1] + codec, index="ts", index_type=kind, entity=["symbol"], bucket=bucket, properties={"codec": codec})
     first = 0
     for count in (3, 90, 6_000, 60_000, 300_000):
         table.append(rows(first, count))
@@ -65,6 +71,7 @@ assert "pandas" in sys.modules, "it can be told apart"
 """
 
 
-def test_an_append_imports_no_pandas(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", APPENDS, f"{tmp_path}/"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("index", ["timestamp", "int64", "uint64"])
+def test_an_append_imports_no_pandas(tmp_path: Path, index: str) -> None:
+    done = subprocess.run([sys.executable, "-c", APPENDS, f"{tmp_path}/", index], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

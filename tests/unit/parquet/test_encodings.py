@@ -315,3 +315,23 @@ def test_numbers_that_hardly_repeat_are_not_tried_with_a_dictionary(monkeypatch:
     assert not [names for names, _ in tried if names == ["noise"]]
     for name in ("few", "gone"):
         assert [how for names, how in tried if names == [name]] == [DICTIONARY, "PLAIN"]
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "f4"])
+@pytest.mark.parametrize("kinds", [3, 256, 5_000, 15_000])
+def test_narrow_numbers_take_no_more_bytes_than_in_any_other_encoding(kind: str, kinds: int) -> None:
+    values = DICE.integers(0, 2**62, kinds)[DICE.integers(0, kinds, ROWS)]
+    rows = pa.table({"v": (values % 2**24).astype(kind)})
+    aim = AIMS["smallest"]
+    chosen = encoding_trial.try_encodings(Ordered(rows), aim)
+
+    def size(how: Encodings) -> int:
+        return encoded_size(rows, WriterOptions(compression=aim.compression, compression_level=aim.level, encodings=how))
+
+    others = {} if kind == "f4" else {"v": DELTA}
+    every = [
+        Encodings(dictionary=["v"], others={}),
+        Encodings(dictionary=[], others={}),
+        Encodings(dictionary=[], others=others),
+    ]
+    assert size(chosen) == min(map(size, every))

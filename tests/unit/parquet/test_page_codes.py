@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gapless.parquet.page_codes import MOST_BITS, MOST_RUNS, numbers_between, unpacked
+from gapless.parquet.page_codes import MOST_BITS, MOST_RUNS, numbers_between, runs_of, unpacked
 
 
 def varint(value: int) -> bytes:
@@ -69,6 +69,11 @@ def test_bytes_that_do_not_hold_the_numbers_are_left_to_arrow() -> None:
     )
     assert numbers_between(b"\x80", 2, 1, 0, 1) is None
     assert numbers_between(hybrid([[0] * 8], 1), 0, 8, 0, 8) is None
+
+
+def test_a_number_without_an_end_is_cut_off() -> None:
+    assert numbers_between(b"\xff" * 3_000_000, 2, 100, 0, 10) is None
+    assert runs_of(b"\xff" * 3_000_000, 1, 100) is None
 
 
 def test_many_runs_and_many_odd_bits_are_left_to_arrow() -> None:

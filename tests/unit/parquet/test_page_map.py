@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ import pytest
 import gapless as gl
 from gapless.parquet import page_map
 from gapless.parquet.page_map import PageMap, map_pages
+from gapless.parquet.thrift import unsigned
 
 ROWS = 5_000
 NEVER = re.compile(rb"(?!)")
+Told = list[PageMap | None] | str
 
 
 def rows() -> pa.Table:
@@ -41,11 +44,19 @@ def maps(path: Path) -> list[PageMap | None]:
     return [map_pages(file, group.column(leaf), group.num_rows) for group in groups for leaf in range(group.num_columns)]
 
 
-def both_ways(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[PageMap | None], list[PageMap | None]]:
-    usual = maps(path)
+def told(path: Path) -> Told:
+    """Where the pages are, or why that is refused."""
+    try:
+        return maps(path)
+    except pa.ArrowInvalid as error:
+        return str(error)
+
+
+def both_ways(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Told, Told]:
+    usual = told(path)
     with monkeypatch.context() as patch:
         patch.setattr(page_map, "_USUAL", NEVER)
-        return usual, maps(path)
+        return usual, told(path)
 
 
 @pytest.mark.parametrize(
@@ -56,18 +67,18 @@ def both_ways(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[PageMap
 def test_headers_of_arrow(tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"write_page_checksum": True, "data_page_size": 1_000, "write_batch_size": 100} | options
     pq.write_table(rows(), tmp_path / "f.parquet", **given)
-    usual, told = both_ways(tmp_path / "f.parquet", monkeypatch)
-    assert usual == told
-    assert all(found is not None for found in told)
+    usual, slow = both_ways(tmp_path / "f.parquet", monkeypatch)
+    assert usual == slow
+    assert all(found is not None for found in slow)
 
 
 @pytest.mark.parametrize("codec", ["fastest", "balanced", "smallest"])
 def test_headers_of_our_own(tmp_path: Path, codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = gl.create(tmp_path / "t", index="i", index_type="int64", entity=["k"], bucket=100, properties={"codec": codec})
     table.append(rows().drop_columns(["none"]))
-    usual, told = both_ways(next((tmp_path / "t" / "data").glob("*.parquet")), monkeypatch)
-    assert usual == told
-    assert all(found is not None for found in told)
+    usual, slow = both_ways(next((tmp_path / "t" / "data").glob("*.parquet")), monkeypatch)
+    assert usual == slow
+    assert all(found is not None for found in slow)
 
 
 def test_altered_headers_say_the_same_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,5 +92,26 @@ def test_altered_headers_say_the_same_either_way(tmp_path: Path, monkeypatch: py
     for at in range(page.start, page.body):
         for flipped in (1, 2, 8, 64, 128):
             path.write_bytes(good[:at] + bytes([good[at] ^ flipped]) + good[at + 1 :])
-            usual, told = both_ways(path, monkeypatch)
-            assert usual == told, (at - page.start, flipped)
+            usual, slow = both_ways(path, monkeypatch)
+            assert usual == slow, (at - page.start, flipped)
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 2**31, 2**62, 2**66])
+@pytest.mark.parametrize("usual", [True, False])
+def test_a_page_of_a_size_that_none_has_is_left_to_arrow(size: int, usual: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the size of a buffer, or too large a number for one."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows().select(["x"]), sink, write_page_checksum=True, use_dictionary=False)
+    good = sink.getvalue().to_pybytes()
+    header = page_map._USUAL.match(good, 4)
+    assert header is not None
+    start, end = header.span(1)
+    altered = good[:start] + unsigned(size << 1 if size >= 0 else ~(size << 1)) + good[end:]
+    footer = pq.read_metadata(pa.BufferReader(good)).row_group(0).column(0)
+    longer = len(altered) - len(good)
+    chunk: Any = SimpleNamespace(
+        dictionary_page_offset=None, data_page_offset=4, total_compressed_size=footer.total_compressed_size + longer
+    )
+    if not usual:
+        monkeypatch.setattr(page_map, "_USUAL", NEVER)
+    assert map_pages(pa.BufferReader(altered), chunk, ROWS) is None

@@ -63,6 +63,12 @@ def test_a_type_that_footers_do_not_use_is_refused() -> None:
         decode(b"\x1b\x00\x00")
 
 
+def test_a_number_of_more_bytes_than_any_has_is_refused() -> None:
+    assert decode(b"\x16" + b"\x80" * 9 + b"\1\0")[1][1] == 2**62
+    with pytest.raises(ValueError, match="more than ten bytes"):
+        decode(b"\x16" + b"\x80" * 1_000_000)
+
+
 @pytest.mark.parametrize("bits", range(65))
 def test_numbers_have_seven_bits_a_byte(bits: int) -> None:
     for value in {max(1, (1 << bits) - 1), 1 << bits, (1 << bits) + 1}:

@@ -7,6 +7,7 @@ import errno
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -341,6 +342,43 @@ def test_an_interrupted_sync_leaves_no_thread_at_its_files(tmp_path: Path, monke
     with pytest.raises(KeyboardInterrupt):
         sync.sync_all(handles)
     assert ended.is_set()
+    for handle in handles:
+        os.close(handle)
+
+
+def test_who_is_interrupted_while_others_sync_waits_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main, under_way = threading.current_thread(), threading.Barrier(3)
+    waits, go, ended = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    def slow(_handle: int) -> None:
+        under_way.wait(10)
+        if threading.current_thread() is main:
+            waits.set()
+        else:
+            go.wait(10)
+            ended.release()
+
+    def interrupt() -> None:
+        waits.wait(10)
+        time.sleep(0.05)
+        signal.pthread_kill(main.ident or 0, signal.SIGINT)
+        time.sleep(0.05)
+        go.set()
+
+    handles = some_files(tmp_path, 3)
+    before = threading.active_count()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", slow)
+        hasty = threading.Thread(target=interrupt)
+        hasty.start()
+        with pytest.raises(KeyboardInterrupt):
+            sync.sync_all(handles)
+        assert go.is_set()
+        assert ended.acquire(blocking=False)
+        assert ended.acquire(blocking=False)
+        hasty.join()
+    assert sync.sync_all(handles) == [None] * 3
+    assert threading.active_count() <= before + 2, "the same threads help again"
     for handle in handles:
         os.close(handle)
 

@@ -179,6 +179,25 @@ def test_a_file_that_no_create_took_is_removed(store: LocalStore) -> None:
     assert open_files() == before
 
 
+def test_no_file_stays_whose_opening_is_interrupted(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def interrupted(path: str, flags: int, mode: int = 0o777) -> int:
+        handle = real(path, flags, mode)
+        if flags & os.O_CREAT:
+            os.close(handle)
+            raise KeyboardInterrupt
+        return handle
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", interrupted)
+        with pytest.raises(KeyboardInterrupt), store.turn("log"):
+            pass
+        with pytest.raises(KeyboardInterrupt):
+            store.put("log/1", b"x")
+    assert temps(store) == []
+
+
 def test_a_file_that_someone_removed_is_opened_anew(store: LocalStore) -> None:
     """A table was removed meanwhile, and perhaps made anew; or vacuum came, long after."""
     before = open_files()

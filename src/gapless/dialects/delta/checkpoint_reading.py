@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from gapless.dialects.delta.action_codec import decode_action
 from gapless.dialects.delta.actions import Action, AddFile, RemoveFile, TableState
-from gapless.dialects.delta.checkpoint_leaves import wanted_leaves
+from gapless.dialects.delta.checkpoint_leaves import read_actions
 from gapless.dialects.delta.checkpoint_rows import Rows, shelve_adds, shelve_removes, valid_rows
 from gapless.dialects.delta.checkpoint_seal import SEAL_KEY, check_seal
 from gapless.dialects.delta.commit_codec import DAMAGE, json_lines
@@ -100,9 +100,9 @@ def _read_parquet(data: bytes, path: str, contents: _Contents) -> None:
     if (told := about.get(TIME_KEY)) is not None:
         contents.time_ms = int(told)
         _check_version(int(about[VERSION_KEY]), contents.version)
-    table = file.read(columns=wanted_leaves(file.metadata, _unread(_TEXT_FIRST)), use_threads=False)
+    table = read_actions(file, _unread(_TEXT_FIRST))
     if "add" in table.column_names and _needs_parsed(file.schema_arrow, table.column("add")):
-        table = file.read(columns=wanted_leaves(file.metadata, _unread(_ALL_STATS)), use_threads=False)
+        table = read_actions(file, _unread(_ALL_STATS))
     if SEAL_KEY not in about:
         # Values are made only when they are asked for, when it is too late for damage to be found.
         table.validate(full=True)
