@@ -76,7 +76,7 @@ def test_the_same_seed_gives_the_same_trace_in_another_process() -> None:
 
 @pytest.fixture(scope="module")
 def runs() -> list[Run]:
-    return [simulate(seed) for seed in range(300)]
+    return [simulate(seed) for seed in range(450)]
 
 
 def test_the_histories_hold_what_they_are_for(runs: list[Run]) -> None:
@@ -151,7 +151,7 @@ def test_a_wrong_history_names_the_command_that_replays_it(
     from sim.broken import report_the_version_aimed_at
 
     report_the_version_aimed_at(monkeypatch)
-    assert main(["--seed", "0", "--schedules", "5"]) == 1
+    assert main(["--seed", "0", "--schedules", "10"]) == 1
     printed = re.findall(r"^(python -m gapless\.testing\.simulate --seed (\d)): ", capsys.readouterr().out, re.MULTILINE)
     assert printed
     assert main(["--seed", printed[0][1]]) == 1

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from gapless.errors import CorruptTable
 from gapless.model.data_file import DataFile
+from gapless.model.numbers import arrow_of
 from gapless.parquet.footer import Footer, damaged
 from gapless.parquet.page_map import PageMap, map_pages
 from gapless.parquet.page_slice import ColumnPages, can_slice, slice_file
@@ -146,7 +147,14 @@ def read_near(
     if not near.spans:
         return Found(wanted.schema(group.footer.schema).empty_table(), exact=True)
     tables = [read_between(file, group, wanted, span, seen) for span in near.spans]
-    return None if any(table is None for table in tables) else Found(pa.concat_tables(tables), near.exact)
+    return None if any(table is None for table in tables) else Found(_owned(pa.concat_tables(tables)), near.exact)
+
+
+def _owned(rows: pa.Table) -> pa.Table:
+    """The same rows, copied where they would hold much memory that others lie in: pages, and columns that stages read."""
+    if rows.get_total_buffer_size() <= 2 * rows.nbytes:
+        return rows
+    return rows.take(arrow_of(np.arange(rows.num_rows)))
 
 
 def near_rows(file: pa.NativeFile, group: RowGroup, stages: Sequence[Stage]) -> Span | None:

@@ -55,7 +55,7 @@ def kept_rows(predicate: p.Predicate, rows: pa.Table) -> pa.Table:
         return rows.filter(to_expression(predicate, rows.schema))
     told = answer_of(predicate, rows)
     if isinstance(told, pa.Scalar):
-        return rows if told.as_py() else rows.slice(0, 0)
+        return rows if told.as_py() else rows.schema.empty_table()
     return rows if pc.all(told, skip_nulls=False).as_py() else rows.filter(told)
 
 

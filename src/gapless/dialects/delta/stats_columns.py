@@ -117,7 +117,7 @@ def _pieces(texts: pa.Array) -> Iterator[pa.Array]:
 def _parse(texts: pa.Array, schema: pa.Schema, *, floats: bool) -> pa.Table:
     """The JSON of some texts as it lies in memory: Arrow reads values one after the other, whatever is between them.
 
-    Raises ArrowInvalid where that is not one a text.
+    Raises pyarrow's ArrowInvalid where that is not one a text.
     """
     _, where, data = texts.buffers()
     start, end = np.frombuffer(where, np.int64)[[texts.offset, texts.offset + len(texts)]].tolist()
