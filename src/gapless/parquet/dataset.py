@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 Scan = Callable[[tuple[str, ...], pc.Expression | None], Iterator[pa.RecordBatch]]
 """Reads these columns of the rows that an expression keeps, in Arrow's semantics."""
 
-_SHARE_ROWS = 61_440
-"""Rows that are handed over together, at most: a multiple of the 2,048 that DuckDB works on at a time."""
-
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
@@ -65,9 +62,7 @@ def pin(schema: pa.Schema, scan: Scan) -> Pinned:
 
 def _noted(batches: Iterator[pa.RecordBatch], failures: list[GaplessError]) -> Iterator[pa.RecordBatch]:
     try:
-        for batch in batches:
-            # An engine's threads take a batch each: the last ones should not wait long for one of them.
-            yield from (batch.slice(start, _SHARE_ROWS) for start in range(0, batch.num_rows, _SHARE_ROWS))
+        yield from batches
     except GaplessError as error:
         failures.append(error)
         raise
