@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from contest.environment import BUILD, ROOT
+from contest.environment import ROOT
+from contest.plot import draw
 
 _PAGE, _PLOT = ROOT / "docs" / "performance.md", ROOT / "docs" / "assets" / "bench_peers.png"
 _BEGIN, _END = "<!-- bench_peers.py --publish: begin -->", "<!-- bench_peers.py --publish: end -->"
@@ -24,7 +24,7 @@ def publish(about: Mapping[str, Any]) -> None:
     before, _, rest = _PAGE.read_text().partition(_BEGIN)
     _, _, after = rest.partition(_END)
     _PAGE.write_text(f"{before}{_BEGIN}\n\n{_text(about)}\n\n{_END}{after}")
-    shutil.copyfile(BUILD / "peers.png", _PLOT)
+    draw(about, _PLOT)
 
 
 def _text(about: Mapping[str, Any]) -> str:
