@@ -35,8 +35,6 @@ class Postgres(Contender):
         self.close()
         self.place, self.name = place, f'"{place.name}"'
         self.connection = self._connect()
-        # Those that serve it, among them what it forks later, are below the server's first process.
-        self.server = int(Path(os.environ[SOCKET], "data", "postmaster.pid").read_text().split()[0])
 
     def append(self, rows: pa.Table) -> None:
         sink = pa.BufferOutputStream()
@@ -81,7 +79,8 @@ class Postgres(Contender):
             self.connection.close()
 
     def servers(self) -> list[int]:
-        return [self.server]
+        # Those that serve a connection, among them what they fork later, are below the server's first process.
+        return [int(Path(os.environ[SOCKET], "data", "postmaster.pid").read_text().split()[0])]
 
     def _ask(self, question: str, values: tuple[object, ...] = ()) -> Rows:
         with self.connection.cursor() as cursor:
