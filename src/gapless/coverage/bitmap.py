@@ -7,6 +7,7 @@ flipped, ids of a uint64 index as they are. Bitmaps hold stored ids; half-open s
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from datetime import date
@@ -126,12 +127,9 @@ class CoverageMap(Mapping[Identity, BitMap64]):
         """Build from stretches of buckets, in any order: stretch i holds all stored ids from `firsts[i]` to `lasts[i]`, and is of the identity at
         the place `codes[i]`. Faster than `from_runs` where stretches are long, slower where they are short.
         """
-        found: dict[Identity, BitMap64] = {}
+        found: defaultdict[Identity, BitMap64] = defaultdict(BitMap64)
         for code, first, last in zip(codes.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
-            if (bitmap := found.get(identities[code])) is None:
-                found[identities[code]] = range_bitmap(first, last + 1)
-            else:
-                add_range(bitmap, first, last + 1)
+            add_range(found[identities[code]], first, last + 1)
         return cls(found)
 
     @classmethod

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gapless.parquet.page_codes import varint
 from gapless.parquet.thrift import Struct, decode_first
 
 _HEADER_BYTES = 128
@@ -157,7 +158,5 @@ def _told(header: Struct, length: int) -> _Header:
 
 def _number(data: bytes) -> int:
     """A number with a sign, of which each byte holds seven bits."""
-    value = 0
-    for byte in reversed(data):
-        value = value << 7 | byte & 127
+    value, _ = varint(data, 0)
     return value >> 1 ^ -(value & 1)
