@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import gapless as gl
-from gapless.parquet.segment_encoder import SegmentEncoder
+from gapless.files.write.segment_encoder import SegmentEncoder
 
 ROWS, SYMBOLS = 2_000_000, 50
 PART = 50_000

@@ -48,9 +48,8 @@ def segment(number: int) -> Any:
 
     from gapless.coverage.bitmap import CoverageMap
     from gapless.coverage.codec import encode
-    from gapless.dialects.timeseries.file_names import instant_digits, segment_path
-    from gapless.model.checksum import checksum
-    from gapless.model.segment import Bounds, InlineCoverage, Segment
+    from gapless.formats.timeseries.actions import instant_digits, segment_path
+    from gapless.model.segment import Bounds, InlineCoverage, Segment, checksum
     from gapless.model.stats import ColumnStats
 
     symbol, hour = f"SYM{number % SERIES:03d}", number // SERIES
@@ -79,7 +78,7 @@ def segment(number: int) -> Any:
 
 def commits(first: int, numbers: range, time_ns: int, each: int) -> Iterator[tuple[int, Any, int]]:
     """Commits from version `first` on that add the segments of these numbers, `each` of them at a time."""
-    from gapless.dialects.timeseries.actions import AddSegment, Commit
+    from gapless.formats.timeseries.actions import AddSegment, Commit
 
     for step, start in enumerate(range(numbers.start, numbers.stop, each)):
         added = tuple(AddSegment(segment(number)) for number in range(start, min(start + each, numbers.stop)))
@@ -92,11 +91,11 @@ def make(place: Path, count: int) -> None:
     import pyarrow as pa
 
     import gapless as gl
-    from gapless.dialects.timeseries.actions import Commit, UpdateTableMeta
-    from gapless.dialects.timeseries.dialect import TIME_SERIES
-    from gapless.dialects.timeseries.meta_codec import CLEANUP_FEATURE
-    from gapless.log.checkpoint_writing import write_checkpoint
-    from gapless.log.dialect import Snapshot
+    from gapless.formats.timeseries.actions import Commit, UpdateTableMeta
+    from gapless.formats.timeseries.codec.metadata import CLEANUP_FEATURE
+    from gapless.formats.timeseries.format import TIME_SERIES
+    from gapless.log.checkpoint import write_checkpoint
+    from gapless.log.format import Snapshot
     from gapless.log.snapshot import advance
 
     schema = pa.schema(
@@ -143,9 +142,10 @@ def grown_bytes() -> int:
 
 def world(place: Path) -> tuple[Any, Any]:
     """A table as `gl.open` opens it: its rim and its snapshot."""
-    from gapless.table.lifecycle import open_rim, open_table
+    from gapless.tables.shared.handle import open_environment
+    from gapless.tables.timeseries.lifecycle import open_table
 
-    rim = open_rim(place, None)
+    rim = open_environment(place, None)
     return rim, open_table(rim, str(place))
 
 
@@ -153,11 +153,11 @@ def measure_open(place: Path) -> dict[str, float]:
     """Seconds and bytes of opening and planning, once all that they import is imported."""
     import pyarrow.parquet
 
-    import gapless.table.table
-    from gapless.table.scan import ScanRequest
+    import gapless.tables.timeseries.table
+    from gapless.tables.timeseries.read.scan import ScanRequest
 
     assert pyarrow.parquet
-    assert gapless.table.table
+    assert gapless.tables.timeseries.table
     before, begun, cpu = grown_bytes(), time.perf_counter(), time.process_time()
     state = world(place)[1].state
     count = len(state.live)
@@ -189,8 +189,8 @@ def measure_appends(place: Path, small: Path) -> dict[str, float]:
 
 def measure_checkpoints(place: Path) -> dict[str, float]:
     """Processor seconds and bytes of a log checkpoint after 100 new segments, parts among them: means of twenty in a row."""
-    from gapless.dialects.timeseries.dialect import TIME_SERIES
-    from gapless.log.checkpoint_writing import write_checkpoint
+    from gapless.formats.timeseries.format import TIME_SERIES
+    from gapless.log.checkpoint import write_checkpoint
     from gapless.log.snapshot import advance
 
     rim, snapshot = world(place)

@@ -8,18 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from gapless.dialects.timeseries.actions import Action, Commit, RemoveSegment, SetTag, TableState
-from gapless.log.dialect import Snapshot
-from gapless.log.requests import Talk
-from gapless.log.verdict import Stands
+from gapless.formats.timeseries.actions import Action, Commit, RemoveSegment, SetTag, TableState
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible, Snapshot
 from gapless.model.instant import NS_PER, NS_PER_DAY
 from gapless.model.protocols import Store
-from gapless.runtime.clock import RandomIds
 from gapless.runtime.committer import Proposal
-from gapless.runtime.driver import Rim
-from gapless.table.lifecycle import create_table, open_table, parse_index
-from gapless.table.table import TimeSeriesTable
-from gapless.testing.dict_store import DictStore
+from gapless.runtime.environment import Environment, RandomIds
+from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
+from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.testing.store.stores import DictStore
 
 NOON_NS = 1_767_960_000 * NS_PER["s"]
 """2026-01-09T12:00Z: where such a clock starts."""
@@ -43,9 +41,9 @@ class SetClock:
         self.ns += int(seconds * 1e9)
 
 
-def stands(mine: Commit, _version: int, _theirs: Commit) -> Talk[Stands[Commit]]:
+def stands(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
     yield from ()
-    return Stands(mine)
+    return Compatible(mine)
 
 
 def commit_actions(table: TimeSeriesTable, *actions: Action) -> int:
@@ -77,9 +75,9 @@ class Clocked:
         create_table(self.rim(), "t", parse_index("ts", "timestamp", "1h", (), None), None, properties)
         self.table = self.open()
 
-    def rim(self, store: Store | None = None) -> Rim:
+    def rim(self, store: Store | None = None) -> Environment:
         """The world of the table, by another store where given."""
-        return Rim(store=store or self.store, clock=self.clock, ids=RandomIds())
+        return Environment(store=store or self.store, clock=self.clock, ids=RandomIds())
 
     def open(self, store: Store | None = None) -> TimeSeriesTable:
         """A new handle."""

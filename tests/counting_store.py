@@ -6,9 +6,9 @@ from collections import Counter
 
 from faulty_store import FaultyStore
 from gapless import TimeSeriesTable
-from gapless.runtime.driver import Rim
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.lifecycle import open_table
+from gapless.tables.timeseries.lifecycle import open_table
 
 
 class CountingStore(FaultyStore):
@@ -38,5 +38,5 @@ class CountingStore(FaultyStore):
 def open_counting(location: str) -> tuple[TimeSeriesTable, CountingStore]:
     """A handle on the table there, and the store it goes through."""
     store = CountingStore(location)
-    rim = Rim(store=store)
+    rim = Environment(store=store)
     return TimeSeriesTable(rim, location, open_table(rim, location)), store

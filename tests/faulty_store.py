@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from gapless import TimeSeriesTable
 from gapless.errors import StoreUnavailable
 from gapless.model.protocols import ObjectInfo, PutMode, Store
-from gapless.runtime.driver import Rim
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.lifecycle import open_table
-from gapless.testing.outer_store import OuterStore
+from gapless.tables.timeseries.lifecycle import open_table
+from gapless.testing.store.stores import OuterStore
 
 Act = Callable[[str], None]
 """Given the path of a request; what it raises is the request's error."""
@@ -92,7 +92,7 @@ class CountingIds:
 def open_faulty(location: str, *, deadline_s: float = 60.0) -> tuple[TimeSeriesTable, FaultyStore]:
     """A handle on the table there, and the store it goes through; waiting takes no time."""
     store = FaultyStore(open_store(location))
-    rim = Rim(store=store, clock=PatientClock(), deadline_s=deadline_s)
+    rim = Environment(store=store, clock=PatientClock(), deadline_s=deadline_s)
     return TimeSeriesTable(rim, location, open_table(rim, location)), store
 
 

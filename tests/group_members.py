@@ -5,9 +5,9 @@ from __future__ import annotations
 import gapless as gl
 from gapless.model.operation import parse_operation_id
 from gapless.model.properties import OnOverlap
-from gapless.table.append import Appender
-from gapless.table.group import Member, gather_small
-from gapless.table.inputs import as_batches
+from gapless.tables.shared.inputs import as_batches
+from gapless.tables.timeseries.write.append import Appender
+from gapless.tables.timeseries.write.group import Member, gather_small
 
 
 def member(table: gl.TimeSeriesTable, data: object, policy: OnOverlap = "reject", operation: object = None) -> Member:

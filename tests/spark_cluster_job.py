@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import gapless as gl
 from gapless.errors import CoverageOverlap
-from gapless.spark import (
+from gapless.spark import (  # fmt: skip
     backfill,
     batch_writer,
     compact,
@@ -32,9 +32,9 @@ from gapless.spark import (
     session,
     upsert,
     write,
-)  # fmt: skip
-from gapless.spark.encode import Encoding, Outcome
-from gapless.spark.ship import ship
+)
+from gapless.spark.setup.start import ship
+from gapless.spark.writing.encode import Encoding, Outcome
 
 HOURS = 400
 Step = Callable[[SparkSession, Path], Any]
@@ -180,7 +180,7 @@ class Straggler(Encoding):
 def speculation(spark: SparkSession, folder: Path) -> list[int]:
     """A write of which one task hangs, so that a second one runs beside it elsewhere: segments of the table, and files in its folder."""
     table = gl.create(folder / "speculation", index="ts", entity=["site"], bucket="1h")
-    with patch("gapless.spark.staging.Encoding", Straggler):
+    with patch("gapless.spark.writing.staging.Encoding", Straggler):
         write(hours(spark, 0, HOURS), table, spread=False)
     return [len(table.segments()), len(list((folder / "speculation" / "data").glob("*.parquet")))]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import pyspark
 
-from gapless.spark.java import find_java
+from gapless.spark.setup.java import find_java
 
 ROOT = Path(__file__).resolve().parent.parent
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import gapless as gl
-from gapless.cli.demo_data import weather_csv
+from gapless.cli.demo.data import weather_csv
 from gapless.draw.figure import save_figure
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "assets" / "coverage.png"

@@ -20,9 +20,9 @@ import typer
 import gapless
 from gapless import errors
 from gapless.cli.app import COMMANDS, DELTA_COMMANDS, load_command
-from gapless.dialects.delta import clashes as delta_clashes
-from gapless.dialects.timeseries.clashes import describe
-from gapless.table import delta
+from gapless.formats.delta import conflict as delta_clashes
+from gapless.formats.timeseries.conflict.rules import describe
+from gapless.tables import delta
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Made by tools/reference_pages.py from the code. Change the code, then run it. -->\n"
@@ -283,7 +283,7 @@ def _members(kind: type) -> dict[str, type]:
     """The public members of a class by name, with the class that has each: its own, and those of classes that have no section."""
     found: dict[str, type] = {}
     for home in kind.__mro__:
-        if home is not kind and (home in _WITH_SECTION or not home.__module__.startswith("gapless.table.")):
+        if home is not kind and (home in _WITH_SECTION or not home.__module__.startswith("gapless.tables.")):
             continue
         found |= {name: home for name in vars(home) if not name.startswith("_") and name not in found}
     shown = {name for home in kind.__mro__[1:] if home in _WITH_SECTION for name in dir(home)}

@@ -15,7 +15,7 @@ from contest.workload import small
 
 import gapless as gl
 from gapless.model.segment import Segment
-from gapless.table.scan import ScanRequest
+from gapless.tables.timeseries.read.scan import ScanRequest
 
 _CHECKPOINT = 100
 """The version that writes the first log checkpoint."""

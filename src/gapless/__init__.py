@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gapless import errors, spark
     from gapless._version import __version__
+    from gapless.coverage.calendar import Calendar, Sessions, WeeklyHours
     from gapless.coverage.gap import Coverage, CoveredBucket, Gap, Window
-    from gapless.coverage.sessions import Calendar, Sessions
-    from gapless.coverage.weekly import WeeklyHours
     from gapless.errors import (
         CallError,
         CommitConflict,
@@ -32,23 +31,21 @@ if TYPE_CHECKING:
         StoreError,
         TableError,
     )
-    from gapless.maintain.compact import CompactionReport
-    from gapless.maintain.compact_plan import CompactionPlan
-    from gapless.maintain.expire import ExpireReport
-    from gapless.maintain.finding import Finding, RepairReport, VerifyReport
-    from gapless.maintain.vacuum import VacuumReport
-    from gapless.maintain.vacuum_plan import VacuumEntry
-    from gapless.model.formats import Csv, Json, Parquet
-    from gapless.model.report import AppendReport, ChangeReport
-    from gapless.table import delta
-    from gapless.table.care import repair, verify
-    from gapless.table.diff import SchemaDiff, VersionDiff
-    from gapless.table.fill import FailedGap, FillReport
-    from gapless.table.history import HistoryEntry
-    from gapless.table.restore import RestoreReport
-    from gapless.table.rows import Rows
-    from gapless.table.table import TimeSeriesTable, create, open  # noqa: A004  # gl.open, as gzip.open
-    from gapless.table.view import TableView, open_at
+    from gapless.model.input_formats import Csv, Json, Parquet
+    from gapless.model.operation import AppendReport, ChangeReport
+    from gapless.tables import delta
+    from gapless.tables.shared.compaction import CompactionReport
+    from gapless.tables.shared.findings import Finding, RepairReport, VerifyReport
+    from gapless.tables.shared.rows import Rows
+    from gapless.tables.shared.vacuum import VacuumEntry, VacuumReport
+    from gapless.tables.shared.versions import RestoreReport
+    from gapless.tables.timeseries.care.compact_plan import CompactionPlan
+    from gapless.tables.timeseries.care.expire import ExpireReport
+    from gapless.tables.timeseries.read.history import HistoryEntry, SchemaDiff, VersionDiff
+    from gapless.tables.timeseries.read.view import TableView, open_at
+    from gapless.tables.timeseries.table import TimeSeriesTable, create, open  # noqa: A004  # gl.open, as gzip.open
+    from gapless.tables.timeseries.write.fill import FailedGap, FillReport
+    from gapless.tables.verify import repair, verify
 
 __all__ = [
     "AppendReport",
@@ -104,8 +101,7 @@ __all__ = [
 _NAMES_OF = {
     "gapless._version": ("__version__",),
     "gapless.coverage.gap": ("Coverage", "CoveredBucket", "Gap", "Window"),
-    "gapless.coverage.sessions": ("Calendar", "Sessions"),
-    "gapless.coverage.weekly": ("WeeklyHours",),
+    "gapless.coverage.calendar": ("Calendar", "Sessions", "WeeklyHours"),
     "gapless.errors": (
         "CallError",
         "CommitConflict",
@@ -118,24 +114,22 @@ _NAMES_OF = {
         "StoreError",
         "TableError",
     ),
-    "gapless.maintain.compact": ("CompactionReport",),
-    "gapless.maintain.compact_plan": ("CompactionPlan",),
-    "gapless.maintain.expire": ("ExpireReport",),
-    "gapless.maintain.finding": ("Finding", "RepairReport", "VerifyReport"),
-    "gapless.maintain.vacuum": ("VacuumReport",),
-    "gapless.maintain.vacuum_plan": ("VacuumEntry",),
-    "gapless.model.formats": ("Csv", "Json", "Parquet"),
-    "gapless.model.report": ("AppendReport", "ChangeReport"),
-    "gapless.table.care": ("repair", "verify"),
-    "gapless.table.fill": ("FailedGap", "FillReport"),
-    "gapless.table.rows": ("Rows",),
-    "gapless.table.table": ("TimeSeriesTable", "create", "open"),
-    "gapless.table.diff": ("SchemaDiff", "VersionDiff"),
-    "gapless.table.history": ("HistoryEntry",),
-    "gapless.table.restore": ("RestoreReport",),
-    "gapless.table.view": ("TableView", "open_at"),
+    "gapless.tables.shared.compaction": ("CompactionReport",),
+    "gapless.tables.timeseries.care.compact_plan": ("CompactionPlan",),
+    "gapless.tables.timeseries.care.expire": ("ExpireReport",),
+    "gapless.tables.shared.findings": ("Finding", "RepairReport", "VerifyReport"),
+    "gapless.tables.shared.vacuum": ("VacuumEntry", "VacuumReport"),
+    "gapless.model.input_formats": ("Csv", "Json", "Parquet"),
+    "gapless.model.operation": ("AppendReport", "ChangeReport"),
+    "gapless.tables.verify": ("repair", "verify"),
+    "gapless.tables.timeseries.write.fill": ("FailedGap", "FillReport"),
+    "gapless.tables.shared.rows": ("Rows",),
+    "gapless.tables.timeseries.table": ("TimeSeriesTable", "create", "open"),
+    "gapless.tables.timeseries.read.history": ("HistoryEntry", "SchemaDiff", "VersionDiff"),
+    "gapless.tables.shared.versions": ("RestoreReport",),
+    "gapless.tables.timeseries.read.view": ("TableView", "open_at"),
 }
-_MODULES = {"delta": "gapless.table.delta", "errors": "gapless.errors", "spark": "gapless.spark"}
+_MODULES = {"delta": "gapless.tables.delta", "errors": "gapless.errors", "spark": "gapless.spark"}
 _HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 

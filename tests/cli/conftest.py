@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gapless.cli.app import run
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in {"COLUMNS", "FORCE_COLOR", "GAPLESS_TRACEBACK"}} | {

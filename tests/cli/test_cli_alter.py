@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.cli.type_texts import parse_type_text
+from gapless.cli.show.values import parse_type_text
 from gapless.errors import InvalidOption
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)

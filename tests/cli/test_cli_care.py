@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 Gapless = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Gapless
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 HEAD = "symbol,ts,close\n"
 

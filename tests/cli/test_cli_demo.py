@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gapless.cli.app import run
-from gapless.cli.demo_data import PACKAGE, weather_csv
+from gapless.cli.demo.data import PACKAGE, weather_csv
 from gapless.errors import NotSupported
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 Gapless = Callable[..., Any]
 Require = Callable[[object, str], None]

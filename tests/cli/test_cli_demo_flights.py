@@ -18,14 +18,12 @@ from typing import Any
 import pyarrow.csv as pv
 import pytest
 
-from gapless.cli.demo_chart import draw_chart
-from gapless.cli.demo_data import PACKAGE, Tally, flights_zip, split_by_day, weather_csv
-from gapless.cli.demo_flights import show_flights
-from gapless.cli.demo_pipeline import DAYS_A_BATCH
-from gapless.cli.demo_run import LOG, Landed, run_pipeline
+from gapless.cli.demo.data import PACKAGE, Tally, flights_zip, split_by_day, weather_csv
+from gapless.cli.demo.flights import LOG, Landed, draw_chart, run_pipeline, show_flights
+from gapless.cli.demo.pipeline import DAYS_A_BATCH
 from gapless.errors import NotSupported
-from gapless.model.formats import Csv
-from gapless.table.table import TimeSeriesTable
+from gapless.model.input_formats import Csv
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 Require = Callable[[object, str], None]
 

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 Gapless = Callable[..., Any]
 TRADING = "mon-fri 09:30-16:00 America/New_York"

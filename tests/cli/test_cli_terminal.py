@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 COLUMNS = 80
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import timeseries_table_format as ttf
 
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 Gapless = Callable[..., Any]
 

@@ -14,8 +14,8 @@ import pytest
 import gapless as gl
 from clocked_table import commit_actions, rows_at
 from gapless.cli.upkeep import parse_age_text
-from gapless.dialects.timeseries.actions import RemoveSegment
 from gapless.errors import InvalidOption
+from gapless.formats.timeseries.actions import RemoveSegment
 
 Command = Callable[..., Any]
 ORPHAN = "data/12345678-1234-4234-8234-123456789abc-0_0-0-0_20200101000000000.parquet"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gapless.model.protocols import Store
-from gapless.testing.dict_store import DictStore
-from gapless.testing.store import StoreContract
+from gapless.testing.store.contract import StoreContract
+from gapless.testing.store.stores import DictStore
 
 
 class TestDictStore(StoreContract):

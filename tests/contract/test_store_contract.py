@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from gapless.model.protocols import Store
-from gapless.store import publish
-from gapless.store.local import LocalStore
+from gapless.store.local import publish
+from gapless.store.local.store import LocalStore
 from gapless.store.memory import MemoryStore
 from gapless.store.open import open_store
-from gapless.testing.store import StoreContract
+from gapless.testing.store.contract import StoreContract
 
 
 class TestMemory(StoreContract):

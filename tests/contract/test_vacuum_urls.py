@@ -9,8 +9,8 @@ import pytest
 
 import gapless as gl
 from clocked_table import commit_actions, rows_at
-from gapless.dialects.timeseries.actions import RemoveSegment
 from gapless.errors import InvalidPath
+from gapless.formats.timeseries.actions import RemoveSegment
 from gapless.store.open import open_store
 
 Options = dict[str, str]

@@ -9,18 +9,16 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from clocked_table import HOUR_NS, SetClock
-from gapless.dialects.delta.actions import Action, Commit, Json, TableState
-from gapless.log.dialect import Snapshot
-from gapless.log.requests import Talk
-from gapless.log.verdict import Stands
+from gapless.formats.delta.actions import Action, Commit, Json, TableState
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible, Snapshot
 from gapless.model.instant import NS_PER, NS_PER_DAY
 from gapless.model.protocols import Store
-from gapless.runtime.clock import RandomIds
 from gapless.runtime.committer import Proposal
-from gapless.runtime.driver import Rim
-from gapless.table.delta.lifecycle import create_table, open_table
-from gapless.table.delta.table import DeltaTable
-from gapless.testing.dict_store import DictStore
+from gapless.runtime.environment import Environment, RandomIds
+from gapless.tables.delta.lifecycle import create_table, open_table
+from gapless.tables.delta.table import DeltaTable
+from gapless.testing.store.stores import DictStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -36,9 +34,9 @@ def at(ns: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // NS_PER["us"])
 
 
-def _stands(mine: Commit, _version: int, _theirs: Commit) -> Talk[Stands[Commit]]:
+def _stands(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
     yield from ()
-    return Stands(mine)
+    return Compatible(mine)
 
 
 @dataclass
@@ -56,9 +54,9 @@ class ClockedDelta:
         create_table(self.rim(), "t", self.schema, partition_by=self.partition_by, properties=self.properties)
         self.table = self.open()
 
-    def rim(self, store: Store | None = None) -> Rim:
+    def rim(self, store: Store | None = None) -> Environment:
         """The world of the table, by another store where given."""
-        return Rim(store=store or self.store, clock=self.clock, ids=RandomIds())
+        return Environment(store=store or self.store, clock=self.clock, ids=RandomIds())
 
     def open(self, store: Store | None = None) -> DeltaTable:
         """A new handle."""

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from delta.delta_rows import counted, counted_table
 from gapless.model.protocols import PutMode
-from gapless.runtime.driver import Rim
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.delta.lifecycle import open_table
-from gapless.table.delta.table import DeltaTable
-from gapless.table.delta.view import DeltaView
-from gapless.testing.outer_store import OuterStore
+from gapless.tables.delta.lifecycle import open_table
+from gapless.tables.delta.read.view import DeltaView
+from gapless.tables.delta.table import DeltaTable
+from gapless.testing.store.stores import OuterStore
 
 LAYOUTS: dict[str, dict[str, str]] = {
     "copies": {},
@@ -70,7 +70,7 @@ class FirstStore(OuterStore):
 
 def racing(path: Path | str, act: Callable[[], object]) -> DeltaTable:
     """A handle whose next change finds, just before its commit, that `act` was done first."""
-    rim = Rim(store=FirstStore(str(path), act))
+    rim = Environment(store=FirstStore(str(path), act))
     return DeltaTable(rim, str(path), open_table(rim, str(path)))
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gapless.table.delta.lifecycle import open_table
-from gapless.table.delta.view import DeltaView
-from gapless.table.lifecycle import open_rim
+from gapless.tables.delta.lifecycle import open_table
+from gapless.tables.delta.read.view import DeltaView
+from gapless.tables.shared.handle import open_environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def commit(root: Path, version: int, actions: Sequence[Mapping[str, Any]]) -> No
 
 def view(root: Path) -> DeltaView:
     """The newest version."""
-    rim = open_rim(root, None)
+    rim = open_environment(root, None)
     return DeltaView(rim, root.name, open_table(rim, str(root)))
 
 

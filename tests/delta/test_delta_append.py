@@ -24,12 +24,12 @@ from delta.delta_tables import racing, rows_of
 from delta.theirs import adds, log_lines, stats, their_rows
 from faulty_store import FaultyStore, PatientClock
 from gapless.errors import CommitOutcomeUnknown, InvalidOption, InvalidValue, SchemaMismatch, StoreUnavailable, UnsupportedType
-from gapless.parquet.delta import write
-from gapless.parquet.delta.attempt import Attempt
-from gapless.runtime.driver import Rim
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.delta.lifecycle import open_table
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.files import write
+from gapless.tables.delta.files.write import StagedWrite
+from gapless.tables.delta.lifecycle import open_table
+from gapless.tables.delta.table import DeltaTable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string())])
 
@@ -398,7 +398,7 @@ def test_batches_that_differ_in_what_may_be_null_make_one_file(tmp_path: Path) -
     loose = pa.schema([("id", pa.int64()), ("st", pa.struct([("x", pa.int64())]))])
     table = DeltaTable.create(tmp_path / "t", strict)
     rows = [{"id": 1, "st": {"x": 1}}, {"id": 2, "st": None}]
-    attempt = Attempt.begin(table._rim)
+    attempt = StagedWrite.begin(table._rim)
     batches = [pa.RecordBatch.from_pylist(rows, schema) for schema in (strict, loose)]
     (file,) = write.write_rows(attempt, write.Target.of(table._state), batches)
     stored = pq.ParquetFile(tmp_path / "t" / file.path)
@@ -623,7 +623,7 @@ def test_threads_append_through_one_handle(tmp_path: Path) -> None:
 def faulty(path: Path, deadline_s: float = 60.0) -> tuple[FaultyStore, DeltaTable]:
     """A table through a store that fails as told."""
     store = FaultyStore(open_store(path))
-    rim = Rim(store=store, clock=PatientClock(), deadline_s=deadline_s)
+    rim = Environment(store=store, clock=PatientClock(), deadline_s=deadline_s)
     return store, DeltaTable(rim, path, open_table(rim, str(path)))
 
 

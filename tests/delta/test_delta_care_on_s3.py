@@ -9,7 +9,7 @@ import pytest
 
 from delta.delta_tables import replayed, rows_of
 from gapless.errors import CorruptTable, VersionNotFound
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 DAYS = ["a", "é/ü", "100 %", "x=y z", "%25", "🦆", None]

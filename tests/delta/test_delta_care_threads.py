@@ -11,7 +11,7 @@ import pytest
 
 from delta.clocked_delta import SCHEMA, numbered
 from delta.delta_tables import LAYOUTS, replayed
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 ROUNDS = 6
 

@@ -17,16 +17,10 @@ from delta.clocked_delta import SCHEMA, ClockedDelta, numbered
 from delta.delta_rows import counted, counted_table
 from delta.delta_tables import LAYOUTS, replayed
 from delta.hand_made import Hand, added, column, commit, lay, struct
-from gapless.dialects.delta.actions import RemoveFile
-from gapless.dialects.delta.dialect import DELTA
-from gapless.errors import (
-    InvalidOption,
-    InvalidTime,
-    SchemaMismatch,
-    UnknownColumn,
-    VersionNotFound,
-)
-from gapless.table.delta.table import DeltaTable
+from gapless.errors import InvalidOption, InvalidTime, SchemaMismatch, UnknownColumn, VersionNotFound
+from gapless.formats.delta.actions import RemoveFile
+from gapless.formats.delta.format import DELTA
+from gapless.tables.delta.table import DeltaTable
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "delta"
 FED = {"delta.enableChangeDataFeed": "true"}

@@ -10,9 +10,9 @@ from deltalake import DeltaTable as Stranger
 
 from delta.clocked_delta import SCHEMA, ClockedDelta, numbered
 from faulty_store import FaultyStore
-from gapless.dialects.delta.dialect import DELTA
 from gapless.errors import InvalidOption, LogWarning, StorageFull, StoreUnavailable, VersionNotFound
-from gapless.table.delta.table import DeltaTable
+from gapless.formats.delta.format import DELTA
+from gapless.tables.delta.table import DeltaTable
 
 MONTH = timedelta(days=30)
 

@@ -17,12 +17,12 @@ from delta.clocked_delta import SCHEMA, ClockedDelta, numbered
 from delta.delta_rows import counted_table
 from delta.delta_tables import LAYOUTS, racing, replayed, rows_of
 from faulty_store import FaultyStore
-from gapless.dialects.delta.actions import Protocol
 from gapless.errors import InvalidFilter, InvalidOption, InvalidQuery, StorageFull, UnknownColumn, UnsupportedTable
-from gapless.maintain.delta.compact_plan import DeltaBin
+from gapless.formats.delta.actions import Protocol
 from gapless.model.protocols import ObjectInfo
-from gapless.table.delta import compact_bin
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.care import compact_bin
+from gapless.tables.delta.care.compact_plan import DeltaBin
+from gapless.tables.delta.table import DeltaTable
 
 WITH_DAY = SCHEMA.append(pa.field("day", pa.string()))
 

@@ -14,7 +14,7 @@ import pytest
 
 from delta.delta_tables import LAYOUTS, made, ordered, racing
 from gapless.errors import GaplessError, InvalidValue, NotSupported
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 Change = Callable[[DeltaTable], object]
 

@@ -18,11 +18,10 @@ from deltalake import DeltaTable as Stranger
 from delta.delta_rows import counted
 from delta.delta_tables import rows_of
 from delta.theirs import log_lines, their_rows
-from gapless.dialects.delta.actions import Metadata
-from gapless.dialects.delta.schema import StructField, StructType
-from gapless.dialects.delta.schema_codec import encode_schema
 from gapless.errors import InvalidValue, SchemaMismatch, UnsupportedTable
-from gapless.table.delta.table import DeltaTable
+from gapless.formats.delta.actions import Metadata
+from gapless.formats.delta.schema.types import StructField, StructType, encode_schema
+from gapless.tables.delta.table import DeltaTable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.float64()), ("s", pa.string())])
 

@@ -27,10 +27,10 @@ from gapless.errors import (
     UnsupportedTable,
     UnsupportedType,
 )
-from gapless.runtime.driver import Rim
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.delta.lifecycle import create_table
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.lifecycle import create_table
+from gapless.tables.delta.table import DeltaTable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("v", pa.float64())])
 
@@ -164,7 +164,7 @@ def test_a_handle_says_what_it_is(tmp_path: Path) -> None:
 
 def test_two_that_make_a_table_at_once_make_one(tmp_path: Path) -> None:
     place = tmp_path / "t"
-    rim = Rim(store=FirstStore(str(place), lambda: DeltaTable.create(place, SCHEMA)))
+    rim = Environment(store=FirstStore(str(place), lambda: DeltaTable.create(place, SCHEMA)))
     with pytest.raises(TableExists):
         create_table(rim, str(place), pa.schema([("other", pa.int64())]))
     assert DeltaTable.open(place).schema == SCHEMA
@@ -179,7 +179,7 @@ def test_a_new_table_whose_reply_was_lost_is_there_once(tmp_path: Path) -> None:
             raise StoreUnavailable("no answer", path=path)
 
     store.after_put = no_answer
-    assert create_table(Rim(store=store, clock=PatientClock()), "t", SCHEMA).version == 0
+    assert create_table(Environment(store=store, clock=PatientClock()), "t", SCHEMA).version == 0
     assert DeltaTable.open(tmp_path / "t").schema == SCHEMA
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from delta.delta_tables import WAYS, made, replayed, rows_of
 from gapless.errors import InvalidOption, UnknownColumn
-from gapless.table.delta import dedup
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
+from gapless.tables.delta.write import dedup
 
 NAN = float("nan")
 ROWS = pa.table(

@@ -15,12 +15,12 @@ import pytest
 from deltalake import WriterProperties, write_deltalake
 
 from delta.delta_rows import counted, counted_table
-from gapless.parquet import narrow
-from gapless.parquet.delta import reading
-from gapless.parquet.page_slice import ColumnPages, slice_file
-from gapless.table.delta.lifecycle import open_table
-from gapless.table.delta.view import DeltaView
-from gapless.table.lifecycle import open_rim
+from gapless.files.pages.page_slice import ColumnPages, slice_file
+from gapless.files.read import page_pruning
+from gapless.tables.delta.files import reading
+from gapless.tables.delta.lifecycle import open_table
+from gapless.tables.delta.read.view import DeltaView
+from gapless.tables.shared.handle import open_environment
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures"
 NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/expected.json"))
@@ -30,7 +30,7 @@ SAME = {"string_view": "string", "binary_view": "binary", "large_string": "strin
 
 def opened(name: str) -> DeltaView:
     path = FIXTURES / name / "table"
-    rim = open_rim(path, None)
+    rim = open_environment(path, None)
     return DeltaView(rim, name, open_table(rim, str(path)))
 
 
@@ -130,8 +130,8 @@ def test_pages_that_other_writers_wrote_are_read_apart(tmp_path: Path, monkeypat
         sliced.append(len(columns))
         return slice_file(file, schema, columns)
 
-    monkeypatch.setattr(narrow, "slice_file", slicing)
-    monkeypatch.setattr(narrow, "FEW_ROWS", 0)
+    monkeypatch.setattr(page_pruning, "slice_file", slicing)
+    monkeypatch.setattr(page_pruning, "FEW_ROWS", 0)
     monkeypatch.setattr(reading, "FEW_ROWS", 0)
     if writer == "spark":
         table = opened("spark_plain")
@@ -144,7 +144,7 @@ def test_pages_that_other_writers_wrote_are_read_apart(tmp_path: Path, monkeypat
         write_deltalake(
             tmp_path, made, writer_properties=WriterProperties(data_page_row_count_limit=1_000, write_batch_size=500)
         )
-        rim = open_rim(tmp_path, None)
+        rim = open_environment(tmp_path, None)
         table, rows = DeltaView(rim, "t", open_table(rim, str(tmp_path))), made.to_pylist()
     for where, keeps in NEAR:
         wanted = [row for row in rows if keeps(row)]

@@ -14,9 +14,9 @@ from deltalake import QueryBuilder
 
 from delta.delta_rows import counted, counted_table
 from gapless.errors import CorruptTable, GaplessError, LogWarning, TableNotFound, UnsupportedTable
-from gapless.table.delta.lifecycle import open_table
-from gapless.table.delta.view import DeltaView
-from gapless.table.lifecycle import open_rim
+from gapless.tables.delta.lifecycle import open_table
+from gapless.tables.delta.read.view import DeltaView
+from gapless.tables.shared.handle import open_environment
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "delta"
 
@@ -54,7 +54,7 @@ def _here(shared: Path) -> None:
 
 
 def opened(name: str) -> DeltaView:
-    rim = open_rim(GOLDEN / name / "delta", None)
+    rim = open_environment(GOLDEN / name / "delta", None)
     return DeltaView(rim, name, open_table(rim, str(GOLDEN / name / "delta")))
 
 

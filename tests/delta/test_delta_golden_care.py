@@ -10,8 +10,8 @@ import pytest
 
 from delta.delta_rows import counted_table
 from gapless.errors import CorruptTable, TableNotFound, UnsupportedTable
-from gapless.parquet.z_order import has_rank
-from gapless.table.delta.table import DeltaTable
+from gapless.files.sort.curve_sort import has_rank
+from gapless.tables.delta.table import DeltaTable
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "delta"
 

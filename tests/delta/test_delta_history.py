@@ -11,10 +11,10 @@ from deltalake import CommitProperties, write_deltalake
 from deltalake import DeltaTable as Stranger
 
 from delta.clocked_delta import SCHEMA, ClockedDelta, numbered
-from gapless.dialects.delta.dialect import DELTA
 from gapless.errors import CorruptTable, InvalidOption
+from gapless.formats.delta.format import DELTA
 from gapless.model.operation import JobId, SequenceId
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 
 def test_every_commit_says_what_it_did() -> None:

@@ -23,8 +23,8 @@ from gapless.errors import (
     UnknownColumn,
     UnreadableInput,
 )
-from gapless.table.delta.merge import Merge
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.merge.merge import Merge
+from gapless.tables.delta.table import DeltaTable
 
 ROWS = pa.table({"id": pa.array([1, 2, 3, 4], pa.int64()), "day": ["a", "a", "b", None], "v": [1.0, 2.0, 3.0, None]})
 SOURCE = pa.table({"id": pa.array([2, 4, 9], pa.int64()), "day": ["z", "a", "b"], "v": [20.0, 40.0, 90.0]})

@@ -17,7 +17,7 @@ from delta.delta_rows import counted
 from delta.delta_tables import LAYOUTS, made, racing, replayed, rows_of
 from delta.theirs import adds, log_lines, their_rows
 from gapless.errors import CallError, InvalidFilter, InvalidOption, InvalidQuery, InvalidValue, NotSupported, SchemaMismatch
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 ROWS = pa.table({"p": ["a", "a", "b", None], "v": [1, 2, 3, 4]})
 

@@ -17,7 +17,7 @@ from delta.delta_rows import counted_table
 from delta.delta_tables import made, rows_of
 from delta.theirs import adds, log_lines, their_rows
 from gapless.errors import InvalidValue, UnsupportedTable
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 ODD = [
     "é/ü",

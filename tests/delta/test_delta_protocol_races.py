@@ -11,7 +11,7 @@ import pytest
 
 from delta.delta_tables import made, racing, rows_of
 from gapless.errors import CommitConflict, UnsupportedTable
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]})
 

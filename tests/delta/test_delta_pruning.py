@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta.hand_made import Hand, column, commit, lay, simple_stats, struct
-from gapless.dialects.delta.actions import AddFile, Metadata, Protocol, TableState
-from gapless.dialects.delta.schema_codec import decode_schema
-from gapless.dialects.delta.stats_columns import read_bounds
-from gapless.parquet.row_filter import RowFilter
-from gapless.table.delta.scan import FEW_FILES, Condition, Planner, parse_condition
-from gapless.table.delta.table import DeltaTable
-from gapless.table.delta.view import DeltaView
+from gapless.files.read.row_filter import RowFilter
+from gapless.formats.delta.actions import AddFile, Metadata, Protocol, TableState
+from gapless.formats.delta.schema.types import decode_schema
+from gapless.formats.delta.stats_columns import read_bounds
+from gapless.tables.delta.read.scan import FEW_FILES, Condition, Planner, parse_condition
+from gapless.tables.delta.read.view import DeltaView
+from gapless.tables.delta.table import DeltaTable
 
 LONG = pa.int64()
 

@@ -11,10 +11,10 @@ from deltalake import DeltaTable as Stranger
 from delta.clocked_delta import SCHEMA, ClockedDelta, at, numbered
 from delta.delta_rows import counted_table
 from delta.delta_tables import LAYOUTS, racing, replayed
-from gapless.dialects.delta.actions import DomainMetadata
 from gapless.errors import CorruptTable, InvalidOption, InvalidTime, NotSupported, VersionNotFound
+from gapless.formats.delta.actions import DomainMetadata
 from gapless.model.instant import NS_PER
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 
 def test_the_rows_of_an_earlier_version_come_back_and_no_file_is_written() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from delta.delta_rows import counted, counted_table
 from delta.delta_tables import replayed, rows_of
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 Row = dict[str, Any]
 SCHEMA = pa.schema(

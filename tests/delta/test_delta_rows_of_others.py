@@ -11,7 +11,7 @@ import pytest
 from delta.delta_rows import counted_table
 from delta.delta_tables import rows_of
 from gapless.errors import UnsupportedTable
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures"
 NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/expected.json"))

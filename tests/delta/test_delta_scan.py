@@ -36,13 +36,14 @@ from gapless.errors import (
     VersionNotFound,
 )
 from gapless.model.protocols import Capabilities, PutMode
-from gapless.parquet.delta.read import POSITION, FileReader, Wanted
-from gapless.runtime.driver import Rim
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.delta.lifecycle import open_table
-from gapless.table.delta.scan import parse_condition
-from gapless.table.delta.view import DeltaView
-from gapless.testing.outer_store import OuterStore
+from gapless.tables.delta.files.opened import POSITION, Projection
+from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.delta.lifecycle import open_table
+from gapless.tables.delta.read.scan import parse_condition
+from gapless.tables.delta.read.view import DeltaView
+from gapless.testing.store.stores import OuterStore
 
 X = [column("x", "long")]
 LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -125,14 +126,14 @@ def test_positions_are_those_of_the_file_though_row_groups_are_skipped(tmp_path:
     (add,) = table._state.files.values()
     for where, wanted in (("x >= 9", [9, 10]), ("x in (1, 5, 6)", [1, 6])):
         predicate = table_predicate(table, where)
-        found = pa.Table.from_batches(reader.batches(add, Wanted(predicate=predicate, position=True)))
+        found = pa.Table.from_batches(reader.batches(add, Projection(predicate=predicate, position=True)))
         assert found.column(POSITION).to_pylist() == found.column("x").to_pylist() == wanted
-    everything = pa.Table.from_batches(reader.batches(add, Wanted(deleted=True, position=True, columns=())))
+    everything = pa.Table.from_batches(reader.batches(add, Projection(deleted=True, position=True, columns=())))
     assert everything.column_names == [POSITION]
     assert everything.column(0).to_pylist() == list(range(12))
-    chosen = pa.Table.from_batches(reader.batches(add, Wanted(), only=np.array([0, 4, 11])))
+    chosen = pa.Table.from_batches(reader.batches(add, Projection(), only=np.array([0, 4, 11])))
     assert chosen.column("x").to_pylist() == [0, 4, 11]
-    assert list(reader.batches(add, Wanted(), only=np.array([], dtype=np.int64))) == []
+    assert list(reader.batches(add, Projection(), only=np.array([], dtype=np.int64))) == []
 
 
 def test_row_groups_without_a_row_that_is_asked_for_are_not_read(tmp_path: Path) -> None:
@@ -144,10 +145,10 @@ def test_row_groups_without_a_row_that_is_asked_for_are_not_read(tmp_path: Path)
         damaged.write(b"\xff" * chunk.total_compressed_size)
     reader = FileReader.of(open_store(tmp_path), table._state.metadata)
     (add,) = table._state.files.values()
-    chosen = pa.Table.from_batches(reader.batches(add, Wanted(position=True), only=np.array([2, 6, 8, 11])))
+    chosen = pa.Table.from_batches(reader.batches(add, Projection(position=True), only=np.array([2, 6, 8, 11])))
     assert chosen.column("x").to_pylist() == chosen.column(POSITION).to_pylist() == [2, 6, 8, 11]
     with pytest.raises(CorruptTable):
-        list(reader.batches(add, Wanted(), only=np.array([3])))
+        list(reader.batches(add, Projection(), only=np.array([3])))
 
 
 def table_predicate(table: DeltaView, where: str) -> Any:
@@ -524,7 +525,7 @@ class FarStore(CountingStore):
 
 
 def through(store: OuterStore) -> DeltaView:
-    rim = Rim(store=store)
+    rim = Environment(store=store)
     return DeltaView(rim, "t", open_table(rim, store.url))
 
 

@@ -11,9 +11,9 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CorruptTable
-from gapless.parquet.delta import sets
-from gapless.parquet.delta.opened import Asked
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.files import sets
+from gapless.tables.delta.files.opened import ReadRequest
+from gapless.tables.delta.table import DeltaTable
 
 FILES = 40
 
@@ -64,14 +64,14 @@ def test_a_set_is_fetched_while_the_one_before_is_worked_on(
     fetched: list[str] = []
     here = threading.Event()
 
-    def fetch(asked: Asked) -> bytes | None:
+    def fetch(asked: ReadRequest) -> bytes | None:
         fetched.append(asked.file.path)
         if len(fetched) > 1:
             here.set()
         return real(asked)
 
-    real = Asked.fetched
-    monkeypatch.setattr(Asked, "fetched", fetch)
+    real = ReadRequest.fetched
+    monkeypatch.setattr(ReadRequest, "fetched", fetch)
     monkeypatch.setattr(sets, "FEW_FILES", few)
     batches = table.scan().to_batches()
     assert next(batches)["x"].to_pylist() == [0, 1]

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from clocked_table import NOON_NS
 from delta.clocked_delta import SCHEMA, ClockedDelta, at, numbered
-from gapless.dialects.delta.dialect import DELTA
 from gapless.errors import InvalidOption, InvalidTime, VersionNotFound
+from gapless.formats.delta.format import DELTA
 from gapless.model.instant import NS_PER
-from gapless.table.delta.lifecycle import open_table
-from gapless.table.delta.table import DeltaTable
-from gapless.table.delta.travel import find_version, version_since
-from gapless.testing.dict_store import DictStore
+from gapless.tables.delta.lifecycle import open_table
+from gapless.tables.delta.read.versions import find_version, version_since
+from gapless.tables.delta.table import DeltaTable
+from gapless.testing.store.stores import DictStore
 
 MS = timedelta(milliseconds=1)
 

@@ -23,7 +23,7 @@ from delta.delta_rows import counted, counted_table, told
 from delta.delta_tables import made, ordered, rows_of
 from delta.theirs import their_rows
 from gapless.errors import GaplessError, InvalidChange, InvalidValue, SchemaMismatch, UnsupportedType
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 UTC = dt.UTC
 TS, NTZ = pa.timestamp("us", "UTC"), pa.timestamp("us")

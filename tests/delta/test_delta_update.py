@@ -15,7 +15,7 @@ import pytest
 from delta.delta_rows import counted, counted_table
 from delta.delta_tables import LAYOUTS, WAYS, made, ordered, replayed, rows_of
 from gapless.errors import GaplessError, InvalidOption, InvalidQuery, InvalidValue, SchemaMismatch, UnknownColumn
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 NAN = float("nan")
 ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "day": ["a"] * 5 + ["b"] * 5, "v": [1.5, None, NAN, -0.0, 0.0] * 2})

@@ -13,9 +13,9 @@ from deltalake import DeltaTable as Stranger
 from delta.clocked_delta import SCHEMA, ClockedDelta, numbered
 from delta.delta_tables import LAYOUTS
 from faulty_store import FaultyStore
-from gapless.dialects.delta.actions import AddFile, Protocol
 from gapless.errors import CommitConflict, CorruptTable, InvalidOption, StoreUnavailable, UnsupportedTable, VersionNotFound
-from gapless.table.delta.table import DeltaTable
+from gapless.formats.delta.actions import AddFile, Protocol
+from gapless.tables.delta.table import DeltaTable
 
 WEEK = timedelta(days=7)
 

@@ -17,8 +17,8 @@ from delta.clocked_delta import ClockedDelta, numbered
 from delta.delta_rows import counted_table
 from delta.delta_tables import LAYOUTS, replayed, rows_of
 from gapless.errors import InvalidOption, UnknownColumn, UnsupportedType
-from gapless.parquet import curve_sort
-from gapless.table.delta.table import DeltaTable
+from gapless.files.sort import curve_sort
+from gapless.tables.delta.table import DeltaTable
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("name", pa.string()), ("part", pa.int32())])
 ROWS = 8_000

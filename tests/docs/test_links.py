@@ -11,7 +11,7 @@ import pytest
 import gapless
 from gapless import errors
 from gapless.cli.app import COMMANDS, DELTA_COMMANDS
-from gapless.table import delta
+from gapless.tables import delta
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -338,7 +338,7 @@ def test_the_example_in_the_spec_has_the_shape_of_a_real_commit(tmp_path: Path) 
 
 
 def test_every_key_of_the_log_and_every_property_is_on_the_page() -> None:
-    from gapless.dialects.timeseries.meta_codec import READER_FEATURES, WRITER_FEATURES
+    from gapless.formats.timeseries.codec.metadata import READER_FEATURES, WRITER_FEATURES
     from gapless.model.properties import Properties
 
     page = (ROOT / "docs/spec/timeseries.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import timeseries_table_format as ttf
 
-from gapless.dialects.timeseries.schema_codec import encode_schema, schema_features
+from gapless.formats.timeseries.codec.schema import encode_schema, schema_features
 from gapless.model.fit import fit
 from gapless.model.index import IndexSpec, parse_bucket
 from gapless.model.schema import adopt_schema

@@ -11,8 +11,8 @@ import pytest
 import timeseries_table_format as ttf
 
 import gapless as gl
-from gapless.maintain.expire import expire_versions, parse_expiry
-from gapless.maintain.vacuum import vacuum_table
+from gapless.tables.timeseries.care.expire import expire_versions, parse_expiry
+from gapless.tables.timeseries.care.vacuum import vacuum_table
 
 START = datetime(2024, 1, 1)
 Query = Callable[..., pa.Table]

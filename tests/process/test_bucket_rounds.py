@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.table import stage
+from gapless.tables.timeseries.write import stage
 from process.slow_proxy import Log, Seen, rounds, slow_proxy
 
 _SLOW_S = 0.06

@@ -11,9 +11,9 @@ import pytest
 
 import gapless as gl
 from gapless.errors import TableNotFound
-from gapless.runtime.driver import Rim
-from gapless.table.delta.lifecycle import open_table
-from gapless.table.delta.table import DeltaTable
+from gapless.runtime.environment import Environment
+from gapless.tables.delta.lifecycle import open_table
+from gapless.tables.delta.table import DeltaTable
 from process.delta_ledger import check_delta, make_delta, open_delta
 from process.ledger import Append, Place, rows_of
 from process.test_die_at_every_call import Countdown, DyingStore, _deaths, _die_at_system_call
@@ -49,7 +49,7 @@ class Scene:
 
 
 def _dying(root: str, number: int, *, after: bool) -> DeltaTable:
-    rim = Rim(store=DyingStore(root, Countdown(number), after=after))
+    rim = Environment(store=DyingStore(root, Countdown(number), after=after))
     return DeltaTable(rim, "table", open_table(rim, root))
 
 

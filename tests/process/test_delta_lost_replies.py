@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from gapless.errors import CommitOutcomeUnknown, StoreError, StoreUnavailable
-from gapless.model.report import AppendReport
-from gapless.runtime.driver import Rim
+from gapless.model.operation import AppendReport
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.delta.lifecycle import open_table
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.lifecycle import open_table
+from gapless.tables.delta.table import DeltaTable
 from process.delta_ledger import check_delta, make_delta, open_delta
 from process.flaky_proxy import CLIENT_TIMEOUT_S, Fault, Faults, flaky_proxy
 from process.ledger import Append, Place, rows_of
@@ -44,7 +44,7 @@ def direct(s3_options: tuple[str, dict[str, str]]) -> Place:
 def _through(direct: Place, proxy: Proxy, *, deadline_s: float = 12.0) -> DeltaTable:
     retry = {"max_retries": str(RETRIES), "retry_timeout": "10", "timeout": f"{CLIENT_TIMEOUT_S}s"}
     store = open_store(direct[0], {**direct[1], "endpoint": proxy[0], **retry})
-    rim = Rim(store=store, deadline_s=deadline_s)
+    rim = Environment(store=store, deadline_s=deadline_s)
     return DeltaTable(rim, "table", open_table(rim, direct[0]))
 
 

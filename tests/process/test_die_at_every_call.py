@@ -12,11 +12,11 @@ import pytest
 
 from gapless.errors import CoverageOverlap, TableNotFound
 from gapless.model.protocols import ObjectInfo, PutMode
-from gapless.runtime.driver import Rim
-from gapless.store.local import LocalStore
-from gapless.table.lifecycle import open_table
-from gapless.table.table import TimeSeriesTable
-from gapless.testing.concurrency import in_child
+from gapless.runtime.environment import Environment
+from gapless.store.local.store import LocalStore
+from gapless.tables.timeseries.lifecycle import open_table
+from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.testing.store.case import in_child
 from process.ledger import Append, Place, check, make_table, open_at, rows_of
 
 _DEAD = 77
@@ -141,7 +141,7 @@ def test_death_at_each_store_call_of_an_append(tmp_path: Path, *, after: bool) -
     root = scene.place[0]
 
     def act(number: int) -> None:
-        rim = Rim(store=DyingStore(root, Countdown(number), after=after))
+        rim = Environment(store=DyingStore(root, Countdown(number), after=after))
         scene.append(TimeSeriesTable(rim, root, open_table(rim, root)))
 
     deaths = _deaths(act, scene.prepare, scene.verify)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.runtime.driver import Rim
-from gapless.table.lifecycle import open_table
-from gapless.table.table import TimeSeriesTable
+from gapless.runtime.environment import Environment
+from gapless.tables.timeseries.lifecycle import open_table
+from gapless.tables.timeseries.table import TimeSeriesTable
 from process.test_die_at_every_call import Countdown, DyingStore, _deaths, _die_at_system_call
 
 SCHEMA = pa.schema([("at", pa.int64()), ("x", pa.int64())])
@@ -65,7 +65,7 @@ def test_death_at_each_store_call_of_an_upsert(tmp_path: Path, *, after: bool) -
     root = str(scene.place)
 
     def act(number: int) -> None:
-        rim = Rim(store=DyingStore(root, Countdown(number), after=after))
+        rim = Environment(store=DyingStore(root, Countdown(number), after=after))
         scene.upsert(TimeSeriesTable(rim, root, open_table(rim, root)))
 
     assert _deaths(act, scene.prepare, scene.verify) >= 10, (

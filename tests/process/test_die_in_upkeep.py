@@ -12,14 +12,14 @@ import pytest
 
 import gapless as gl
 from clocked_table import commit_actions
-from gapless.dialects.timeseries.actions import RemoveSegment
-from gapless.maintain.expire import expire_versions, parse_expiry
-from gapless.maintain.vacuum import vacuum_table
-from gapless.runtime.driver import Rim
+from gapless.formats.timeseries.actions import RemoveSegment
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.lifecycle import open_table
-from gapless.table.table import TimeSeriesTable
-from gapless.table.view import TableView
+from gapless.tables.timeseries.care.expire import expire_versions, parse_expiry
+from gapless.tables.timeseries.care.vacuum import vacuum_table
+from gapless.tables.timeseries.lifecycle import open_table
+from gapless.tables.timeseries.read.view import TableView
+from gapless.tables.timeseries.table import TimeSeriesTable
 from process.ledger import Append, Place, audit, make_table, open_at, rows_of
 from process.test_die_at_every_call import Countdown, DyingStore, _deaths
 
@@ -87,7 +87,7 @@ def expire(table: TimeSeriesTable) -> object:
 def by_store_call(scene: Scene, work: Work, *, after: bool) -> Callable[[int], None]:
     def act(number: int) -> None:
         root = scene.place[0]
-        rim = Rim(store=DyingStore(root, Countdown(number), after=after))
+        rim = Environment(store=DyingStore(root, Countdown(number), after=after))
         work(TimeSeriesTable(rim, root, open_table(rim, root)))
 
     return act

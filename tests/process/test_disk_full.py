@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.errors import AccessDenied, GaplessError, StorageFull, StoreError
-from gapless.testing.concurrency import in_child
+from gapless.testing.store.case import in_child
 from process.disks import can_mount, free_bytes, resize, set_writable, small_disk
 from process.ledger import Append, Place, check, make_table, open_at, rows_of
 

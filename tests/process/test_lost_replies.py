@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gapless.errors import AccessDenied, CommitOutcomeUnknown, StoreError, StoreUnavailable
-from gapless.model.report import AppendReport
-from gapless.runtime.driver import Rim
+from gapless.model.operation import AppendReport
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.lifecycle import open_table
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.lifecycle import open_table
+from gapless.tables.timeseries.table import TimeSeriesTable
 from process.flaky_proxy import CLIENT_TIMEOUT_S, Fault, Faults, flaky_proxy
 from process.ledger import Append, Place, check, make_table, open_at, rows_of
 
@@ -45,7 +45,7 @@ def _through(direct: Place, proxy: Proxy, *, deadline_s: float = DEADLINE_S) -> 
     """A handle that reaches the table by the proxy, soon tired of waiting."""
     retry = {"max_retries": str(RETRIES), "retry_timeout": "10", "timeout": f"{CLIENT_TIMEOUT_S}s"}
     store = open_store(direct[0], {**direct[1], "endpoint": proxy[0], **retry})
-    rim = Rim(store=store, deadline_s=deadline_s)
+    rim = Environment(store=store, deadline_s=deadline_s)
     return TimeSeriesTable(rim, direct[0], open_table(rim, direct[0]))
 
 

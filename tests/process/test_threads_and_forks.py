@@ -14,7 +14,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import StoreError
-from gapless.testing.concurrency import in_child
+from gapless.testing.store.case import in_child
 from process.ledger import ROWS, Append, Place, append_at, check, make_table, open_at, rows_of
 from process.writer import run_python
 
@@ -204,7 +204,7 @@ def test_a_child_that_spawns_opens_a_bucket_anew(s3_options: tuple[str, dict[str
 def test_a_child_forked_before_a_bucket_is_used_may_use_it(s3_options: tuple[str, dict[str, str]]) -> None:
     """A server that forks its workers first, as gunicorn does with preload."""
     program = f"""if True:
-        from gapless.testing.concurrency import in_child
+        from gapless.testing.store.case import in_child
         from process.ledger import append_at, make_table
         place = {(s3_options[0] + "/table", s3_options[1])!r}
         assert in_child(lambda: make_table(place)) == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.coverage.bucket import grid_of
-from gapless.coverage.calendar import midnight_s
+from gapless.coverage.local_days import midnight_s
 from gapless.model.index import Bucket, FixedWidth, IntWidth, LocalDays, Months
 from gapless.model.instant import NS_PER_DAY, days_from_civil
 

@@ -13,12 +13,10 @@ from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import SIGN, CoverageMap
 from gapless.coverage.bucket import Grid, grid_of
-from gapless.coverage.expected import plan_expected
+from gapless.coverage.calendar import Shift, WeeklyHours
+from gapless.coverage.expected import Span, plan_expected
 from gapless.coverage.gap import Coverage, Gap
 from gapless.coverage.heatmap import plan_heatmap
-from gapless.coverage.span import Span
-from gapless.coverage.weekly import WeeklyHours
-from gapless.coverage.weekly_text import Shift
 from gapless.model.index import Bucket, FixedWidth, Identity, LocalDays
 
 MINUTE_NS = 60 * 10**9

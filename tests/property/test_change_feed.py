@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.parquet import row_diff
-from gapless.scan import plan
+from gapless.files.compare import row_diff
+from gapless.predicate import plan
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.maintain.compact_options import CompactOptions
 from gapless.model.index import IntWidth
+from gapless.tables.shared.compaction import CompactOptions
 
 Row = tuple[int, str, float | None, str | None]
 SCHEMA = pa.schema([("i", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("s", pa.string())])

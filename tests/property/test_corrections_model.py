@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.errors import DuplicateKey
-from gapless.parquet import file_writer
-from gapless.table import stage
+from gapless.files.write import file_writer
+from gapless.tables.timeseries.write import stage
 
 Row = tuple[Any, ...]
 """(ts, site, n, x)."""

@@ -12,12 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from gapless.coverage.bitmap import CoverageMap, array_of, clip, count_in, range_bitmap, stored_ids
+from gapless.coverage.bitmap import CoverageMap, Overlap, array_of, clip, count_in, overlap, range_bitmap, stored_ids
 from gapless.coverage.bucket import grid_of
-from gapless.coverage.gap import Coverage, Gap
-from gapless.coverage.overlap import Overlap, overlap
-from gapless.coverage.runs import covered_runs, missing_runs
-from gapless.coverage.span import Span, plan_ranges
+from gapless.coverage.expected import Span, plan_ranges
+from gapless.coverage.gap import Coverage, Gap, covered_runs, missing_runs
 from gapless.model.index import Identity, IntWidth
 
 Model = dict[Identity, set[int]]

@@ -10,16 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from gapless.coverage import sidecar_index
+from gapless.coverage import codec as sidecar_index
 from gapless.coverage.bitmap import SIGN, CoverageMap, canonical_key
 from gapless.coverage.bucket import grid_of
-from gapless.coverage.codec import encode
-from gapless.coverage.sidecar_index import index_sidecar
-from gapless.model.checksum import checksum
+from gapless.coverage.codec import encode, index_sidecar
 from gapless.model.index import EntityType, Identity, IntWidth
-from gapless.model.segment import Bounds, CoverageRef, InlineCoverage, Segment, SidecarCoverage
-from gapless.table.coverage import CoverageCache
-from gapless.testing.dict_store import DictStore
+from gapless.model.segment import Bounds, CoverageRef, InlineCoverage, Segment, SidecarCoverage, checksum
+from gapless.tables.timeseries.read.coverage import CoverageCache
+from gapless.testing.store.stores import DictStore
 
 TYPES: tuple[EntityType, ...] = ("utf8", "int64")
 IDENTITIES: list[Identity] = [(text, number) for text in ("", "a", "b") for number in (-1, 7, 8)]

@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.dialects.timeseries.seal import seal
 from gapless.errors import GaplessError, LogWarning
+from gapless.formats.timeseries.codec.json_values import seal
 from gapless.store.memory import _SPACES, MemoryStore
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -70,7 +70,7 @@ def sound() -> Sound:
     table = gl.create(url, index="ts", bucket="1h", entity="symbol", properties={"checkpoint_interval": 3})
     patch = pytest.MonkeyPatch()
     for day in range(5):
-        patch.setattr("gapless.parquet.attempt.INLINE_COVERAGE_BYTES", 0 if day % 2 else 4096)
+        patch.setattr("gapless.files.write.staged_write.INLINE_COVERAGE_BYTES", 0 if day % 2 else 4096)
         table.append(_rows(day), operation_id=("feed", day))
     patch.undo()
     store = MemoryStore(url.removeprefix("memory://"))
@@ -235,7 +235,7 @@ OUTSIDE = ["/etc/passwd", "../secret", "data/../../secret", "data/./x", "data//x
 @pytest.mark.parametrize("key", ["path", "coverage_path"])
 def test_a_path_outside_the_root_is_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, path: str) -> None:
     """Written by someone who can seal a commit."""
-    monkeypatch.setattr("gapless.parquet.attempt.INLINE_COVERAGE_BYTES", 0)
+    monkeypatch.setattr("gapless.files.write.staged_write.INLINE_COVERAGE_BYTES", 0)
     root = tmp_path / "t"
     table = gl.create(root, index="ts", bucket="1h", entity="symbol")
     table.append(_rows(0))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.model import layered
-from gapless.model.layered import LayeredDict
+from gapless.model import layered_dict
+from gapless.model.layered_dict import LayeredDict
 
 KEYS = st.sampled_from([f"k{number}" for number in range(12)])
 ACTS = st.one_of(
@@ -44,7 +44,7 @@ def act(on: LayeredDict[int] | dict[str, int], what: tuple[Any, ...]) -> str | N
 @given(first=st.dictionaries(KEYS, st.integers()), acts=st.lists(ACTS, max_size=40), limit=st.integers(0, 6))
 def test_it_is_a_dict_and_copies_stay_as_they_were(first: dict[str, int], acts: list[tuple[Any, ...]], limit: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layered, "MAX_CHANGES", limit)
+        patch.setattr(layered_dict, "MAX_CHANGES", limit)
         made, plain = LayeredDict.of(first), dict(first)
         kept: list[tuple[LayeredDict[int], dict[str, int]]] = []
         for what in acts:
@@ -60,11 +60,11 @@ def test_it_is_a_dict_and_copies_stay_as_they_were(first: dict[str, int], acts: 
 
 def test_a_copy_does_not_copy_what_is_shared() -> None:
     made = LayeredDict.of({str(number): number for number in range(10_000)})
-    for number in range(3 * layered.MAX_CHANGES):
+    for number in range(3 * layered_dict.MAX_CHANGES):
         made = LayeredDict.of(made)
         made[f"new {number}"] = number
         layers = made.settled()
-        assert len(layers.new) <= layered.MAX_CHANGES + 1
-    assert len(made) == 10_000 + 3 * layered.MAX_CHANGES
+        assert len(layers.new) <= layered_dict.MAX_CHANGES + 1
+    assert len(made) == 10_000 + 3 * layered_dict.MAX_CHANGES
     again = LayeredDict.of(made)
     assert again.settled().base is made.settled().base

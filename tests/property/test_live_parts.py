@@ -12,17 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.timeseries import packing
-from gapless.dialects.timeseries.actions import LiveSegment, TableMeta, TableState
-from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.dialects.timeseries.file_names import instant_digits, segment_path
-from gapless.dialects.timeseries.live import LiveSegments
-from gapless.log.dialect import Snapshot
-from gapless.model import layered
+from gapless.formats.timeseries.actions import LiveSegment, TableMeta, TableState, instant_digits, segment_path
+from gapless.formats.timeseries.checkpoint import checkpoint as packing
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.formats.timeseries.replay import LiveSegments
+from gapless.log.format import Snapshot
+from gapless.model import layered_dict
 from gapless.model.index import Identity, IndexSpec, IntWidth
 from gapless.model.segment import Bounds, InlineCoverage, Segment, meeting
-from gapless.runtime.driver import Rim
-from gapless.testing.dict_store import DictStore
+from gapless.runtime.environment import Environment
+from gapless.testing.store.stores import DictStore
 
 META = TableMeta(index=IndexSpec(column="i", type="int64", bucket=IntWidth(1), entity=("e",)), schema=None, created_ns=0)
 IDENTITIES: list[Identity | None] = [None, ("A",), ("B",), ("C",)]
@@ -57,7 +56,7 @@ class Log:
 
     def __init__(self) -> None:
         self.store = DictStore()
-        self.rim = Rim(store=self.store)
+        self.rim = Environment(store=self.store)
 
     def checkpoint(self, live: LiveSegments, version: int, then: str) -> LiveSegments:
         """What is left after a checkpoint: the same, on the new parts, or read back from the store."""
@@ -110,7 +109,7 @@ def test_parts_are_a_dict_and_copies_stay_as_they_were(
 ) -> None:
     asked = (min(asked[:2]), max(asked[:2]), asked[2])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layered, "MAX_CHANGES", limit)
+        patch.setattr(layered_dict, "MAX_CHANGES", limit)
         patch.setattr(packing, "PART_SEGMENTS", part)
         log, live, plain = Log(), LiveSegments(), dict[str, LiveSegment]()
         kept: list[tuple[LiveSegments, dict[str, LiveSegment]]] = []

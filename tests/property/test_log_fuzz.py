@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.dialects.timeseries.codec import decode_commit
-from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.dialects.timeseries.seal import seal
 from gapless.errors import CorruptTable, TableError, VersionNotFound
+from gapless.formats.timeseries.codec.commit import decode_commit
+from gapless.formats.timeseries.codec.json_values import seal
+from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.snapshot import load
-from gapless.table.lifecycle import open_rim
+from gapless.tables.shared.handle import open_environment
 
 LOG = "_timeseries_log"
 START = datetime(2024, 1, 1)
@@ -256,7 +256,7 @@ def test_log_10_a_missing_version_in_the_middle_is_named_and_those_before_it_ope
     root = damaged(whose)
     handle = gl.open(root)
     (root / LOG / f"{missing:010d}.json").unlink()
-    rim = open_rim(root, None)
+    rim = open_environment(root, None)
     for at in (None, *range(missing, VERSIONS + 1)):
         with pytest.raises(CorruptTable, match=f"{missing:010d}.json") as refused:
             rim.drive(load(TIME_SERIES, at))
@@ -270,7 +270,7 @@ def test_log_10_a_missing_version_in_the_middle_is_named_and_those_before_it_ope
 
 
 def test_versions_that_never_were_are_said(damaged: Callable[[str], Path]) -> None:
-    rim = open_rim(damaged("ours"), None)
+    rim = open_environment(damaged("ours"), None)
     for at in (0, -1, VERSIONS + 1):
         with pytest.raises(VersionNotFound):
             rim.drive(load(TIME_SERIES, at))

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.table import group as grouping
-from gapless.table import merged
-from gapless.table.group import Member, append_group
+from gapless.tables.timeseries.write import group as grouping
+from gapless.tables.timeseries.write import group as merged
+from gapless.tables.timeseries.write.group import Member, append_group
 from group_members import member
 
 Rows = Sequence[tuple[int | None, str, float]]

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.parquet import file_writer
-from gapless.scan import plan
-from gapless.table import stage
+from gapless.files.write import file_writer
+from gapless.predicate import plan
+from gapless.tables.timeseries.write import stage
 
 Row = tuple[Any, ...]
 Test = Callable[[Row], bool | None]

@@ -9,10 +9,10 @@ import pytest
 
 import gapless as gl
 from counting_store import open_counting
-from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.scan.plan import prune
-from gapless.table.scan import ScanRequest
-from gapless.testing.simulation import small_parts
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.predicate.plan import prune
+from gapless.tables.timeseries.read.scan import ScanRequest
+from gapless.testing.simulation.simulation import small_parts
 
 WHERES = [
     None, "day = DATE '2024-01-02'", "day > DATE '2024-01-03' OR site = 'b'", "site IN ('a', 'c') AND n BETWEEN 8 AND 40",

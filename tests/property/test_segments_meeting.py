@@ -9,13 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gapless.dialects.timeseries.actions import LiveSegment, TableMeta, TableState
-from gapless.dialects.timeseries.live import LiveSegments, segments_meeting
-from gapless.model import layered
+from gapless.formats.timeseries.actions import LiveSegment, TableMeta, TableState
+from gapless.formats.timeseries.replay import LiveSegments, segments_meeting
+from gapless.model import layered_dict
 from gapless.model.index import Identity, IndexSpec, IntWidth
 from gapless.model.instant import days_from_civil
-from gapless.model.segment import Bounds, Segment, meeting
-from gapless.model.segment_index import SegmentIndex
+from gapless.model.segment import Bounds, Segment, SegmentIndex, meeting
 
 NS_PER_DAY = 86_400 * 10**9
 YEAR_1, YEAR_9999 = days_from_civil(1, 1, 1) * NS_PER_DAY, (days_from_civil(9999, 12, 31) + 1) * NS_PER_DAY - 1
@@ -74,7 +73,7 @@ def test_live_segments_answer_as_each_of_them_does(
 ) -> None:
     """However they came: added, removed and added again, asked at each version, with old versions kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layered, "MAX_CHANGES", limit)
+        patch.setattr(layered_dict, "MAX_CHANGES", limit)
         versions: list[tuple[LiveSegments, list[Segment]]] = [(LiveSegments(), [])]
         for version, (add, place) in enumerate(acts):
             before, held = versions[-1]
@@ -102,7 +101,7 @@ def test_bounds_past_64_bits_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
         looked.extend(near)
         return meeting(looked, start, end, identities)
 
-    monkeypatch.setattr("gapless.model.segment_index.meeting", watched)
+    monkeypatch.setattr("gapless.model.segment.meeting", watched)
     assert len(many.meeting((start + 500) * NS_PER_DAY, (start + 501) * NS_PER_DAY, frozenset())) == 1
     assert len(looked) <= 3
 

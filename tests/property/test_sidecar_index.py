@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from gapless.coverage import sidecar_index
+from gapless.coverage import codec as sidecar_index
 from gapless.coverage.bitmap import CoverageMap
-from gapless.coverage.codec import encode
-from gapless.coverage.sidecar_index import INDEXED_BYTES, decode_index, decode_read, index_sidecar, plan_reads
+from gapless.coverage.codec import INDEXED_BYTES, decode_index, decode_read, encode, index_sidecar, plan_reads
 from gapless.errors import CorruptTable
 from gapless.model.index import EntityType, Identity
 

@@ -23,14 +23,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gapless.errors import CoverageOverlap, VersionNotFound
 from gapless.model.protocols import Store
-from gapless.runtime.driver import Rim
-from gapless.store.local import LocalStore
-from gapless.table.lifecycle import create_table, open_table, parse_index
-from gapless.table.table import TimeSeriesTable
-from gapless.table.view import TableView
-from gapless.testing.clock import SimClock, SimIds
-from gapless.testing.dict_store import DictStore
-from gapless.testing.timeline import Timeline
+from gapless.runtime.environment import Environment
+from gapless.store.local.store import LocalStore
+from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
+from gapless.tables.timeseries.read.view import TableView
+from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline
+from gapless.testing.store.stores import DictStore
 from property.life_model import FIRST, KEY, TS, VALUE, WIDTH, Column, Model, Row, Version
 
 TYPES = {"int32": pa.int32(), "int64": pa.int64(), "string": pa.string(), "float64": pa.float64()}
@@ -76,9 +75,11 @@ class TableLife(RuleBasedStateMachine):
         create_table(rim, "memory://life", parse_index("ts", "int64", WIDTH, ("k",), None), schema, properties)
         self.tables = [self.open(), self.open()]
 
-    def rim(self) -> Rim:
+    def rim(self) -> Environment:
         random = getattr(self, "random", Random(0))
-        return Rim(store=self.store, clock=SimClock(self.timeline), ids=SimIds(Random(random.getrandbits(64))), deadline_s=5.0)
+        return Environment(
+            store=self.store, clock=SimClock(self.timeline), ids=SimIds(Random(random.getrandbits(64))), deadline_s=5.0
+        )
 
     def open(self) -> TimeSeriesTable:
         rim = self.rim()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.dialects.timeseries.schema_codec import decode_schema, encode_schema
+from gapless.formats.timeseries.codec.schema import decode_schema, encode_schema
 from gapless.model.fit import fit, restore
 from gapless.model.index import IndexSpec, parse_bucket
 from gapless.model.schema import adopt_schema, reconcile

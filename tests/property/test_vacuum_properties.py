@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.timeseries.actions import (
+from gapless.formats.timeseries.actions import (
     Action,
     AddSegment,
     Commit,
@@ -18,12 +18,13 @@ from gapless.dialects.timeseries.actions import (
     TableMeta,
     UpdateTableMeta,
 )
-from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.log.dialect import Snapshot
-from gapless.maintain.vacuum_plan import Limits, plan_vacuum
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.format import Snapshot
 from gapless.model.index import FixedWidth, IndexSpec
 from gapless.model.protocols import ObjectInfo
 from gapless.model.segment import Bounds, Segment, SidecarCoverage
+from gapless.tables.shared.vacuum import Limits
+from gapless.tables.timeseries.care.vacuum_plan import plan_vacuum
 
 META = TableMeta(
     index=IndexSpec(column="ts", type="timestamp", bucket=FixedWidth(3_600_000_000_000), entity=(), timezone=None),

@@ -10,24 +10,26 @@ from typing import Any
 
 import pytest
 
-from gapless.dialects.timeseries import conflict
-from gapless.dialects.timeseries.actions import Commit, TableState
-from gapless.dialects.timeseries.dialect import TimeSeries
 from gapless.errors import CommitOutcomeUnknown, ObjectNotFound, StoreUnavailable
+from gapless.files.write.staged_write import StagedWrite
+from gapless.formats.timeseries.actions import Commit, TableState
+from gapless.formats.timeseries.conflict import rows as conflict
+from gapless.formats.timeseries.format import TimeSeries
 from gapless.log import commit as commit_module
-from gapless.log.dialect import Snapshot
-from gapless.log.requests import Get, Put, PutNew, Talk, ask
+from gapless.log.effects import Conversation as Talk
+from gapless.log.effects import Get, Put, PutNew, perform
+from gapless.log.format import Snapshot
 from gapless.log.snapshot import load
-from gapless.model.report import AppendReport
-from gapless.parquet.attempt import Attempt
+from gapless.model.operation import AppendReport
 from gapless.runtime.committer import Committer
-from gapless.runtime.driver import Rim
-from gapless.runtime.series import SeriesCommitter
-from gapless.table import group, lifecycle
-from gapless.table.append import Appender
-from gapless.table.coverage import CoverageCache
-from gapless.table.stage import Staged
-from gapless.testing.clock import SimIds
+from gapless.runtime.environment import Environment
+from gapless.tables.timeseries import lifecycle
+from gapless.tables.timeseries.context import SeriesCommitter
+from gapless.tables.timeseries.read.coverage import CoverageCache
+from gapless.tables.timeseries.write import group
+from gapless.tables.timeseries.write.append import Appender
+from gapless.tables.timeseries.write.stage import Staged
+from gapless.testing.simulation.timeline import SimIds
 from sim.broken_talk import (
     append_again_after_a_lost_reply,
     hint_before_the_commit,
@@ -56,7 +58,7 @@ def trust_current(monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest version is the one that CURRENT names."""
 
     def broken(dialect: Any, at: int | None = None) -> Talk[Any]:
-        hint = yield from ask(Get(dialect.hint))
+        hint = yield from perform(Get(dialect.hint))
         return (yield from load(dialect, int(hint) if hint else at))
 
     monkeypatch.setattr(lifecycle, "load", broken)
@@ -81,7 +83,7 @@ def delete_when_the_retry_finds_no_space(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def broken(path: str, data: bytes, *, again: bool) -> Talk[Put]:
         del again
-        return (yield from ask(PutNew(path, data)))
+        return (yield from perform(PutNew(path, data)))
 
     monkeypatch.setattr(commit_module, "_put", broken)
 
@@ -121,25 +123,25 @@ def take_a_cold_cache_for_no_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
 def clean_up_after_any_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rim gives up at the first silence of a read, and the append removes its files."""
 
-    def impatient(self: Rim, path: str, _pace: object) -> bytes | None:
+    def impatient(self: Environment, path: str, _pace: object) -> bytes | None:
         try:
             return self.store.get(path)
         except ObjectNotFound:
             return None
 
-    monkeypatch.setattr(Rim, "_get", impatient)
+    monkeypatch.setattr(Environment, "_get", impatient)
     delete_on_unknown(monkeypatch)
 
 
 def name_files_by_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two attempts of one millisecond write to the same file."""
-    honest = Attempt.write
+    honest = StagedWrite.write
 
     class OneId(SimIds):
         def uuid(self) -> str:
             return "00000000-0000-4000-8000-000000000000"
 
-    def broken(self: Attempt, *arguments: Any) -> None:
+    def broken(self: StagedWrite, *arguments: Any) -> None:
         rim = self.rim
         self.rim = replace(rim, ids=OneId(Random(0)))
         try:
@@ -147,19 +149,19 @@ def name_files_by_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             self.rim = rim
 
-    monkeypatch.setattr(Attempt, "write", broken)
+    monkeypatch.setattr(StagedWrite, "write", broken)
 
 
 def take_silence_for_absence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read that gets no answer counts as a read of nothing."""
 
-    def broken(self: Rim, path: str, _pace: object) -> bytes | None:
+    def broken(self: Environment, path: str, _pace: object) -> bytes | None:
         try:
             return self.store.get(path)
         except (ObjectNotFound, StoreUnavailable):
             return None
 
-    monkeypatch.setattr(Rim, "_get", broken)
+    monkeypatch.setattr(Environment, "_get", broken)
 
 
 def ask_for_the_operation_only_where_it_clashed(monkeypatch: pytest.MonkeyPatch) -> None:

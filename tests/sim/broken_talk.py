@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from gapless.dialects.timeseries.actions import Commit
+from gapless.formats.timeseries.actions import Commit
 from gapless.log.commit import Outcome, commit
-from gapless.log.requests import Get, Put, PutHint, PutNew, Request, Talk, ask
-from gapless.log.verdict import Judge
+from gapless.log.effects import Conversation as Talk
+from gapless.log.effects import Get, Put, PutHint, PutNew, Request, perform
+from gapless.log.format import ConflictChecker
 from gapless.runtime import committer
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -61,7 +62,9 @@ class _NoAnswerError(Exception):
 def _upon_no_answer(again: Callable[..., Talk[Any]]) -> Conversation:
     """The conversation, which starts again in another way as soon as a put gets no answer."""
 
-    def broken(dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit], **_named: bool) -> Talk[Any]:
+    def broken(
+        dialect: Any, base: int, time_ns: int, entry: Commit, judge: ConflictChecker[Commit], **_named: bool
+    ) -> Talk[Any]:
         asked: list[int] = []
 
         def twist(request: Request[Any], reply: Any) -> Any:
@@ -81,8 +84,8 @@ def _upon_no_answer(again: Callable[..., Talk[Any]]) -> Conversation:
 def retry_one_version_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """After no answer at N the put goes to N + 1, if the version N is there."""
 
-    def again(dialect: Any, version: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
-        there = yield from ask(Get(dialect.path_of(version)))
+    def again(dialect: Any, version: int, time_ns: int, entry: Commit, judge: ConflictChecker[Commit]) -> Talk[Outcome[Commit]]:
+        there = yield from perform(Get(dialect.path_of(version)))
         return (yield from commit(dialect, version if there else version - 1, time_ns, entry, judge))
 
     _commits_with(monkeypatch, _upon_no_answer(again))
@@ -91,7 +94,7 @@ def retry_one_version_on(monkeypatch: pytest.MonkeyPatch) -> None:
 def append_again_after_a_lost_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer is taken for a failure, and the commit made again under a new id."""
 
-    def again(dialect: Any, version: int, time_ns: int, entry: Commit, judge: Judge[Commit]) -> Talk[Outcome[Commit]]:
+    def again(dialect: Any, version: int, time_ns: int, entry: Commit, judge: ConflictChecker[Commit]) -> Talk[Outcome[Commit]]:
         fresh = replace(entry, id=entry.id[:-1] + ("0" if entry.id[-1] != "0" else "1"))
         return (yield from commit(dialect, version - 1, time_ns, fresh, judge))
 
@@ -102,9 +105,9 @@ def hint_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """CURRENT is moved on before the commit is made."""
 
     def broken(
-        dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit], **_named: bool
+        dialect: Any, base: int, time_ns: int, entry: Commit, judge: ConflictChecker[Commit], **_named: bool
     ) -> Talk[Outcome[Commit]]:
-        yield from ask(PutHint(dialect.hint, b"%d\n" % (base + 1)))
+        yield from perform(PutHint(dialect.hint, b"%d\n" % (base + 1)))
         return (yield from commit(dialect, base, time_ns, entry, judge))
 
     _commits_with(monkeypatch, broken)
@@ -114,12 +117,12 @@ def rebase_on_the_last_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebase over several commits looks at the last of them alone."""
 
     def broken(
-        dialect: Any, base: int, time_ns: int, entry: Commit, judge: Judge[Commit], **_named: bool
+        dialect: Any, base: int, time_ns: int, entry: Commit, judge: ConflictChecker[Commit], **_named: bool
     ) -> Talk[Outcome[Commit]]:
         version = base
-        while (yield from ask(Get(dialect.path_of(version + 2)))) is not None:
+        while (yield from perform(Get(dialect.path_of(version + 2)))) is not None:
             version += 1
-            last = yield from ask(Get(dialect.path_of(version)))
+            last = yield from perform(Get(dialect.path_of(version)))
             time_ns = dialect.decode(last, version)[1]
         return (yield from commit(dialect, version, time_ns, entry, judge))
 

@@ -8,38 +8,36 @@ from typing import Any
 
 import pytest
 
-from gapless.dialects.timeseries import upkeep_terms
-from gapless.dialects.timeseries.actions import TableState
-from gapless.dialects.timeseries.compact_terms import CompactTerms
-from gapless.dialects.timeseries.dialect import TimeSeries
-from gapless.dialects.timeseries.restore_terms import RestoreTerms
-from gapless.dialects.timeseries.rewrite_terms import RewriteTerms
+from gapless.formats.timeseries.actions import TableState
+from gapless.formats.timeseries.conflict import maintenance
+from gapless.formats.timeseries.conflict.maintenance import CompactChecker, RestoreChecker
+from gapless.formats.timeseries.conflict.rows import RewriteChecker
+from gapless.formats.timeseries.format import TimeSeries
 from gapless.log import commit as commit_module
 from gapless.log.cleanup import clean
-from gapless.log.dialect import Snapshot
-from gapless.log.requests import Talk
-from gapless.log.verdict import Stands
-from gapless.maintain import expire, vacuum, vacuum_plan
-from gapless.maintain.sweep import delete_all, list_stored
-from gapless.maintain.vacuum_plan import Limits
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible, Snapshot
 from gapless.runtime.committer import Committer
-from gapless.runtime.series import SeriesCommitter, SeriesProposal
-from gapless.table import restore, travel
-from gapless.table.append import Appender
-from gapless.table.done import Done
-from gapless.table.restore import Restoring
+from gapless.tables.shared.delete_files import delete_all, list_stored
+from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.shared.vacuum import Limits, VacuumReport, parse_age
+from gapless.tables.timeseries.care import expire, restore, vacuum, vacuum_plan
+from gapless.tables.timeseries.care.restore import Restoring
+from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
+from gapless.tables.timeseries.read import versions as travel
+from gapless.tables.timeseries.write.append import Appender
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-def _stands(_self: Any, mine: Any, _version: int, _theirs: Any) -> Talk[Any]:
+def _stands(_self: Any, mine: Any, _version: int, _theirs: Any) -> Conversation[Any]:
     yield from ()
-    return Stands(mine)
+    return Compatible(mine)
 
 
 def compact_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compaction that lost a race does not ask whether its segments are still live."""
-    monkeypatch.setattr(CompactTerms, "judge", _stands)
+    monkeypatch.setattr(CompactChecker, "judge", _stands)
 
 
 def compact_against_a_fresh_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,17 +54,17 @@ def compact_against_a_fresh_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rewrite_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     """An upsert, delete or replacement that lost a race is committed as it was decided before."""
-    monkeypatch.setattr(RewriteTerms, "judge", _stands)
+    monkeypatch.setattr(RewriteChecker, "judge", _stands)
 
 
 def rewrite_without_the_rows_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rewrite that lost a race asks for its segments, and not for rows that it has not seen."""
-    monkeypatch.setattr(RewriteTerms, "_unseen", lambda _self, _added: [])
+    monkeypatch.setattr(RewriteChecker, "_unseen", lambda _self, _added: [])
 
 
 def rewrite_an_operation_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """An upsert, delete or replacement does not look whether it was made before."""
-    monkeypatch.setattr(Done, "before", lambda _snapshot, _operation: None)
+    monkeypatch.setattr(ChangeOutcome, "before", lambda _snapshot, _operation: None)
 
 
 def decide_by_a_stale_handle(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +78,7 @@ def discard_what_landed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     honest = commit_module._landed
 
-    def broken(*arguments: Any, **named: Any) -> Talk[Any]:
+    def broken(*arguments: Any, **named: Any) -> Conversation[Any]:
         talk = honest(*arguments, **named)
         try:
             request = next(talk)
@@ -118,21 +116,21 @@ def vacuum_by_an_old_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def broken(committer: SeriesCommitter, *, older_than: Any, dry_run: bool = True, horizon_ns: int = 0) -> Any:
         rim = committer.rim
-        limits = Limits(now_ns=rim.clock.now_ns(), older_than_ns=vacuum.parse_age("", older_than), horizon_ns=horizon_ns)
+        limits = Limits(now_ns=rim.clock.now_ns(), older_than_ns=parse_age("", older_than), horizon_ns=horizon_ns)
         snapshot = vacuum.load_newest(rim)
         plan = vacuum_plan.plan_vacuum(snapshot.state, list_stored(rim.store), limits)
         delete_all(rim.store, plan.doomed)
-        return vacuum.VacuumReport(url="", version=snapshot.version, dry_run=dry_run, entries=plan.entries)
+        return VacuumReport(url="", version=snapshot.version, dry_run=dry_run, entries=plan.entries)
 
-    monkeypatch.setattr("gapless.table.upkeep.vacuum_table", broken)
+    monkeypatch.setattr("gapless.tables.timeseries.care.maintenance.vacuum_table", broken)
 
 
 def restore_what_was_vacuumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore makes segments live whose version expired and whose files a vacuum gave up."""
-    monkeypatch.setattr(RestoreTerms, "judge", _stands)
+    monkeypatch.setattr(RestoreChecker, "judge", _stands)
     monkeypatch.setattr(restore, "check_kept", lambda _state, _version: None)
     monkeypatch.setattr(restore, "find_version", lambda _rim, _newest, moment: moment.version)
-    monkeypatch.setattr(upkeep_terms, "forgets", lambda _theirs, _mine: False)
+    monkeypatch.setattr(maintenance, "forgets", lambda _theirs, _mine: False)
     monkeypatch.setattr(Restoring, "_check_files", lambda _self, _commit, _version: None)
 
 
@@ -150,7 +148,7 @@ def clean_the_log_of_tagged_versions(monkeypatch: pytest.MonkeyPatch) -> None:
 def clean_the_log_before_its_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is cleaned without the checkpoints that stand for what goes."""
 
-    def nothing(_dialect: Any, _version: int) -> Talk[None]:
+    def nothing(_dialect: Any, _version: int) -> Conversation[None]:
         yield from ()
 
     monkeypatch.setattr("gapless.log.cleanup._ensure_checkpoint", nothing)

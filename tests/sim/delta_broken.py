@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gapless.dialects.delta import checkpoint_writing
-from gapless.dialects.delta.actions import AddFile, Commit, RemoveFile, TableState
-from gapless.dialects.delta.conflict import Terms
-from gapless.log.dialect import Snapshot
-from gapless.log.requests import Talk
-from gapless.log.verdict import Stands
-from gapless.maintain.delta import vacuum_plan
-from gapless.maintain.vacuum_plan import Limits
+from gapless.formats.delta.actions import AddFile, Commit, RemoveFile, TableState
+from gapless.formats.delta.checkpoint import writing
+from gapless.formats.delta.conflict import CommitPredicate
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible, Snapshot
 from gapless.runtime.committer import Committer
-from gapless.table.delta import landing, restore, revision, rewrite, vector_plan
+from gapless.tables.delta.care import restore, vacuum_plan
+from gapless.tables.delta.write import landing, revision, rewrite, row_edit
+from gapless.tables.shared.vacuum import Limits
 from sim.broken_talk import (
     append_again_after_a_lost_reply,
     rebase_on_the_last_only,
@@ -33,17 +32,19 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def terms_that_never_clash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever came first, the change is committed as it was decided."""
 
-    def judge(_self: Terms, mine: Commit, _version: int, _theirs: Commit) -> Talk[Stands[Commit]]:
+    def judge(_self: CommitPredicate, mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
         yield from ()
-        return Stands(mine)
+        return Compatible(mine)
 
-    monkeypatch.setattr(Terms, "judge", judge)
+    monkeypatch.setattr(CommitPredicate, "judge", judge)
 
 
 def _without(monkeypatch: pytest.MonkeyPatch, *conditions: str) -> None:
-    honest = Terms._found
+    honest = CommitPredicate._found
     monkeypatch.setattr(
-        Terms, "_found", lambda self, what, mine, theirs: iter(()) if what in conditions else honest(self, what, mine, theirs)
+        CommitPredicate,
+        "_found",
+        lambda self, what, mine, theirs: iter(()) if what in conditions else honest(self, what, mine, theirs),
     )
 
 
@@ -75,7 +76,7 @@ def apply_an_operation_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_the_vector_that_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second delete from a file writes a vector of its own rows alone."""
-    honest = vector_plan.strike
+    honest = row_edit.strike
 
     def broken(reader: Any, file: AddFile, positions: Any) -> Any:
         struck = honest(reader, file, positions)
@@ -122,7 +123,7 @@ def decide_by_a_stale_handle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def delete_what_an_append_may_have_landed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the outcome is not known, the files are removed."""
-    honest = landing.Lander.land
+    honest = landing.RowCommitter.land
 
     def broken(self: Any, snapshot: Any, parts: Any) -> Any:
         begun: list[Any] = []
@@ -141,16 +142,16 @@ def delete_what_an_append_may_have_landed(monkeypatch: pytest.MonkeyPatch) -> No
                     fresh.attempt.discard()
                 raise
 
-    monkeypatch.setattr(landing.Lander, "land", broken)
+    monkeypatch.setattr(landing.RowCommitter, "land", broken)
 
 
 def _checkpoints_of(monkeypatch: pytest.MonkeyPatch, change: Callable[[TableState], TableState]) -> None:
-    honest = checkpoint_writing.pack
+    honest = writing.pack
 
     def broken(snapshot: Snapshot[TableState], token: str) -> Any:
         return honest(replace(snapshot, state=change(snapshot.state)), token)
 
-    monkeypatch.setattr(checkpoint_writing, "pack", broken)
+    monkeypatch.setattr(writing, "pack", broken)
 
 
 def checkpoint_without_the_last_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +176,7 @@ def checkpoint_without_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
 def clean_the_log_before_its_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is cleaned without the checkpoints that stand for what goes."""
 
-    def nothing(_dialect: Any, _version: int, **_named: Any) -> Talk[None]:
+    def nothing(_dialect: Any, _version: int, **_named: Any) -> Conversation[None]:
         yield from ()
 
     monkeypatch.setattr("gapless.log.cleanup._ensure_checkpoint", nothing)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gapless.testing.kind import Kind
-from gapless.testing.series import SERIES
-from gapless.testing.simulation import simulate
+from gapless.testing.simulation.process import Kind
+from gapless.testing.simulation.series import SERIES
+from gapless.testing.simulation.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,10 +13,9 @@ from typing import Any
 
 from gapless.errors import StorageFull, StoreError, StoreUnavailable
 from gapless.log.commit import Committed, Conflict, Unknown, commit
-from gapless.log.dialect import Snapshot
-from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, TakeTurn, Talk, Together, Wait
+from gapless.log.effects import Conversation, Get, ListNames, Now, Put, PutHint, PutNew, Request, TakeTurn, Together, Wait
+from gapless.log.format import Compatible, Conflicting, Snapshot
 from gapless.log.snapshot import advance, load, refresh
-from gapless.log.verdict import Clash, Stands
 from sim.toy_log import FROM_ZERO, TOY, Entry, FromZero, State, Toy, decode
 
 NOW_NS = 5_000_000
@@ -38,11 +37,11 @@ Result = tuple[str, str, int]
 """(operation, "landed" | "known" | "refused" | "full", version)."""
 
 
-def judge(mine: Entry, _version: int, theirs: Entry) -> Talk[Stands[Entry] | Clash]:
+def judge(mine: Entry, _version: int, theirs: Entry) -> Conversation[Compatible[Entry] | Conflicting]:
     yield from ()
     if theirs.operation == mine.operation:
-        return Clash("operation")
-    return Clash("overlap") if theirs.covers & mine.covers else Stands(mine)
+        return Conflicting("operation")
+    return Conflicting("overlap") if theirs.covers & mine.covers else Compatible(mine)
 
 
 def writer(
@@ -52,7 +51,7 @@ def writer(
     dialect: Toy | FromZero = TOY,
     *,
     in_turn: bool = False,
-) -> Talk[tuple[Result, ...]]:
+) -> Conversation[tuple[Result, ...]]:
     """Open the table and make each append once, sending it again until the answer is clear; with `in_turn` as on a local disk."""
     opened = yield from load(dialect)
     assert opened is not None
@@ -126,7 +125,7 @@ class Census:
     outcomes: dict[tuple[str, ...], int] = field(default_factory=dict)
 
 
-Program = Callable[[int], Talk[tuple[Result, ...]]]
+Program = Callable[[int], Conversation[tuple[Result, ...]]]
 
 
 def _mark(talk: Generator[Any, Any, Any]) -> Any:

@@ -7,18 +7,17 @@ from random import Random
 
 import pytest
 
-from gapless.runtime.driver import Rim
-from gapless.table.delta.lifecycle import create_table, open_table
-from gapless.table.delta.table import DeltaTable
-from gapless.testing.clock import SimClock, SimIds
-from gapless.testing.delta.kind import DELTA_TABLE
-from gapless.testing.delta.watch import DeltaWatch
-from gapless.testing.dict_store import DictStore
-from gapless.testing.intents import Appending, Caring, Deleting, Merging, Replacing, Restoring, Updating
-from gapless.testing.rows import SCHEMA, to_batch
+from gapless.runtime.environment import Environment
+from gapless.tables.delta.lifecycle import create_table, open_table
+from gapless.tables.delta.table import DeltaTable
 from gapless.testing.simulate import describe, main
-from gapless.testing.simulation import Run, simulate
-from gapless.testing.timeline import Timeline
+from gapless.testing.simulation.delta_kind import DELTA_TABLE
+from gapless.testing.simulation.delta_watch import DeltaWatch
+from gapless.testing.simulation.intents import Appending, Caring, Deleting, Merging, Replacing, Restoring, Updating
+from gapless.testing.simulation.series import SCHEMA, to_batch
+from gapless.testing.simulation.simulation import Run, simulate
+from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline
+from gapless.testing.store.stores import DictStore
 from sim.broken import planted
 from sim.delta_broken import DELTA_PLANTS, Plant
 from sim.seeds import first_seed, one_arrow_thread, play
@@ -98,7 +97,7 @@ def test_the_watch_sees_what_may_not_be_deleted_of_a_delta_table() -> None:
     """Deleting a file that the newest version needs, or one that was needed within the retention, is a fault; and so is a hole in the log."""
     timeline = Timeline()
     watch = DeltaWatch(DictStore(), lambda: timeline.now_ns)
-    rim = Rim(store=watch, clock=SimClock(timeline), ids=SimIds(Random(1)))
+    rim = Environment(store=watch, clock=SimClock(timeline), ids=SimIds(Random(1)))
     create_table(rim, "memory://watched", SCHEMA)
     table = DeltaTable(rim, "memory://watched", open_table(rim, "memory://watched"))
     for number in (1, 2):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gapless.log.commit import commit
-from gapless.log.requests import Talk
-from gapless.log.verdict import Stands
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible
 from sim import small_model
 from sim.small_model import Explorer, World, commits_of, writer
 from sim.toy_log import FROM_ZERO, TOY, Entry, FromZero, Toy
@@ -110,9 +110,9 @@ def test_every_order_with_every_two_faults(kind: str) -> None:
     explore(WORKS[kind], faults=2)
 
 
-def blind(mine: Entry, _version: int, _theirs: Entry) -> Talk[Stands[Entry]]:
+def blind(mine: Entry, _version: int, _theirs: Entry) -> Conversation[Compatible[Entry]]:
     yield from ()
-    return Stands(mine)
+    return Compatible(mine)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def blind(mine: Entry, _version: int, _theirs: Entry) -> Talk[Stands[Entry]]:
 def test_a_planted_bug_is_met(
     monkeypatch: pytest.MonkeyPatch, work: Work, name: str, broken: Callable[..., Any] | None
 ) -> None:
-    from gapless.log.requests import Put
+    from gapless.log.effects import Put
     from sim.broken_talk import twisted
 
     honest = commit
 
-    def believing(*arguments: Any, **said: Any) -> Talk[Any]:
+    def believing(*arguments: Any, **said: Any) -> Conversation[Any]:
         return twisted(honest(*arguments, **said), lambda _request, reply: Put.DONE if reply is Put.REFUSED else reply)
 
     monkeypatch.setattr(small_model, name, broken or believing)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
-from gapless.dialects.timeseries.actions import Commit
-from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.runtime.driver import Rim
-from gapless.table.lifecycle import create_table, open_table, parse_index
-from gapless.table.table import TimeSeriesTable
-from gapless.testing.clock import SimClock, SimIds
-from gapless.testing.dict_store import DictStore
-from gapless.testing.draw import DAY_S
-from gapless.testing.timeline import Timeline
+from gapless.formats.timeseries.actions import Commit
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.runtime.environment import Environment
+from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
+from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.testing.simulation.draw import DAY_S
+from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline
+from gapless.testing.store.stores import DictStore
 
 LOCATION = "memory://late-put"
 
@@ -21,8 +20,8 @@ def test_a_handle_that_lags_does_not_follow_a_late_put_on_a_cleaned_number() -> 
     timeline = Timeline()
     store = DictStore(lambda: timeline.now_ns)
 
-    def rim(seed: int) -> Rim:
-        return Rim(store=store, clock=SimClock(timeline), ids=SimIds(Random(seed)))
+    def rim(seed: int) -> Environment:
+        return Environment(store=store, clock=SimClock(timeline), ids=SimIds(Random(seed)))
 
     create_table(rim(0), LOCATION, parse_index("ts", "int64", 10, (), None), None, {"checkpoint_interval": 0})
     lagging = TimeSeriesTable(rim(1), LOCATION, open_table(rim(1), LOCATION))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.testing.simulation import simulate
+from gapless.testing.simulation.simulation import simulate
 from sim.broken import PLANTS, Plant, planted
 from sim.seeds import one_arrow_thread
 

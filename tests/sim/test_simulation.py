@@ -12,22 +12,20 @@ from random import Random
 import pytest
 
 from gapless.errors import ObjectExists, StoreUnavailable
-from gapless.maintain.compact import CompactionReport
-from gapless.maintain.expire import ExpireReport
-from gapless.maintain.vacuum import VacuumReport
-from gapless.runtime.driver import Rim
+from gapless.runtime.environment import Environment
 from gapless.store.memory import MemoryStore
-from gapless.table.lifecycle import create_table, open_table, parse_index
-from gapless.table.restore import RestoreReport
-from gapless.table.table import TimeSeriesTable
-from gapless.testing.clock import SimClock, SimIds
-from gapless.testing.dict_store import DictStore
-from gapless.testing.faulty import Faults, Killed, SimStore
-from gapless.testing.intents import Appending, Caring, Deleting, Replacing, Restoring, Upserting
+from gapless.tables.shared.compaction import CompactionReport
+from gapless.tables.shared.vacuum import VacuumReport
+from gapless.tables.shared.versions import RestoreReport
+from gapless.tables.timeseries.care.expire import ExpireReport
+from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
+from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.testing.simulate import describe, main
-from gapless.testing.simulation import Run, simulate
-from gapless.testing.timeline import START_NS, Timeline
-from gapless.testing.watch import WatchedStore
+from gapless.testing.simulation.intents import Appending, Caring, Deleting, Replacing, Restoring, Upserting
+from gapless.testing.simulation.simulation import Run, simulate
+from gapless.testing.simulation.timeline import START_NS, SimClock, SimIds, Timeline
+from gapless.testing.simulation.watch import WatchedStore
+from gapless.testing.store.stores import DictStore, Faults, Killed, SimStore
 from sim.seeds import ROOT, first_seed, play
 
 SLICES = 8
@@ -117,7 +115,7 @@ def test_every_operation_is_in_the_histories(runs: list[Run]) -> None:
 def test_the_watch_sees_what_may_not_be_deleted() -> None:
     """Deleting any file of the log or of a version that is kept is a fault."""
     run = WatchedStore(DictStore(), lambda: 0)
-    rim = Rim(store=run, clock=SimClock(), ids=SimIds(Random(1)))
+    rim = Environment(store=run, clock=SimClock(), ids=SimIds(Random(1)))
     create_table(rim, "memory://watched", parse_index("ts", "int64", 10, (), None), None, {})
     table = TimeSeriesTable(rim, "memory://watched", open_table(rim, "memory://watched"))
     table.append({"ts": [1]})

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gapless.errors import CorruptTable
-from gapless.log.dialect import Packed, PartName, Placed, Snapshot, Stored
-from gapless.log.requests import Drive
-from gapless.log.verdict import Judge
+from gapless.log.effects import Drive
+from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, Stored
 
 E = TypeVar("E")
 
@@ -44,7 +43,7 @@ class Plain(Generic[E]):
     def placed(self, entry: E) -> Iterable[Placed]:
         raise NotImplementedError
 
-    def guarded(self, judge: Judge[E]) -> Judge[E]:
+    def guarded(self, judge: ConflictChecker[E]) -> ConflictChecker[E]:
         raise NotImplementedError
 
     def interval(self, state: Any) -> int:

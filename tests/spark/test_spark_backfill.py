@@ -19,7 +19,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import DuplicateKey, FillStopped, InvalidOption, InvalidValue, NotSupported, SchemaMismatch
-from gapless.spark.backfill import backfill
+from gapless.spark.correct.backfill import backfill
 
 # pyspark leaves sockets of collected answers, and of threads that asked for them, to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(

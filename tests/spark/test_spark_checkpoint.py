@@ -19,9 +19,9 @@ import pytest
 
 import gapless as gl
 from gapless.errors import UnreadableInput
-from gapless.spark.batch_writer import batch_writer
-from gapless.spark.checkpoint import check_checkpoint
-from gapless.spark.checkpoint_finding import CheckpointFinding, CheckpointReport
+from gapless.spark.checkpoint.check import check_checkpoint
+from gapless.spark.checkpoint.findings import CheckpointFinding, CheckpointReport
+from gapless.spark.stream.batch_writer import batch_writer
 
 # Spark's own, which are closed when they are collected.
 pytestmark = pytest.mark.filterwarnings(
@@ -199,7 +199,7 @@ def test_a_bucket_or_memory_is_looked_at_too() -> None:
 
 
 def test_no_pyspark_is_loaded() -> None:
-    code = "import sys, gapless.spark.checkpoint; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, gapless.spark.checkpoint.check; sys.exit('pyspark' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -15,17 +15,17 @@ import pytest
 
 import gapless as gl
 from gapless.errors import InvalidOption, NotSupported, UnknownColumn
-from gapless.maintain.compact_bin import GivenUp
-from gapless.maintain.compact_plan import Bin
-from gapless.spark.compact import BinTask, compact
-from gapless.spark.encode import Outcome
+from gapless.spark.correct.compact import BinTask, compact
+from gapless.spark.writing.encode import Outcome
+from gapless.tables.shared.compaction import GivenUp
+from gapless.tables.timeseries.care.compact_plan import Bin
 
 # pyspark leaves sockets of collected answers to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*unclosed.*:ResourceWarning", "ignore:.*socket:pytest.PytestUnraisableExceptionWarning"
 )
 
-JOB = import_module("gapless.spark.compact")
+JOB = import_module("gapless.spark.correct.compact")
 """The module, which the function of its name hides."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SITES = ("a", "b", "c")

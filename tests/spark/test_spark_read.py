@@ -346,7 +346,7 @@ def test_a_new_column_does_not_need_footers(spark: Any, tmp_path: Path, monkeypa
     table.append({"n": [1]})
     table.add_column("later", "int8")
     table.append({"n": [2], "later": pa.array([5], pa.int8())})
-    monkeypatch.setattr("gapless.spark.layout.open_segment", None)
+    monkeypatch.setattr("gapless.spark.reading.frame.open_segment", None)
     assert rows_of(read(spark, table)) == scanned(table)
 
 

@@ -27,11 +27,11 @@ from gapless.errors import (
     UnknownColumn,
 )
 from gapless.model.operation import SequenceId
-from gapless.spark.answers import spread_work
-from gapless.spark.corrections import delete, replace, upsert, upsert_frame
-from gapless.spark.encode import Encoding, Outcome
-from gapless.spark.revise import Revised, Reviser, RevisionTask
-from gapless.spark.staging import Delivery
+from gapless.spark.correct.corrections import delete, replace, upsert, upsert_frame
+from gapless.spark.correct.revise import Revised, Reviser, RevisionTask
+from gapless.spark.setup.executors import spread_work
+from gapless.spark.writing.encode import Encoding, Outcome
+from gapless.spark.writing.staging import Delivery
 
 # pyspark leaves sockets of collected answers to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -180,7 +180,7 @@ class SmallRuns(Encoding):
     """Segments of a few rows, as huge inputs have many of them."""
 
     def outcome(self, batches: Iterable[pa.RecordBatch]) -> Outcome:
-        from gapless.table import stage
+        from gapless.tables.timeseries.write import stage
 
         usual, stage.RUN_BYTES = stage.RUN_BYTES, 300
         try:
@@ -193,7 +193,7 @@ class FewKeys(Reviser):
     """Holds the keys of few arriving rows in memory at a time."""
 
     def revise(self, task: RevisionTask) -> Revised:
-        from gapless.spark import ground
+        from gapless.spark.correct import revise as ground
 
         usual, ground._KEYS_AT_ONCE = ground._KEYS_AT_ONCE, 30
         try:
@@ -208,8 +208,8 @@ def _rows(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
 
 @pytest.mark.parametrize("key", [None, "v"])
 def test_arriving_rows_in_many_segments(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
-    monkeypatch.setattr("gapless.spark.staging.Encoding", SmallRuns)
-    monkeypatch.setattr("gapless.spark.rewrite.Reviser", FewKeys)
+    monkeypatch.setattr("gapless.spark.writing.staging.Encoding", SmallRuns)
+    monkeypatch.setattr("gapless.spark.correct.corrections.Reviser", FewKeys)
     one, other = twins(tmp_path)
     minutes = pa.array([at(h / 4) for h in range(40, 140)], pa.timestamp("us", "UTC"))
     new = pa.table({"ts": minutes, "site": ["a"] * 100, "v": range(100)})
@@ -306,7 +306,7 @@ def test_the_driver_reads_no_rows(spark: Any, tmp_path: Path, monkeypatch: pytes
 
     table = air(tmp_path / "t")
     with monkeypatch.context() as patched:
-        patched.setattr("gapless.table.before.read", never)
+        patched.setattr("gapless.tables.timeseries.correct.row_selection.read", never)
         with pytest.raises(AssertionError):
             table.delete("v = 1")
         assert upsert(spark.createDataFrame(hours(3, 90)), table).updated_rows == 90
@@ -419,7 +419,7 @@ def after_tasks(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> l
             act()
         return answers
 
-    monkeypatch.setattr("gapless.spark.rewrite.spread_work", overtaken)
+    monkeypatch.setattr("gapless.spark.correct.corrections.spread_work", overtaken)
     return rounds
 
 
@@ -550,13 +550,13 @@ class Lost(Reviser):
 def test_a_task_that_is_tried_again_leaves_each_row_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = twins(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("gapless.spark.rewrite.Reviser", Lost)
+        patched.setattr("gapless.spark.correct.corrections.Reviser", Lost)
         with pytest.raises(Exception, match="lost"):
             upsert(spark.createDataFrame(hours(10, 120, v=900)), other, operation_id="x")
     assert other.refresh().version == 5
     check_whole(other)
     before = files_of(other).keys()
-    monkeypatch.setattr("gapless.spark.rewrite.Reviser", LostOnce)
+    monkeypatch.setattr("gapless.spark.correct.corrections.Reviser", LostOnce)
     report = upsert(spark.createDataFrame(hours(10, 120, v=900)), other, operation_id="x")
     assert counts(report) == counts(one.upsert(hours(10, 120, v=900), operation_id="x"))
     assert rows_of(other) == rows_of(one)

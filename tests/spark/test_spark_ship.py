@@ -13,7 +13,7 @@ import pytest
 
 import gapless.spark
 from gapless.errors import NotSupported
-from gapless.spark.ship import archive, ship
+from gapless.spark.setup.start import archive, ship
 from spark_cluster_nodes import ROOT, bare_python
 
 
@@ -36,7 +36,7 @@ def test_a_python_without_gapless_writes_a_table_out_of_an_archive(tmp_path: Pat
     zipped = tmp_path / "gapless.zip"
     zipped.write_bytes(archive())
     python = str(bare_python(tmp_path / "python"))
-    program = "import gapless, gapless.spark.encode; print(gapless.create('t', index='n', index_type='int64', bucket=1).append({'n': [1]}).rows)"
+    program = "import gapless, gapless.spark.writing.encode; print(gapless.create('t', index='n', index_type='int64', bucket=1).append({'n': [1]}).rows)"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     bare = subprocess.run([python, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "No module named 'gapless'" in bare.stderr
@@ -47,10 +47,10 @@ def test_a_python_without_gapless_writes_a_table_out_of_an_archive(tmp_path: Pat
     with zipfile.ZipFile(BytesIO(archive())) as whole, zipfile.ZipFile(tmp_path / "gapless.zip", "w") as changed:
         for name in whole.namelist():
             changed.writestr(name, whole.read(name) if name.endswith(".pyc") else b"raise OSError")
-    subprocess.run([python, "-c", "import gapless.spark.encode"], env=environment, check=True)
+    subprocess.run([python, "-c", "import gapless.spark.writing.encode"], env=environment, check=True)
     zipped.write_bytes(archive())
     # It ships itself again, from within the file.
-    again = "import sys; from gapless.spark.ship import archive; sys.stdout.buffer.write(archive())"
+    again = "import sys; from gapless.spark.setup.start import archive; sys.stdout.buffer.write(archive())"
     shipped = subprocess.run([python, "-c", again], cwd=tmp_path, env=environment, capture_output=True, check=True).stdout
     # The bytes of compiled code say too how often a process refers to its constants.
     assert sources_of(shipped) == sources_of(archive())

@@ -19,10 +19,10 @@ import gapless as gl
 from gapless.errors import InvalidOption, InvalidValue, UnsupportedType
 from gapless.model.operation import JobId, SequenceId
 from gapless.model.segment import Bounds, Segment
-from gapless.spark.options import KNOWN_OPTIONS, NewTable, Use, parse_options
-from gapless.spark.packing import packs_of
-from gapless.spark.shown import shown_batch, shown_schema
-from gapless.spark.types import ddl, spark_type
+from gapless.spark.reading.arrow_columns import shown_batch, shown_schema
+from gapless.spark.reading.columns import ddl, spark_type
+from gapless.spark.setup.executors import packs_of
+from gapless.spark.setup.options import KNOWN_OPTIONS, NewTable, Use, parse_options
 
 # pyspark leaves sockets of collected answers to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -360,9 +360,9 @@ def test_a_type_that_spark_cannot_hold_can_be_left_out(spark: Any, tmp_path: Pat
 
 
 def test_what_tasks_get_is_small(sites: gl.TimeSeriesTable) -> None:
-    from gapless.spark.source_reader import Reader, Wanted
+    from gapless.spark.source import Reader, ReadRequest
 
-    reader = Reader(Wanted.of(parse_options({"path": sites.url}, "read")))
+    reader = Reader(ReadRequest.of(parse_options({"path": sites.url}, "read")))
     copy = pickle.loads(pickle.dumps(reader))
     with pytest.raises(AttributeError):
         copy.partitions()
@@ -455,8 +455,7 @@ def test_wrong_rows_leave_the_table_as_it_was(spark: Any, tmp_path: Path) -> Non
 
 def lost_source() -> Any:
     """The source with writers whose first attempts write, and are lost before they can say so."""
-    from gapless.spark.source import GaplessSource
-    from gapless.spark.source_writer import Writer
+    from gapless.spark.source import GaplessSource, Writer
 
     class LostOnce(Writer):
         def write(self, iterator: Iterator[pa.RecordBatch]) -> Any:

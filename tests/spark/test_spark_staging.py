@@ -13,10 +13,10 @@ import pytest
 import gapless as gl
 from gapless.errors import CommitConflict, CoverageOverlap, DuplicateKey, InvalidValue, SchemaMismatch
 from gapless.model.operation import JobId, SequenceId
-from gapless.spark.encode import Encoding, Outcome
-from gapless.spark.staging import Delivery, append_outcomes, begin, overwrite_outcomes, recognised
-from gapless.table.table import TimeSeriesTable
-from gapless.table.view import TableView
+from gapless.spark.writing.encode import Encoding, Outcome
+from gapless.spark.writing.staging import Delivery, append_outcomes, begin, overwrite_outcomes, recognised
+from gapless.tables.timeseries.read.view import TableView
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 GIVEN = pa.schema([("n", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
 
@@ -151,7 +151,7 @@ def test_rows_that_meet_others_are_judged_as_an_append_judges_them(
     outcomes = played(encoding, met)
     with monkeypatch.context() as patched:
         # That rows are refused shows in what executors said of them.
-        patched.setattr("gapless.spark.staging.read_staged", None)
+        patched.setattr("gapless.spark.writing.staging.read_staged", None)
         with pytest.raises(CoverageOverlap, match=r"already covers \[0, 10\) for s='a'"):
             append_outcomes(table, Delivery(), encoding, outcomes)
     assert len(files_of(table)) == 1

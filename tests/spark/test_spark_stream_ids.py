@@ -11,11 +11,9 @@ import pytest
 
 import gapless as gl
 from gapless.errors import LogWarning, StreamRestarted
-from gapless.model.operation import SequenceId
-from gapless.model.report import AppendReport
-from gapless.spark.staging import Delivery, append_outcomes, begin, overwrite_outcomes
-from gapless.spark.stream_batch import admit
-from gapless.spark.stream_ids import Stream, normal_location
+from gapless.model.operation import AppendReport, SequenceId
+from gapless.spark.stream.ids import Stream, admit, normal_location
+from gapless.spark.writing.staging import Delivery, append_outcomes, begin, overwrite_outcomes
 
 ONE = Stream(query="q-one", location="/chk/one")
 

@@ -19,8 +19,6 @@ import pytest
 import gapless as gl
 from clocked_table import commit_actions
 from faulty_store import is_commit, once, open_faulty, unavailable
-from gapless.dialects.timeseries.actions import AddSegment
-from gapless.dialects.timeseries.stream_plan import Budget, Cursor
 from gapless.errors import (
     CorruptTable,
     InvalidOption,
@@ -31,14 +29,15 @@ from gapless.errors import (
     StoreUnavailable,
     VersionNotFound,
 )
-from gapless.maintain.expire import expire_versions, parse_expiry
+from gapless.formats.timeseries.actions import AddSegment
+from gapless.formats.timeseries.stream_plan import Budget, Cursor
 from gapless.model.instant import format_instant
-from gapless.spark.inside import inside
-from gapless.spark.options import parse_options
-from gapless.spark.shown import shown_schema
-from gapless.spark.stream_columns import columns_of
-from gapless.spark.stream_log import Follow, StreamLog
-from gapless.spark.stream_part import StreamPart
+from gapless.spark.reading.arrow_columns import shown_schema
+from gapless.spark.setup.context import inside
+from gapless.spark.setup.options import parse_options
+from gapless.spark.stream.log import Follow, StreamLog, columns_of
+from gapless.spark.stream.offset import StreamPart
+from gapless.tables.timeseries.care.expire import expire_versions, parse_expiry
 from hourly import hours
 
 pytestmark = pytest.mark.filterwarnings("ignore:this pyspark does not tell:gapless.errors.LogWarning")
@@ -59,7 +58,7 @@ class Query:
         """Begin again with the checkpoint, as a new process."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        from gapless.spark.stream_source import StreamReader
+        from gapless.spark.stream.source import StreamReader
 
         self.options = replace(self.options, **options)
         schema = from_arrow_schema(shown_schema(columns_of(self.options)), prefer_timestamp_ntz=True)

@@ -21,9 +21,9 @@ import pytest
 
 import gapless as gl
 from gapless.errors import InvalidOption, LogWarning, NotSupported, TableNotFound, UnknownColumn
-from gapless.spark.batch_writer import batch_writer
-from gapless.spark.missing import open_or_create
-from gapless.spark.options import NewTable
+from gapless.spark.setup.options import NewTable
+from gapless.spark.stream.batch_writer import batch_writer
+from gapless.spark.writing.append import open_or_create
 
 # pyspark leaves sockets of collected answers to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 import gapless as gl
-from gapless.maintain.compact_options import SORT_BYTES, TARGET_BYTES, CompactOptions
-from gapless.parquet import file_writer
-from gapless.scan import plan
-from gapless.table import stage
+from gapless.files.write import file_writer
+from gapless.predicate import plan
+from gapless.tables.shared.compaction import SORT_BYTES, TARGET_BYTES, CompactOptions
+from gapless.tables.timeseries.write import stage
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("site", pa.string()), ("x", pa.float64()), ("n", pa.int64())])
 BATCH = 20_000

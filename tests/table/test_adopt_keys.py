@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.coverage.bucket import index_grid
+from gapless.files.adopt import keys
+from gapless.files.adopt.keys import KeyScan
+from gapless.files.pages.column_stats import index_bounds
+from gapless.files.sort.run import sort_run
 from gapless.model.index import IndexSpec
-from gapless.parquet import adopt_keys
-from gapless.parquet.adopt_keys import KeyScan
-from gapless.parquet.column_stats import index_bounds
-from gapless.parquet.run import sort_run
-from gapless.table.lifecycle import parse_index
+from gapless.tables.timeseries.lifecycle import parse_index
 
 TIME = parse_index("i", "timestamp", "1h", ("a", "b"), None)
 LOCAL = parse_index("i", "timestamp", "1d", ("a", "b"), "America/New_York")
@@ -54,7 +54,7 @@ def test_the_same_as_sorting(found: list[tuple[int, str, int]], sort: bool, size
         part = table.slice(at, size)
         part = part.set_column(0, "a", pc.dictionary_encode(part["a"].combine_chunks()))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(adopt_keys, "_PIECE_ROWS", piece)
+            patch.setattr(keys, "_PIECE_ROWS", piece)
             for batch in part.to_batches():
                 scan.add(batch)
     assert (scan.rows, scan.in_order) == (len(found), run.table is table)

@@ -20,10 +20,10 @@ from faulty_store import FaultyStore, is_commit, objects, once, open_faulty, una
 from gapless.errors import CommitConflict, CommitOutcomeUnknown, CoverageOverlap, DuplicateKey, LogWarning, UnreadableInput
 from gapless.model.instant import NS_PER_DAY
 from gapless.model.protocols import PutMode
-from gapless.runtime.driver import Rim
-from gapless.store.local import LocalStore
-from gapless.table.lifecycle import open_table
-from gapless.testing.concurrency import in_child
+from gapless.runtime.environment import Environment
+from gapless.store.local.store import LocalStore
+from gapless.tables.timeseries.lifecycle import open_table
+from gapless.testing.store.case import in_child
 
 START = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)
 _counter = itertools.count()
@@ -203,7 +203,7 @@ def test_killed_at_the_commit_nothing_is_lost(tmp_path: Path, way: Any, store: t
     pq.write_table(rows(1, 2), tmp_path / "in.parquet")
 
     def adopt() -> None:
-        rim = Rim(store=store(root))
+        rim = Environment(store=store(root))
         gl.TimeSeriesTable(rim, root, open_table(rim, root)).append_file(tmp_path / "in.parquet", adopt=way)
 
     assert os.waitstatus_to_exitcode(in_child(adopt)) in (77, 78)
@@ -219,7 +219,7 @@ def test_killed_at_the_commit_nothing_is_lost(tmp_path: Path, way: Any, store: t
     else:
         table.append_file(tmp_path / "in.parquet", adopt="copy")
     # Days later, what the killed one left goes, and no other name of its file does.
-    rim = Rim(store=LocalStore(root), clock=SetClock(NOON_NS + 365_000 * NS_PER_DAY // 365))
+    rim = Environment(store=LocalStore(root), clock=SetClock(NOON_NS + 365_000 * NS_PER_DAY // 365))
     later = gl.TimeSeriesTable(rim, root, open_table(rim, root))
     later.vacuum(dt.timedelta(0), dry_run=False)
     assert len(list((tmp_path / "t" / "data").iterdir())) == 2

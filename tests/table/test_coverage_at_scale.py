@@ -22,9 +22,9 @@ from pyroaring import BitMap64
 import gapless as gl
 from counting_store import open_counting
 from gapless.coverage.bitmap import SIGN, CoverageMap, bitmap_of
+from gapless.files.write.segment_encoder import encode_segment
 from gapless.model.index import Identity
-from gapless.parquet.segment_encoder import encode_segment
-from gapless.table import stage
+from gapless.tables.timeseries.write import stage
 
 MINUTE_US = 60_000_000
 FIRST = 28_401_120  # 2024-01-01T00:00Z in minutes

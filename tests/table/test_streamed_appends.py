@@ -15,7 +15,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import StoreError
-from gapless.store.begun import BegunFile
+from gapless.store.local.temp_files import BegunFile
 
 ROWS = 30_000
 
@@ -46,7 +46,7 @@ def test_the_bytes_and_what_the_log_says_are_those_of_an_append_that_is_held(
 ) -> None:
     told = []
     for name, limit in (("held", 1 << 40), ("streamed", 1)):
-        monkeypatch.setattr("gapless.parquet.attempt.STREAMED_BYTES", limit)
+        monkeypatch.setattr("gapless.files.write.staged_write.STREAMED_BYTES", limit)
         table = create(tmp_path / name, codec=codec)
         table.append(rows())
         (segment,) = table.segments()
@@ -74,7 +74,7 @@ def failing(at: int, act: Callable[..., Any]) -> Callable[..., Any]:
 def test_a_disk_that_fills_up_meanwhile_leaves_the_table_as_it_was(
     tmp_path: Path, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gapless.parquet.attempt.STREAMED_BYTES", 1)
+    monkeypatch.setattr("gapless.files.write.staged_write.STREAMED_BYTES", 1)
     table = create(tmp_path / "t")
     table.append(rows())
     before, version = stored(tmp_path / "t"), table.version
@@ -91,7 +91,7 @@ def test_a_disk_that_fills_up_meanwhile_leaves_the_table_as_it_was(
 def test_rows_that_cannot_be_encoded_leave_nothing_of_the_file_that_was_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gapless.parquet.attempt.STREAMED_BYTES", 1)
+    monkeypatch.setattr("gapless.files.write.staged_write.STREAMED_BYTES", 1)
     table = create(tmp_path / "t")
     table.append(rows())
     discarded: list[BegunFile] = []
@@ -107,7 +107,7 @@ def test_rows_that_cannot_be_encoded_leave_nothing_of_the_file_that_was_begun(
         raise RuntimeError("not these")
 
     with monkeypatch.context() as patch:
-        patch.setattr("gapless.parquet.parallel_writer.chunk_of", refuse)
+        patch.setattr("gapless.files.write.parallel_writer.chunk_of", refuse)
         with pytest.raises(RuntimeError, match="not these"):
             table.append(rows(1_000_000))
     assert len(discarded) == 1
@@ -115,7 +115,7 @@ def test_rows_that_cannot_be_encoded_leave_nothing_of_the_file_that_was_begun(
 
 
 def test_a_store_that_takes_objects_whole_is_given_them_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless.parquet.attempt.STREAMED_BYTES", 1)
+    monkeypatch.setattr("gapless.files.write.staged_write.STREAMED_BYTES", 1)
     table = gl.create("memory://streamed", index="ts", entity=["symbol"], bucket="1m")
     table.append(rows())
     assert table.count() == ROWS

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.errors import CorruptTable
+from gapless.files.adopt.patch import PatchedSource
+from gapless.files.write import file_writer
 from gapless.model.segment import Segment
-from gapless.parquet import file_writer
-from gapless.parquet.patch import PatchedSource
 
 START = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)
 ROWS = 60

@@ -15,7 +15,7 @@ import pytest
 
 import gapless
 from gapless import errors
-from gapless.table import delta
+from gapless.tables import delta
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 HEAVY = ("pyspark", "pandas", "polars", "duckdb", "matplotlib", "sqlglot", "typer", "rich", "obstore", "pyarrow.dataset")

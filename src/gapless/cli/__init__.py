@@ -1,1 +1,1 @@
-"""The command line: each command is a few lines over gapless.table."""
+"""The command line: each command is a few lines over gapless.tables."""

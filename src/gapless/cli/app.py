@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from gapless._version import __version__
-from gapless.cli.failure import CLOSED_PIPE, INTERRUPTED, interrupted, print_failure, report
+from gapless.cli.show.failure import CLOSED_PIPE, INTERRUPTED, interrupted, print_failure, report
 
 COMMANDS = {
     "create": ("gapless.cli.write", "Make an empty table; its columns come with the first append."),
@@ -72,7 +72,10 @@ COMMANDS = {
         "gapless.cli.upkeep",
         "Let go of old versions: they can be read no longer, and `gapless vacuum` frees what only they had.",
     ),
-    "demo": ("gapless.cli.demo", "Run the main job on real data: a year of hourly weather, and one of flights through Spark."),
+    "demo": (
+        "gapless.cli.demo.demo",
+        "Run the main job on real data: a year of hourly weather, and one of flights through Spark.",
+    ),
 }
 """Where each command is, and the first sentence of its help. A module is imported when its command is called: Arrow alone takes
 longer to import than a list of commands should take to appear."""
@@ -105,7 +108,7 @@ DELTA_COMMANDS = {
     ),
     "checkpoint": ("gapless.cli.delta_care", "Write a log checkpoint, and with --clean-log let go of the log before it."),
     "changes": ("gapless.cli.delta_care", "Tell what commits did to the rows: the change data feed."),
-    "alter": ("gapless.cli.delta_alter", "Change columns, properties and constraints; data files stay as they are."),
+    "alter": ("gapless.cli.alter", "Change columns, properties and constraints; data files stay as they are."),
 }
 """The same of the commands after `gapless delta`; what both kinds of tables can do is among `COMMANDS`."""
 OF_EITHER_KIND = ("info", "schema", "scan", "sql", "history", "log", "at", "verify")

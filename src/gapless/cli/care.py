@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.console import say, write_json
 from gapless.cli.options import JsonFlag, StorageOptions, TablePath, parse_mapping
-from gapless.cli.progress import row_progress
+from gapless.cli.show.console import row_progress, say, write_json
 from gapless.draw.label import printable
-from gapless.maintain.finding import Finding, RepairReport, VerifyReport, count
-from gapless.table.care import repair as repair_table
-from gapless.table.care import verify as verify_table
+from gapless.tables.shared.findings import Finding, RepairReport, VerifyReport, count
+from gapless.tables.verify import repair as repair_table
+from gapless.tables.verify import verify as verify_table
 
 FOUND_PROBLEMS = 1
 """Exit code of `verify` and `repair` where a problem is found, or left."""

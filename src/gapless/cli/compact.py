@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.console import say, write_json
 from gapless.cli.options import JsonFlag, StorageOptions, TablePath, UpgradeFlag, open_any, option, refuse_given
+from gapless.cli.show.console import say, write_json
 from gapless.draw.label import printable
-from gapless.maintain.compact import CompactionReport
-from gapless.maintain.compact_plan import CompactionPlan, mebibytes
-from gapless.maintain.finding import count
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.shared.compaction import CompactionReport
+from gapless.tables.shared.findings import count
+from gapless.tables.timeseries.care.compact_plan import CompactionPlan, mebibytes
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 GAVE_UP = 1
 """Exit code where segments could not be laid out anew, and no other change is why."""

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.console import say, write_json
 from gapless.cli.options import (
     End,
     EntityFilter,
@@ -24,14 +23,14 @@ from gapless.cli.options import (
     option,
     parse_entity,
 )
-from gapless.cli.progress import row_progress
+from gapless.cli.show.console import row_progress, say, write_json
 from gapless.cli.write import choose_format, parse_operation
 from gapless.errors import InvalidOption
-from gapless.maintain.finding import count
-from gapless.model.report import ChangeReport
-from gapless.parquet.batches import Batches, Progress, watched
-from gapless.parquet.files import expand_paths, open_files
-from gapless.table.table import TimeSeriesTable
+from gapless.files.ingest.batches import Batches, Progress, watched
+from gapless.files.ingest.files import expand_paths, open_files
+from gapless.model.operation import ChangeReport
+from gapless.tables.shared.findings import count
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 
 def upsert(

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from gapless.cli.compact import finish
-from gapless.cli.console import say, write_json
 from gapless.cli.options import (
     FeedColumns,
     FirstVersion,
@@ -20,10 +19,11 @@ from gapless.cli.options import (
     parse_columns,
 )
 from gapless.cli.read import CsvFlag, Limit, OutputFile
-from gapless.cli.rows import Output
+from gapless.cli.show.console import say, write_json
+from gapless.cli.show.rows import Output
 from gapless.cli.travel import Time, Version, tell_restored
 from gapless.cli.upkeep import parse_age_text, tell_vacuumed
-from gapless.maintain.finding import count
+from gapless.tables.shared.findings import count
 
 TargetMib = Annotated[
     int | None, option("N", "MiB of Parquet that a file shall have; delta.targetFileSize, else 128.", least=1)

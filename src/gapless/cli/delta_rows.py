@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from gapless.cli.console import say, write_json
 from gapless.cli.delta_write import read_files
 from gapless.cli.options import (
     FormatName,
@@ -23,10 +22,10 @@ from gapless.cli.options import (
     parse_mapping,
     refuse_given,
 )
-from gapless.cli.progress import row_progress
+from gapless.cli.show.console import row_progress, say, write_json
 from gapless.cli.write import parse_operation
-from gapless.maintain.finding import count
-from gapless.table import delta
+from gapless.tables import delta
+from gapless.tables.shared.findings import count
 
 Condition = Annotated[str | None, option("SQL", "Which rows; `true` is every row. Those for which it is null stay.", "--where")]
 

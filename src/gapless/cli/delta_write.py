@@ -9,7 +9,6 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from gapless.cli.console import print_facts, say, write_json
 from gapless.cli.options import (
     CsvDelimiter,
     CsvNulls,
@@ -27,15 +26,15 @@ from gapless.cli.options import (
     parse_pairs,
     refuse_given,
 )
-from gapless.cli.progress import row_progress
-from gapless.cli.type_texts import parse_type_text
+from gapless.cli.show.console import print_facts, row_progress, say, write_json
+from gapless.cli.show.values import parse_type_text
 from gapless.cli.write import choose_format, parse_operation
 from gapless.errors import InvalidOption
-from gapless.maintain.finding import count
-from gapless.model.report import AppendReport
-from gapless.parquet.batches import Batches, Progress, watched
-from gapless.parquet.files import expand_paths, open_files
-from gapless.table import delta
+from gapless.files.ingest.batches import Batches, Progress, watched
+from gapless.files.ingest.files import expand_paths, open_files
+from gapless.model.operation import AppendReport
+from gapless.tables import delta
+from gapless.tables.shared.findings import count
 
 NewColumns = Annotated[
     bool,

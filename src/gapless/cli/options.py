@@ -1,21 +1,25 @@
-"""Arguments and options that several commands share, and what their texts mean."""
+"""Arguments and options that several commands share, and what their texts mean.
+
+Actions of a command: words that say what to do, each with words and options of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
 
 import pyarrow as pa
 import typer
 
 from gapless.errors import InvalidOption, TableNotFound, UnknownColumn, nearest
 from gapless.model.index import IdentityValue
-from gapless.scan.range import identity_value
-from gapless.table import delta
-from gapless.table.kinds import kind_of
-from gapless.table.lifecycle import open_rim
-from gapless.table.table import TimeSeriesTable
-from gapless.table.view import TableView
+from gapless.predicate.range import identity_value
+from gapless.tables import delta
+from gapless.tables.shared.findings import count
+from gapless.tables.shared.handle import kind_of, open_environment
+from gapless.tables.timeseries.read.view import TableView
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 
 def option(metavar: str, text: str, *names: str, least: int | None = None) -> Any:
@@ -137,7 +141,7 @@ def open_any(path: str, storage_options: Sequence[str] | None, *, upgrade: bool 
 
 def is_delta(path: str, storage_options: Sequence[str] | None) -> bool:
     """Whether a Delta table lies there, and no time-series table."""
-    return kind_of(open_rim(path, parse_mapping("storage-option", storage_options) or None).store) == "delta"
+    return kind_of(open_environment(path, parse_mapping("storage-option", storage_options) or None).store) == "delta"
 
 
 def open_delta(path: str, storage_options: Sequence[str] | None) -> delta.DeltaTable:
@@ -186,3 +190,38 @@ def parse_entity(table: TableView, texts: Sequence[str] | None) -> dict[str, lis
 def parse_entity_value(table: TableView, column: str, text: str) -> IdentityValue:
     """A text as its entity column's type has it; raises InvalidOption. A table without columns yet takes it as a text."""
     return identity_value(column, pa.string() if table.schema is None else table.schema.field(column).type, text)
+
+
+T = TypeVar("T")
+Given = Mapping[str, str | None]
+"""What may be said beside the words of an action, by the option's name; None where it was not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action(Generic[T]):
+    """One of them."""
+
+    do: Callable[[T, Sequence[str], Given], int]
+    """Does it to the table; gives back the version that holds it."""
+    words: str
+    """What it takes, for messages."""
+    least: int
+    most: int | None
+    options: frozenset[str] = frozenset()
+
+
+def chosen(known: Mapping[str, Action[T]], name: str, words: Sequence[str], given: Given, command: str) -> Action[T]:
+    """The action of a name; raises InvalidOption for one that is not known, or that takes other words or options."""
+    action = known.get(name)
+    if action is None:
+        raise InvalidOption(f"{name!r} is no action", fix=nearest(name, known), option="ACTION", value=name)
+    if len(words) < action.least or (action.most is not None and len(words) > action.most):
+        raise InvalidOption(
+            f"{name} takes {action.words}, and {count(len(words), 'word')} {'was' if len(words) == 1 else 'were'} given",
+            fix=f"Write {command} PATH {name} {action.words}; quote a word that holds blanks",
+            option="WORDS", value=list(words),
+        )  # fmt: skip
+    for option, value in given.items():
+        if value is not None and option not in action.options:
+            raise InvalidOption(f"--{option} means nothing for {name}", fix="Leave it out", option=option, value=value)
+    return action

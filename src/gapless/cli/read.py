@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.interrupt import in_thread, interruptible
 from gapless.cli.options import (
     ColumnNames,
     End,
@@ -24,10 +23,11 @@ from gapless.cli.options import (
     parse_entity,
     refuse_given,
 )
-from gapless.cli.rows import Output
-from gapless.table import delta
-from gapless.table.rows import Rows
-from gapless.table.view import TableView
+from gapless.cli.show.console import in_thread, interruptible
+from gapless.cli.show.rows import Output
+from gapless.tables import delta
+from gapless.tables.shared.rows import Rows
+from gapless.tables.timeseries.read.view import TableView
 
 CsvFlag = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 OutputFile = Annotated[
@@ -38,7 +38,7 @@ Limit = Annotated[int | None, option("N", "At most so many rows; a printed table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ScanOptions:
     """Which rows a command was asked for, in the words of its options."""
 
     start: str | None
@@ -49,7 +49,7 @@ class Asked:
     order: str | None
 
 
-def rows_of(table: TableView | delta.DeltaView, asked: Asked) -> Rows:
+def rows_of(table: TableView | delta.DeltaView, asked: ScanOptions) -> Rows:
     """The rows of a table of either kind, not read yet. Raises InvalidOption for an option that its kind does not have."""
     if isinstance(table, TableView):
         return _series_rows(table, asked)
@@ -58,7 +58,7 @@ def rows_of(table: TableView | delta.DeltaView, asked: Asked) -> Rows:
     return table.scan(where=asked.where, columns=parse_columns(table, asked.columns))
 
 
-def _series_rows(table: TableView, asked: Asked) -> Rows:
+def _series_rows(table: TableView, asked: ScanOptions) -> Rows:
     names, wanted = parse_columns(table, asked.columns), parse_entity(table, asked.entity)
     return table.scan(asked.start, asked.end, where=asked.where, entity=wanted, columns=names, order=asked.order)
 
@@ -86,7 +86,7 @@ def scan(
     """
     shape = Output(json=json, csv=csv, file=output, limit=limit)
     table = open_any(path, storage_option)
-    shape.emit(rows_of(table, Asked(start=start, end=end, where=where, entity=entity, columns=columns, order=order)))
+    shape.emit(rows_of(table, ScanOptions(start=start, end=end, where=where, entity=entity, columns=columns, order=order)))
 
 
 def sql(

@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 from gapless.cli.about import commit_documents
-from gapless.cli.console import print_table, say, write_json
-from gapless.cli.interrupt import in_thread, interruptible
 from gapless.cli.options import (
     ColumnNames,
     End,
@@ -31,15 +29,16 @@ from gapless.cli.options import (
     parse_mapping,
     refuse_given,
 )
-from gapless.cli.read import Asked, CsvFlag, Limit, OutputFile, rows_of
-from gapless.cli.rows import Output
+from gapless.cli.read import CsvFlag, Limit, OutputFile, ScanOptions, rows_of
+from gapless.cli.show.console import in_thread, interruptible, print_table, say, write_json
+from gapless.cli.show.rows import Output
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption, TableNotFound
-from gapless.maintain.finding import count
-from gapless.table import delta
-from gapless.table.restore import RestoreReport
-from gapless.table.table import TimeSeriesTable
-from gapless.table.view import TableView
+from gapless.tables import delta
+from gapless.tables.shared.findings import count
+from gapless.tables.shared.versions import RestoreReport
+from gapless.tables.timeseries.read.view import TableView
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 Version = Annotated[int | None, option("N", "The version of that number.", "--version")]
 Time = Annotated[
@@ -106,7 +105,7 @@ def at(
             )
         shape.emit(interruptible(in_thread(lambda: table.sql(sql))))
         return
-    shape.emit(rows_of(table, Asked(start=start, end=end, where=where, entity=entity, columns=columns, order=order)))
+    shape.emit(rows_of(table, ScanOptions(start=start, end=end, where=where, entity=entity, columns=columns, order=order)))
 
 
 def changes(

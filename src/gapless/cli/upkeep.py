@@ -10,14 +10,13 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.console import print_table, say, write_json
 from gapless.cli.options import JsonFlag, StorageOptions, TablePath, UpgradeFlag, open_any, open_table, option
+from gapless.cli.show.console import print_table, say, write_json
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption
-from gapless.maintain.finding import count
-from gapless.maintain.vacuum import VacuumReport
-from gapless.maintain.vacuum_plan import Reason
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.shared.findings import count
+from gapless.tables.shared.vacuum import Reason, VacuumReport
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 _MEANS: Mapping[Reason, str] = {
     "live": "the newest version has it",

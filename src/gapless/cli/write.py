@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Annotated
 
-from gapless.cli.console import print_facts, say, write_json
 from gapless.cli.options import (
     CsvDelimiter,
     CsvNulls,
@@ -23,15 +22,15 @@ from gapless.cli.options import (
     option,
     parse_mapping,
 )
-from gapless.cli.progress import row_progress
+from gapless.cli.show.console import print_facts, row_progress, say, write_json
 from gapless.errors import InvalidOption
-from gapless.model.formats import Format, parse_format
+from gapless.files.adopt.place import parse_adopt
+from gapless.files.ingest.files import expand_paths, format_of
 from gapless.model.index import format_bucket
+from gapless.model.input_formats import Format, parse_format
+from gapless.model.operation import AppendReport
 from gapless.model.properties import parse_on_overlap
-from gapless.model.report import AppendReport
-from gapless.parquet.adopt_place import parse_adopt
-from gapless.parquet.files import expand_paths, format_of
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 _FORMAT_OPTIONS = {
     "nulls": "--null",

@@ -2,6 +2,8 @@
 
 A *stored id* is a bucket id in the order-preserving form of the log, an unsigned 64-bit number: signed ids with the top bit
 flipped, ids of a uint64 index as they are. Bitmaps hold stored ids; half-open stored ranges may end at 2**64.
+
+Whether new data steps on buckets that are already covered.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 from typing import Any
@@ -18,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap64
 
-from gapless.model.distinct import distinct
 from gapless.model.index import Identity, IdentityValue
+from gapless.model.stats import distinct
 
 StoredIds = npt.NDArray[np.uint64]
 
@@ -255,3 +258,34 @@ def _distinct(codes: npt.NDArray[Any], ids: StoredIds) -> tuple[npt.NDArray[Any]
     fresh = np.ones(len(ids), dtype=bool)
     fresh[1:] = (codes[1:] != codes[:-1]) | (ids[1:] != ids[:-1])
     return codes[fresh], ids[fresh]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """Buckets that both new and present data cover."""
+
+    identity: Identity
+    """The first identity, in canonical order, that overlaps."""
+    first: int
+    """Its first overlapping bucket id."""
+    last: int
+    """Its last overlapping bucket id (inclusive)."""
+    buckets: int
+    """Overlapping buckets, summed over all identities."""
+    identities: int
+    """How many identities overlap."""
+
+
+def overlap(new: CoverageMap, present: CoverageMap, *, signed: bool = True) -> Overlap | None:
+    """What of `new` is already in `present`, in bucket ids (`signed=False` for a uint64 index); None where they are disjoint."""
+    common = new.intersection(present)
+    for identity, bitmap in common.items():
+        shift = bias(signed=signed)
+        return Overlap(
+            identity=identity,
+            first=bitmap.min() - shift,
+            last=bitmap.max() - shift,
+            buckets=common.cardinality(),
+            identities=len(common),
+        )
+    return None

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from gapless.coverage.calendar import MAX_DAY, MIN_DAY, day_of, days_of, midnight_s, parse_zone, skipped_days
+from gapless.coverage.local_days import MAX_DAY, MIN_DAY, day_of, days_of, midnight_s, parse_zone, skipped_days
 from gapless.errors import InvalidOption, InvalidTime
 from gapless.model.index import Bucket, FixedWidth, IndexSpec, IntWidth, LocalDays, Months, format_bucket
 from gapless.model.instant import NS_PER_DAY, civil_from_days, days_from_civil

@@ -1,172 +1,314 @@
-"""Local days as instants: when each day of a time zone begins, one by one and for whole arrays.
-
-Days are numbered from 1970-01-01 (local). A day begins at its local midnight: the first of two where a clock change
-repeats it, the change itself where one skips it. A day that is skipped whole (Samoa, 2011-12-30) begins where the next does.
-Nothing here depends on the process's own zone.
-"""
+"""Calendars: stretches of time in which rows are expected, and weekly hours such as `mon-fri 09:30-16:00 America/New_York`."""
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
-from functools import lru_cache
-from zoneinfo import ZoneInfo, available_timezones
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import pairwise
+from typing import Protocol
+from zoneinfo import available_timezones
 
-import numpy as np
-import numpy.typing as npt
+from gapless.coverage.local_days import MAX_DAY, MIN_DAY, day_of, parse_zone, wall_s
+from gapless.errors import InvalidOption, nearest
+from gapless.model.instant import NS_PER, days_from_civil, ns_from_datetime
 
-from gapless.errors import InvalidOption, InvalidTime, InvalidValue, nearest
-from gapless.model.instant import civil_from_days, days_from_civil, format_instant
-
-Ints = npt.NDArray[np.int64]
-
-MIN_DAY = days_from_civil(1, 1, 1)
-MAX_DAY = days_from_civil(9999, 12, 31)
-_DAY_S = 86_400
-_NS_PER_S = 1_000_000_000
-_DAYS_PER_400_YEARS = 146_097
-_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+Moment = datetime | int
+"""An instant: a datetime, or ns since 1970-01-01T00:00Z (of the wall clock for a naive index)."""
 
 
-def parse_zone(name: str) -> ZoneInfo:
-    """The IANA zone of this name; raises InvalidOption (with the nearest name) where there is none.
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Half-open stretches of time, ascending, none reaching into the next; outside of them nothing is expected.
 
-    >>> parse_zone("Europe/Berlin").key
-    'Europe/Berlin'
+    A list of sessions is a `Calendar` too: that of exactly these sessions.
     """
-    # "localtime" is whatever this machine is set to; "right/…" counts leap seconds, which no stored instant does.
-    if not name.startswith(("localtime", "right/", "posix/", "posixrules")):
-        try:
-            return ZoneInfo(name)
-        except (KeyError, ValueError, OSError):  # not found, no valid key, a folder such as "America"
-            pass
-    raise InvalidOption(
-        f"timezone {name!r} is not known",
-        why="A time zone is named as in the IANA database, such as 'America/New_York'",
-        fix=nearest(name, available_timezones() - {"localtime"}),
-        option="timezone", value=name,
-    )  # fmt: skip
+
+    opens_ns: tuple[int, ...]
+    """When each begins: ns since 1970-01-01T00:00Z (of the wall clock for a naive index)."""
+    closes_ns: tuple[int, ...]
+    """The ns just past the end of each."""
+
+    def __post_init__(self) -> None:
+        bounds = list(zip(self.opens_ns, self.closes_ns, strict=False))
+        ordered = all(left[1] <= right[0] for left, right in pairwise(bounds)) and all(start < end for start, end in bounds)
+        if len(self.opens_ns) != len(self.closes_ns) or not ordered:
+            raise InvalidOption(
+                f"{len(self.opens_ns)} opens and {len(self.closes_ns)} closes are no sessions",
+                why="Each session must end after it begins, and not after the next begins",
+                fix="Make them with Sessions.of(pairs), which takes any order and joins what overlaps",
+                option="calendar", value=self,
+            )  # fmt: skip
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[Moment, Moment]]) -> Sessions:
+        """Sessions from (start, end) pairs in any order: those that overlap or touch become one, empty ones are left out.
+
+        >>> Sessions.of([(20, 30), (0, 10), (10, 12), (5, 5)])
+        Sessions(opens_ns=(0, 20), closes_ns=(12, 30))
+        """
+        opens: list[int] = []
+        closes: list[int] = []
+        for start, end in sorted((_ns(start), _ns(end)) for start, end in pairs):
+            if closes and start <= closes[-1]:
+                closes[-1] = max(closes[-1], end)
+            elif start < end:
+                opens.append(start)
+                closes.append(end)
+        return cls(tuple(opens), tuple(closes))
+
+    def sessions(self, start_ns: int, end_ns: int) -> Sessions:  # noqa: ARG002 - see `Calendar`: more may be given
+        """These."""
+        return self
 
 
-def midnight_s(zone: ZoneInfo, day: int) -> int:
-    """When local day number `day` begins: whole seconds since 1970-01-01T00:00Z.
+class Calendar(Protocol):
+    """When rows are expected. What has this one method can be given as `calendar=`."""
 
-    Any day: outside the years 1 to 9999 by the zone's first offset and its last rule.
+    def sessions(self, start_ns: int, end_ns: int) -> Sessions:
+        """All sessions that reach into `[start_ns, end_ns)`, ns since 1970-01-01T00:00Z; others may be among them."""
+        ...
+
+
+def _ns(moment: Moment) -> int:
+    return ns_from_datetime(moment) if isinstance(moment, datetime) else moment
+
+
+DAY_S = 86_400
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_LONG = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_CLOCK = r"(\d{1,2}):(\d\d)(?::(\d\d))?"
+_HOURS = re.compile(rf"{_CLOCK}-{_CLOCK}")
+_WHOLE_DAY = (0, DAY_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Days of the week and the hours they have."""
+
+    days: tuple[int, ...]
+    """0 for Monday … 6 for Sunday, ascending."""
+    hours: tuple[tuple[int, int], ...] = (_WHOLE_DAY,)
+    """Of each session its start, and the end just past it, in seconds of the clock since midnight; an end that is not later than
+    the start is on the next day.
     """
-    return wall_s(zone, day, 0)
 
 
-def wall_s(zone: ZoneInfo, day: int, second: int) -> int:
-    """When the clock on the wall reads `second` (from 0; past a day's end it counts on) of local day number `day`: whole seconds
-    since 1970-01-01T00:00Z. The first of two instants where a clock change repeats that time, the change where one skips it.
+@dataclass(frozen=True, slots=True)
+class Week:
+    """What a text says."""
+
+    shifts: tuple[Shift, ...]
+    timezone: str | None
+    holidays: tuple[date, ...]
+
+
+def is_weekly(text: str) -> bool:
+    """Whether a text begins with a day of the week, as all weekly hours do.
+
+    >>> is_weekly("Mon-fri 09:00-17:00"), is_weekly("XNYS")
+    (True, False)
     """
-    if not 0 <= second < _DAY_S:
-        day, second = day + second // _DAY_S, second % _DAY_S
-    if day < MIN_DAY:
-        return wall_s(zone, MIN_DAY, second) + (day - MIN_DAY) * _DAY_S
-    if day > MAX_DAY:
-        # The Gregorian calendar, and with it a zone's last rule, repeats every 400 years to the day of the week.
-        cycles = -((MAX_DAY - day) // _DAYS_PER_400_YEARS)
-        return wall_s(zone, day - cycles * _DAYS_PER_400_YEARS, second) + cycles * _DAYS_PER_400_YEARS * _DAY_S
-    local = (datetime.fromordinal(day + _EPOCH_ORDINAL) + timedelta(seconds=second)).replace(tzinfo=zone)
-    before, after = _offset_s(local), _offset_s(local.replace(fold=1))
-    wall = day * _DAY_S + second
-    first = wall - before
-    return first if before >= after else _change_s(zone, wall - after, first, before)
+    words = _words(text)
+    return bool(words) and _days(words[0]) is not None
 
 
-def _offset_s(local: datetime) -> int:
-    offset = local.utcoffset() or timedelta()
-    return offset.days * _DAY_S + offset.seconds
+def parse_week(text: str) -> Week:
+    """Read weekly hours; see `WeeklyHours.parse`. Raises InvalidOption that names the word it cannot read."""
+    body, *holidays = re.split(r"\bexcept\b", text, maxsplit=1, flags=re.IGNORECASE)
+    shifts: list[Shift] = []
+    zones: set[str] = set()
+    # "09:30 - 16:00" is one word.
+    for part in re.sub(r"\s*[-–]\s*", "-", body).split(";"):
+        found, rest = _shifts(text, _words(part))
+        shifts += found
+        zones |= rest
+    if not shifts:
+        raise _refuse(text, "it names no day", 'Begin with days, such as "mon-fri"')
+    if len(zones) > 1:
+        raise _refuse(text, f"it names {len(zones)} time zones, {' and '.join(sorted(zones))}", "Name one zone, at the end")
+    return Week(tuple(shifts), next(iter(zones), None), tuple(_date(text, word) for word in _words(*holidays)))
 
 
-def _change_s(zone: ZoneInfo, low: int, high: int, before: int) -> int:
-    """The first second of `(low, high]` at which the zone's offset is no longer `before`."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        utc = datetime(1970, 1, 1, tzinfo=zone) + timedelta(seconds=middle)
-        if _offset_s(zone.fromutc(utc)) == before:
-            low = middle
+def format_week(shifts: Sequence[Shift], timezone: str | None, holidays: Sequence[date]) -> str:
+    """The text that `parse_week` reads as these."""
+    parts = "; ".join(_shift_text(shift) for shift in shifts)
+    zone = f" {timezone}" if timezone else ""
+    return parts + zone + (f" except {', '.join(day.isoformat() for day in holidays)}" if holidays else "")
+
+
+def _words(*texts: str) -> list[str]:
+    return [word for text in texts for word in re.split(r"[\s,;]+", text) if word]
+
+
+def _shifts(text: str, words: Sequence[str]) -> tuple[list[Shift], set[str]]:
+    """The shifts of one part, and the zones it names; days that come after hours begin another shift."""
+    shifts: list[Shift] = []
+    zones: set[str] = set()
+    days: set[int] = set()
+    hours: list[tuple[int, int]] = []
+    for word in words:
+        if (more := _days(word)) is not None:
+            if hours:
+                shifts.append(Shift(tuple(sorted(days)), tuple(hours)))
+                days, hours = set(), []
+            days |= more
+        elif match := _HOURS.fullmatch(word):
+            if not days:
+                raise _refuse(text, f"the hours {word} have no day", "Write the days first: mon-fri 09:30-16:00")
+            hours.append(_hours(text, word, match.groups(default="0")))
         else:
-            high = middle
-    return high
+            zones.add(_zone(text, word))
+    if days:
+        shifts.append(Shift(tuple(sorted(days)), tuple(hours) or (_WHOLE_DAY,)))
+    return shifts, zones
 
 
-def day_of(zone: ZoneInfo, second: int) -> int:
-    """The local day that holds an instant, given in whole seconds since 1970 UTC.
-
-    Raises InvalidTime outside the local years 1 to 9999.
-    """
-    day = second // _DAY_S
-    if MIN_DAY - 2 <= day <= MAX_DAY + 2:
-        while midnight_s(zone, day) > second:
-            day -= 1
-        while midnight_s(zone, day + 1) <= second:
-            day += 1
-    if not MIN_DAY <= day <= MAX_DAY:
-        raise InvalidTime(
-            f"{format_instant(second * _NS_PER_S)} has no local day in {zone.key}",
-            why="Local days and months are known for the years 1 to 9999",
-            fix="Take a time in between, or a table without a time zone",
-            value=second * _NS_PER_S,
-        )
-    return day
+def _days(word: str) -> set[int] | None:
+    """The days that a word names: `mon`, `Friday`, `sun-thu`; None where it names none."""
+    numbers = [_day(name) for name in word.lower().split("-")]
+    if not 1 <= len(numbers) <= 2 or None in numbers:
+        return None
+    first, last = numbers[0] or 0, numbers[-1] or 0
+    return {(first + step) % 7 for step in range((last - first) % 7 + 1)}
 
 
-@lru_cache(maxsize=4096)
-def _midnights_of_year(zone: ZoneInfo, year: int) -> Ints:
-    """Seconds at which each local day of a year begins."""
-    first, end = days_from_civil(year, 1, 1), days_from_civil(year + 1, 1, 1)
-    return np.fromiter((midnight_s(zone, day) for day in range(first, end)), dtype=np.int64, count=end - first)
+def _day(name: str) -> int | None:
+    for names in (_DAYS, _LONG):
+        if name in names:
+            return names.index(name)
+    return None
 
 
-def _years_in(seconds: Ints, low: int, high: int) -> list[int]:
-    """The years, each with its neighbours, that hold instants between days `low` and `high`; ascending."""
-    first, last = civil_from_days(low)[0], civil_from_days(high)[0]
-    if last - first <= 200:
-        return list(range(first, last + 1))
-    # A stray far date must not cost the years between: look which ones are there.
-    years = np.unique((seconds // _DAY_S).astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64)) + 1970
-    around = np.unique(np.concatenate([years - 1, years, years + 1]))
-    return [int(y) for y in around if 1 <= y <= 9999]
+def _hours(text: str, word: str, digits: Sequence[str]) -> tuple[int, int]:
+    numbers = [int(one) for one in digits]
+    start, end = (hour * 3600 + minute * 60 + second for hour, minute, second in (numbers[:3], numbers[3:]))
+    if any(one >= 60 for one in (*numbers[1:3], *numbers[4:])) or start >= DAY_S or end > DAY_S:
+        raise _refuse(text, f"{word} is no stretch of a day", "Hours go from 00:00 to 24:00: 09:30-16:00")
+    return start, end
 
 
-def days_of(zone: ZoneInfo, seconds: Ints) -> Ints:
-    """The local day of every instant, given in whole seconds since 1970 UTC.
-
-    Raises InvalidValue, with the row in the array, for one outside the local years 1 to 9999.
-    """
-    if seconds.size == 0:
-        return seconds
-    low, high = (_day_of_row(zone, seconds, int(row)) for row in (seconds.argmin(), seconds.argmax()))
-    years = _years_in(seconds, low, high)
-    starts = np.concatenate([_midnights_of_year(zone, year) for year in years])
-    days = np.concatenate([np.arange(days_from_civil(y, 1, 1), days_from_civil(y + 1, 1, 1)) for y in years])
-    found: Ints = days[np.searchsorted(starts, seconds, side="right") - 1]
-    return found
-
-
-def _day_of_row(zone: ZoneInfo, seconds: Ints, row: int) -> int:
+def _zone(text: str, word: str) -> str:
     try:
-        return day_of(zone, int(seconds[row]))
-    except InvalidTime as error:
-        raise InvalidValue(error.what, why=error.why, fix=error.fix, row=row, value=error.value, column="") from None
+        return parse_zone(word).key
+    except InvalidOption:
+        fix = nearest(word, (*_DAYS, *available_timezones())) if word[:1].isalpha() else "Write hours as 09:30-16:00"
+        raise _refuse(text, f"{word!r} is no day, no hours and no time zone", fix) from None
 
 
-def skipped_days(zone: ZoneInfo, start: int, end: int) -> list[int]:
-    """The local days of `[start, end)` that the zone left out whole; ascending."""
-    low, high = max(start, MIN_DAY), min(end, MAX_DAY)
-    if low >= high:
-        return []
-    years = range(civil_from_days(low)[0], civil_from_days(high - 1)[0] + 1)
-    return [day for year in years for day in _skipped_of_year(zone, year) if low <= day < high]
+def _date(text: str, word: str) -> date:
+    try:
+        return date.fromisoformat(word)
+    except ValueError:
+        raise _refuse(text, f"{word!r} after `except` is no date", "Write holidays as 2026-12-25") from None
 
 
-@lru_cache(maxsize=16_384)
-def _skipped_of_year(zone: ZoneInfo, year: int) -> tuple[int, ...]:
-    # A day can only go missing where the offset grows by most of a day: no need to look at the days of other years.
-    ends = datetime(year, 1, 1, tzinfo=zone), datetime(year, 12, 31, 23, fold=1, tzinfo=zone)
-    if _offset_s(ends[1]) - _offset_s(ends[0]) < _DAY_S // 2:
-        return ()
-    first = days_from_civil(year, 1, 1)
-    starts = np.append(_midnights_of_year(zone, year), midnight_s(zone, days_from_civil(year + 1, 1, 1)))
-    return tuple(first + int(at) for at in np.flatnonzero(np.diff(starts) == 0))
+def _shift_text(shift: Shift) -> str:
+    days = ",".join(_day_ranges(shift.days))
+    return days if shift.hours == (_WHOLE_DAY,) else f"{days} {','.join('-'.join(map(_clock, pair)) for pair in shift.hours)}"
+
+
+def _day_ranges(days: Sequence[int]) -> Iterator[str]:
+    """Runs of days, round the end of the week too, each as one text."""
+    if len(days) == 7:
+        yield "mon-sun"
+        return
+    for first in (day for day in days if (day - 1) % 7 not in days):
+        length = next(step for step in range(1, 8) if (first + step) % 7 not in days)
+        yield _DAYS[first] if length == 1 else f"{_DAYS[first]}-{_DAYS[(first + length - 1) % 7]}"
+
+
+def _clock(second: int) -> str:
+    text = f"{second // 3600:02d}:{second // 60 % 60:02d}"
+    return f"{text}:{second % 60:02d}" if second % 60 else text
+
+
+def _refuse(text: str, why: str, fix: str) -> InvalidOption:
+    return InvalidOption(
+        f"calendar {text!r} cannot be read", why=why[:1].upper() + why[1:], fix=fix, option="calendar", value=text
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeeklyHours:
+    """Sessions on days of the week, by the clock of a time zone, but for holidays: a `Calendar`.
+
+    A session begins and ends when the clock on the wall says so, however long it then is: at the first of two times that a clock
+    change repeats, at the change where one skips its time; a session that is skipped whole does not take place. One that ends past
+    midnight belongs to the day on which it begins.
+    """
+
+    shifts: tuple[Shift, ...]
+    """Days and the hours that all of them have."""
+    timezone: str | None = None
+    """IANA zone of the clock; None for the table's own, UTC where it has none."""
+    holidays: tuple[date, ...] = ()
+    """Days on which no session begins, ascending."""
+
+    def __post_init__(self) -> None:
+        if self.timezone is not None:
+            parse_zone(self.timezone)
+        if not self.shifts:
+            raise InvalidOption(
+                "a week without a day expects nothing",
+                why="Everything would look complete",
+                fix='Name days, such as "mon-fri"',
+                option="calendar", value=self,
+            )  # fmt: skip
+
+    @classmethod
+    def parse(cls, text: str, holidays: Iterable[date] = ()) -> WeeklyHours:
+        """Read days, hours, zone and holidays: `mon-fri 09:30-16:00 America/New_York except 2026-12-25`.
+
+        Days are `mon` … `sun`, ranges of them (`sun-thu`) or lists (`mon,wed`). Hours are `09:30-16:00`, the end being just past the
+        session; several are a day with breaks (`09:00-11:30,12:30-15:00`); an end that is not later than the start is on the next day
+        (`sun-thu 18:00-17:00`). Without hours a day counts whole. `;` parts days of different hours (`mon-thu 09:00-17:00; fri
+        09:00-13:00`). `except` and what `holidays` adds name days on which no session begins. Raises InvalidOption.
+        """
+        week = parse_week(text)
+        return cls(
+            shifts=week.shifts, timezone=week.timezone, holidays=tuple(sorted({*week.holidays, *map(_date_only, holidays)}))
+        )
+
+    @property
+    def text(self) -> str:
+        """The shortest text that `parse` reads as this calendar.
+
+        >>> WeeklyHours.parse("Mon-Fri, 9:30-16:00  UTC").text
+        'mon-fri 09:30-16:00 UTC'
+        """
+        return format_week(self.shifts, self.timezone, self.holidays)
+
+    def sessions(self, start_ns: int, end_ns: int) -> Sessions:
+        """All sessions that reach into `[start_ns, end_ns)`. Raises InvalidTime outside the local years 1 to 9999."""
+        zone = parse_zone(self.timezone or "UTC")
+        first, last = (day_of(zone, ns // NS_PER["s"]) for ns in (start_ns, max(start_ns, end_ns - 1)))
+        # A session that began the day before may reach in.
+        days = range(max(MIN_DAY, first - 1), min(MAX_DAY, last) + 1)
+        return Sessions.of(
+            (wall_s(zone, day, opens) * NS_PER["s"], wall_s(zone, day, closes) * NS_PER["s"])
+            for day, opens, closes in self._on(days)
+        )
+
+    def _on(self, days: range) -> Iterator[tuple[int, int, int]]:
+        """Day number, and first and end second of its clock, of each session that begins on one of the days."""
+        hours: list[list[tuple[int, int]]] = [[] for _ in range(7)]
+        for shift in self.shifts:
+            for weekday in shift.days:
+                hours[weekday] += shift.hours
+        closed = {days_from_civil(day.year, day.month, day.day) for day in self.holidays}
+        for day in days:
+            # 1970-01-01 was a Thursday.
+            for opens, closes in hours[(day + 3) % 7] if day not in closed else ():
+                yield day, opens, closes if closes > opens else closes + DAY_S
+
+
+def _date_only(day: object) -> date:
+    if not isinstance(day, date):
+        raise InvalidOption(
+            f"holiday {day!r} is no date",
+            fix="Pass datetime.date(2026, 12, 25), or write `except 2026-12-25` in the text",
+            option="holidays", value=day,
+        )  # fmt: skip
+    return date(day.year, day.month, day.day)

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gapless.coverage.expected import Span, hull
 from gapless.coverage.gap import Coverage, fraction
-from gapless.coverage.span import Span, hull
 from gapless.errors import InvalidOption
 from gapless.model.index import Bucket, FixedWidth, Identity, IntWidth, LocalDays, format_bucket
 from gapless.model.instant import NS_PER_DAY

@@ -1,9 +1,13 @@
-"""A heat map of coverage as a picture (PNG, SVG), and any drawing saved to a file."""
+"""A heat map of coverage as a picture (PNG, SVG), and any drawing saved to a file.
+
+Fonts of this machine for a text: matplotlib's own, and others for the characters that it lacks.
+"""
 
 from __future__ import annotations
 
 import io
 import textwrap
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,17 +15,61 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gapless.coverage.gap import Coverage
-from gapless.draw.chart import Chart, plan_chart
-from gapless.draw.fonts import Fonts
+from gapless.draw.chart import SHADES, UNEXPECTED, Chart, plan_chart
 from gapless.draw.label import printable, shorten
 from gapless.draw.page import draw_page
-from gapless.draw.shade import SHADES, UNEXPECTED
 from gapless.errors import InvalidOption, NotSupported, nearest
-from gapless.store.os_errors import typed_os_errors
+from gapless.store.local.file_system import typed_os_errors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+_OWN = "DejaVu Sans"
+_OTHERS = ("Noto Sans", "Arial Unicode", "Segoe UI", "PingFang", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic",
+           "WenQuanYi", "Source Han Sans", "Droid Sans", "Unifont")  # fmt: skip
+
+
+class Fonts:
+    """The families that show some texts, and the texts as they can be shown."""
+
+    __slots__ = ("_known", "families")
+
+    families: list[str]
+    """In the order to try them."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        """Find fonts for all characters of these texts."""
+        missing = {character for text in texts for character in text} - _characters(_OWN)
+        self.families, lacking = [_OWN], set(missing)
+        for family in _installed() if lacking else ():
+            if found := lacking & _characters(family):
+                self.families.append(family)
+                lacking -= found
+        self._known = {ord(character): _escape(character) for character in lacking}
+
+    def shown(self, text: str) -> str:
+        """The text, with what no font here can show written as escapes."""
+        return text.translate(self._known)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii") if character.isprintable() else character
+
+
+def _installed() -> list[str]:
+    from matplotlib.font_manager import fontManager
+
+    names = {entry.name for entry in fontManager.ttflist}
+    return sorted(name for name in names if name.startswith(_OTHERS))
+
+
+def _characters(family: str) -> set[str]:
+    from matplotlib.font_manager import findfont, get_font
+
+    return {chr(code) for code in get_font(findfont(family)).get_charmap()}
+
 
 SUFFIXES = (".png", ".svg", ".html")
 """What a drawing can be saved as."""

@@ -12,9 +12,8 @@ from rich.cells import cell_len
 
 from gapless.coverage.gap import Coverage, Gap
 from gapless.draw.axis import Axis
-from gapless.draw.chart import Chart, Row, gap_texts, plan_chart
+from gapless.draw.chart import COMPLETE, MISSING, SHADES, UNEXPECTED, Chart, Row, gap_texts, plan_chart
 from gapless.draw.label import printable
-from gapless.draw.shade import COMPLETE, MISSING, SHADES, UNEXPECTED
 
 _COLUMNS, _ROWS, _GAPS = 366, 60, 50
 _LABEL_CELLS, _TICK_CELLS = 30, 120

@@ -14,9 +14,8 @@ from rich.text import Text
 
 from gapless.coverage.gap import Coverage
 from gapless.draw.axis import Axis
-from gapless.draw.chart import Chart, plan_chart
+from gapless.draw.chart import COMPLETE, SHADES, UNEXPECTED, Chart, plan_chart
 from gapless.draw.label import printable, shorten
-from gapless.draw.shade import COMPLETE, SHADES, UNEXPECTED
 from gapless.errors import InvalidOption
 
 _RATIO_CELLS = 7

@@ -1,100 +1,83 @@
-"""Log checkpoints: a stored snapshot, so that opening does not replay the log.
-
-A checkpoint is a shortcut and never the truth: a missing, torn or damaged one is passed over for an older one or for the commits.
-"""
+"""The conversation that stores a log checkpoint: its new parts first, then itself, then the hint."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import replace
-
-from gapless.errors import CorruptTable, StoreError, TableError
-from gapless.log.dialect import Dialect, PartName, Snapshot, State, Stored
-from gapless.log.requests import Delete, Get, Later, PutHint, Talk, Together, Warn, ask
-from gapless.log.verdict import Entry
-from gapless.model.checksum import check
+from gapless.errors import StoreError, TableError, VersionNotFound
+from gapless.log.effects import Conversation, Delete, Get, Later, NewId, Put, PutNew, Warn, perform
+from gapless.log.format import Entry, Packed, Snapshot, State, TableFormat
+from gapless.log.segment import lost_parts, point_to_checkpoint, read_hint
+from gapless.log.snapshot import load
 
 
-def is_due(version: int, interval: int) -> bool:
-    """Whether the writer of this version owes a checkpoint; an interval of 0 turns them off."""
-    return interval > 0 and version > 0 and version % interval == 0
+def write_checkpoint(dialect: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[None]:
+    """Store a checkpoint of `snapshot` and point the hint at it; a failure is a warning, since the commit stands.
 
-
-def point_to_checkpoint(dialect: Dialect[Entry, State], snapshot: Snapshot[State], size: int) -> Talk[None]:
-    """Let the hint name our checkpoint of this snapshot, of `size` bytes."""
-    if (beside := dialect.beside(dialect.last_checkpoint)) is not None:
-        with suppress(StoreError):
-            yield from ask(Delete(beside))
-    yield from ask(PutHint(dialect.last_checkpoint, dialect.encode_pointer(snapshot, size)))
-
-
-def read_hint(dialect: Dialect[Entry, State]) -> Talk[Stored | None]:
-    """The checkpoint that the hint names; None where there is none, or one that cannot be read."""
-    return parse_pointer(dialect, (yield from ask(Get(dialect.last_checkpoint))))
-
-
-def parse_pointer(dialect: Dialect[Entry, State], data: bytes | None) -> Stored | None:
-    """The checkpoint in the hint's bytes; None where there is none."""
-    return None if data is None else dialect.decode_pointer(data)
-
-
-def objects_of(dialect: Dialect[Entry, State], stored: Stored) -> tuple[Get, ...]:
-    """What is read for a checkpoint: its objects, and the commit of its version where it may not say that one's time."""
-    return tuple(map(Get, (*stored.paths, dialect.path_of(stored.version)) if dialect.bare else stored.paths))
-
-
-def read_checkpoint(dialect: Dialect[Entry, State], stored: Stored) -> Talk[Snapshot[State] | None]:
-    """The snapshot that a checkpoint holds, without its parts; None, with a warning, where it is missing or damaged."""
-    found = yield from ask(Together(objects_of(dialect, stored)))
-    return (yield from decode_read(dialect, stored, found))
-
-
-def decode_read(dialect: Dialect[Entry, State], stored: Stored, found: Sequence[bytes | None]) -> Talk[Snapshot[State] | None]:
-    """The snapshot in a checkpoint, of what was `found` for its `objects_of`; None, with a warning, where it serves no one."""
-    pieces: list[bytes] = []
-    for path, data in zip(stored.paths, found, strict=False):
-        if data is None:
-            yield from ask(Warn(f"the log checkpoint {path} is missing; an older one or the commits serve instead"))
-            return None
-        pieces.append(data)
-    drive = yield from ask(Later())
+    The snapshot rests on the checkpoint's parts afterwards.
+    """
+    path = dialect.checkpoint_path(snapshot.version)
     try:
-        snapshot = dialect.assemble(pieces, stored, drive)
-    except CorruptTable as error:
-        yield from ask(Warn(f"{error.what}; an older log checkpoint or the commits serve instead"))
-        return None
-    return _timed(dialect, snapshot, found[len(pieces)]) if dialect.bare else snapshot
+        packed = yield from _packed(dialect, snapshot)
+        put, size = yield from store_checkpoint(dialect, packed)
+    except (StoreError, TableError) as error:
+        yield from perform(Warn(f"the log checkpoint {path} was not written: {error.what}"))
+        return
+    if put in (Put.DONE, Put.LATE) and packed.snapshot is not snapshot:
+        dialect.settle(snapshot, packed.snapshot)
+    if put is not Put.NO_ANSWER:
+        yield from point_to_checkpoint(dialect, packed.snapshot, size)
 
 
-def _timed(dialect: Dialect[Entry, State], snapshot: Snapshot[State], commit: bytes | None) -> Snapshot[State]:
-    """The same with its commit's time, by its commit where it does not say it itself; 0 where neither tells."""
-    if snapshot.time_ns or commit is None:
-        return snapshot
+def store_checkpoint(dialect: TableFormat[Entry, State], packed: Packed[State]) -> Conversation[tuple[Put, int]]:
+    """Store parts and then the checkpoint that names them, which must not exist; with its bytes. Raises StoreError.
+
+    Where another's checkpoint is there, the parts can be named by none, and are removed again.
+    """
+    for path, data in packed.parts:
+        put = yield from perform(PutNew(path, data))
+        # Its name is new: it can only be our own that is there. One that is not may be on its way.
+        if put not in (Put.DONE, Put.LATE) and (yield from perform(Get(path))) != data:
+            return Put.NO_ANSWER, 0
+    path, data = dialect.checkpoint_path(packed.snapshot.version), dialect.encode_checkpoint(packed.snapshot)
+    put = yield from perform(PutNew(path, data))
+    if put is Put.REFUSED and packed.parts:
+        found = yield from perform(Get(path))
+        if found == data:
+            return Put.DONE, len(data)
+        if found is not None:
+            for part, _ in packed.parts:
+                yield from perform(Delete(part))
+    return put, len(data)
+
+
+def store_snapshot(
+    dialect: TableFormat[Entry, State], snapshot: Snapshot[State], apart: frozenset[str] = frozenset()
+) -> Conversation[tuple[Put, int]]:
+    """Store a checkpoint of a snapshot, where there must be none: parts that it would name and that are lost, or in `apart`, are made anew.
+
+    Raises CorruptTable where what they held is not known any more, StoreError.
+    """
+    packed = Packed(snapshot, ())
+    if dialect.rests_on(snapshot) or dialect.owes_parts(snapshot):
+        again = apart | (yield from lost_parts(dialect.parts_of(snapshot)))
+        packed = dialect.pack(snapshot, (yield from perform(NewId())), (yield from perform(Later())), again)
+    return (yield from store_checkpoint(dialect, packed))
+
+
+def _packed(dialect: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Packed[State]]:
+    """The snapshot with the parts that it owes; on those of the newest checkpoint, where others wrote it."""
+    rests_on = dialect.rests_on(snapshot)
+    if not rests_on and not dialect.owes_parts(snapshot):
+        return Packed(snapshot, ())
+    hinted = yield from read_hint(dialect)
+    if hinted is not None and rests_on < hinted.version < snapshot.version:
+        snapshot = yield from _on_newest(dialect, snapshot)
+    return dialect.pack(snapshot, (yield from perform(NewId())), (yield from perform(Later())))
+
+
+def _on_newest(dialect: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Snapshot[State]]:
+    """The same version, as the log tells it; as it is where that cannot be read."""
     try:
-        return replace(snapshot, time_ns=dialect.time_of(commit, snapshot.version))
-    except TableError:
-        return snapshot  # damaged; no one needs it but to tell the time
-
-
-def read_whole(dialect: Dialect[Entry, State], stored: Stored) -> Talk[Snapshot[State] | None]:
-    """The snapshot in a checkpoint of which every part was read; None, with a warning, where anything is damaged."""
-    snapshot = yield from read_checkpoint(dialect, stored)
-    if snapshot is None or not (lost := (yield from lost_parts(dialect.parts_of(snapshot)))):
+        found = yield from load(dialect, snapshot.version)
+    except (TableError, VersionNotFound):
         return snapshot
-    yield from ask(Warn(f"the log checkpoint {stored.paths[0]} needs {min(lost)}, which is missing or damaged"))
-    return None
-
-
-def lost_parts(parts: Iterable[PartName]) -> Talk[frozenset[str]]:
-    """The paths of those parts that are not stored as they were written. Raises StoreError."""
-    lost = set()
-    for part in parts:
-        data = yield from ask(Get(part.path))
-        try:
-            check(data or b"", part.checksum, part.path)
-        except CorruptTable:
-            lost.add(part.path)
-        if data is None:
-            lost.add(part.path)
-    return frozenset(lost)
+    return snapshot if found is None or found.time_ns != snapshot.time_ns else found

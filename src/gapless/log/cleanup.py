@@ -11,18 +11,17 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 from gapless.errors import CorruptTable, StoreUnavailable, UnsupportedTable
-from gapless.log.checkpoint import decode_read, objects_of, point_to_checkpoint, read_checkpoint, read_hint, read_whole
-from gapless.log.checkpoint_writing import store_snapshot
-from gapless.log.dialect import Dialect, Snapshot, State, Stored
-from gapless.log.requests import Delete, Get, ListNames, Put, Talk, Together, ask
+from gapless.log.checkpoint import store_snapshot
+from gapless.log.effects import Conversation, Delete, Get, ListNames, Put, Together, perform
+from gapless.log.format import Entry, Snapshot, State, Stored, TableFormat
+from gapless.log.segment import decode_read, objects_of, point_to_checkpoint, read_checkpoint, read_hint, read_whole
 from gapless.log.snapshot import load, lost
-from gapless.log.verdict import Entry
 
 _TOGETHER = 32
 """Commits, or log checkpoints, that are read at a time."""
 
 
-def find_floor(dialect: Dialect[Entry, State], earliest: int, cutoff_ns: int) -> Talk[int]:
+def find_floor(dialect: TableFormat[Entry, State], earliest: int, cutoff_ns: int) -> Conversation[int]:
     """The first version whose commit must stay: `earliest`, or one before it that was committed after `cutoff_ns` (since 1970 UTC).
 
     One that says no time may be as young as the next that says one. Reads the commits before `earliest`, some at a time; raises CorruptTable
@@ -32,7 +31,7 @@ def find_floor(dialect: Dialect[Entry, State], earliest: int, cutoff_ns: int) ->
     untimed: int | None = None
     for first in range(0, len(commits), _TOGETHER):
         some = commits[first : first + _TOGETHER]
-        found = yield from ask(Together(tuple(Get(dialect.path_of(version)) for version in some)))
+        found = yield from perform(Together(tuple(Get(dialect.path_of(version)) for version in some)))
         for version, data in zip(some, found, strict=True):
             if data is None:
                 continue
@@ -46,13 +45,13 @@ def find_floor(dialect: Dialect[Entry, State], earliest: int, cutoff_ns: int) ->
     return earliest if untimed is None else untimed
 
 
-def clean(dialect: Dialect[Entry, State], floor: int, tagged: Collection[int]) -> Talk[tuple[str, ...]]:
+def clean(dialect: TableFormat[Entry, State], floor: int, tagged: Collection[int]) -> Conversation[tuple[str, ...]]:
     """Remove the commits below `floor`, and the log checkpoints that are then of no use, with their parts; returns their paths, in order.
 
     Nothing goes before the checkpoints are there that stand for it: two at the floor, and one at each tagged version below. Raises
     CorruptTable where one cannot be made or read back, StoreError.
     """
-    names = yield from ask(ListNames(dialect.folder))
+    names = yield from perform(ListNames(dialect.folder))
     stay = {floor - 1, floor} | {version for version in tagged if version < floor}
     checkpoints = [stored for stored in dialect.checkpoints_in(names) if stored.version < floor and stored.version not in stay]
     gone = _of_no_use(dialect, names, floor, stay)
@@ -66,13 +65,13 @@ def clean(dialect: Dialect[Entry, State], floor: int, tagged: Collection[int]) -
         yield from _point_to(dialect, floor)
     freed = yield from _parts_named(dialect, checkpoints)
     for path in gone:
-        yield from ask(Delete(path))
+        yield from perform(Delete(path))
     for path in (parts := sorted(freed - (yield from parts_in_use(dialect, freed)))):
-        yield from ask(Delete(path))
+        yield from perform(Delete(path))
     return (*gone, *parts)
 
 
-def _of_no_use(dialect: Dialect[Entry, State], names: Iterable[str], floor: int, stay: Collection[int]) -> list[str]:
+def _of_no_use(dialect: TableFormat[Entry, State], names: Iterable[str], floor: int, stay: Collection[int]) -> list[str]:
     """What goes, in order: log checkpoints and pieces of such, then what lies aside, then commits."""
     first = floor - 1 if dialect.bare else floor
     checkpoints, asides, commits = [], [], []
@@ -86,33 +85,33 @@ def _of_no_use(dialect: Dialect[Entry, State], names: Iterable[str], floor: int,
     return [name for _, name in (*sorted(checkpoints), *sorted(asides), *sorted(commits))]
 
 
-def _point_to(dialect: Dialect[Entry, State], version: int) -> Talk[None]:
+def _point_to(dialect: TableFormat[Entry, State], version: int) -> Conversation[None]:
     """Let the hint name our checkpoint of a version; the one that it named is to go."""
     path = dialect.checkpoint_path(version)
-    data = yield from ask(Get(path))
+    data = yield from perform(Get(path))
     snapshot = yield from read_checkpoint(dialect, Stored(version, (path,)))
     if data is not None and snapshot is not None:
         yield from point_to_checkpoint(dialect, snapshot, len(data))
 
 
-def parts_in_use(dialect: Dialect[Entry, State], parts: Collection[str]) -> Talk[frozenset[str]]:
+def parts_in_use(dialect: TableFormat[Entry, State], parts: Collection[str]) -> Conversation[frozenset[str]]:
     """Those of some parts, by path, that a stored log checkpoint names; all, where one cannot be told to name none. Raises StoreError."""
     if not parts:
         return frozenset()
-    checkpoints = dialect.checkpoints_in((yield from ask(ListNames(dialect.folder))))
+    checkpoints = dialect.checkpoints_in((yield from perform(ListNames(dialect.folder))))
     try:
         return (yield from _parts_named(dialect, checkpoints)) & frozenset(parts)
     except UnsupportedTable:
         return frozenset(parts)
 
 
-def _parts_named(dialect: Dialect[Entry, State], checkpoints: Sequence[Stored]) -> Talk[frozenset[str]]:
+def _parts_named(dialect: TableFormat[Entry, State], checkpoints: Sequence[Stored]) -> Conversation[frozenset[str]]:
     """The parts, by path, that these log checkpoints name; a damaged one serves no one, and so names none."""
     named: set[str] = set()
     for first in range(0, len(checkpoints), _TOGETHER):
         some = checkpoints[first : first + _TOGETHER]
         asked = [objects_of(dialect, stored) for stored in some]
-        found = iter((yield from ask(Together(tuple(get for gets in asked for get in gets)))))
+        found = iter((yield from perform(Together(tuple(get for gets in asked for get in gets)))))
         for stored, gets in zip(some, asked, strict=True):
             pieces = tuple(islice(found, len(gets)))
             snapshot = None if pieces[0] is None else (yield from decode_read(dialect, stored, pieces))
@@ -121,13 +120,13 @@ def _parts_named(dialect: Dialect[Entry, State], checkpoints: Sequence[Stored]) 
 
 
 def _ensure_checkpoint(
-    dialect: Dialect[Entry, State], version: int, *, apart: frozenset[str] = frozenset()
-) -> Talk[Snapshot[State]]:
+    dialect: TableFormat[Entry, State], version: int, *, apart: frozenset[str] = frozenset()
+) -> Conversation[Snapshot[State]]:
     """See to it that a checkpoint of a version, with the name that ours have, is there and reads back; returns what it holds, with no part
     of `apart`.
     """
     path = dialect.checkpoint_path(version)
-    stored = yield from ask(Get(path))
+    stored = yield from perform(Get(path))
     found = None if stored is None else (yield from read_whole(dialect, Stored(version, (path,))))
     if found is not None and apart.isdisjoint(_parts_of(dialect, found)):
         return found
@@ -135,12 +134,12 @@ def _ensure_checkpoint(
     if snapshot is None:
         raise lost(dialect, version, "The log is there no more")
     if stored is not None:
-        if found is not None and (yield from ask(Get(dialect.path_of(version)))) is None:
+        if found is not None and (yield from perform(Get(dialect.path_of(version)))) is None:
             return found  # nothing else tells of this version
         # A create would not replace it.
-        yield from ask(Delete(path))
+        yield from perform(Delete(path))
         if (beside := dialect.beside(path)) is not None:
-            yield from ask(Delete(beside))
+            yield from perform(Delete(beside))
     put, _ = yield from store_snapshot(dialect, snapshot, apart)
     if (found := (yield from read_whole(dialect, Stored(version, (path,))))) is not None:
         return found
@@ -159,10 +158,10 @@ def _ensure_checkpoint(
     )
 
 
-def _parts_of(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> frozenset[str]:
+def _parts_of(dialect: TableFormat[Entry, State], snapshot: Snapshot[State]) -> frozenset[str]:
     return frozenset(part.path for part in dialect.parts_of(snapshot))
 
 
-def _commits(dialect: Dialect[Entry, State]) -> Talk[Sequence[int]]:
-    names: Iterable[str] = yield from ask(ListNames(dialect.folder))
+def _commits(dialect: TableFormat[Entry, State]) -> Conversation[Sequence[int]]:
+    names: Iterable[str] = yield from perform(ListNames(dialect.folder))
     return sorted(version for name in names if (version := dialect.version_of(name)) is not None)

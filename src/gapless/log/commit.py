@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Generic
 
 from gapless.errors import StoreError
-from gapless.log.dialect import Dialect, State
-from gapless.log.requests import Get, Now, Put, PutHint, PutNew, TakeTurn, Talk, Wait, ask
+from gapless.log.effects import Conversation, Get, Now, Put, PutHint, PutNew, TakeTurn, Wait, perform
+from gapless.log.format import ConflictChecker, Conflicting, Entry, State, TableFormat
 from gapless.log.snapshot import decode_after, is_there
-from gapless.log.verdict import Clash, Entry, Judge
-from gapless.model.horizon import is_old
+from gapless.model.protocols import is_old
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class Conflict:
     """It certainly did not land and never will: `version` clashes."""
 
     version: int
-    clash: Clash
+    clash: Conflicting
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +73,15 @@ class _Try:
 
 
 def commit(
-    dialect: Dialect[Entry, State],
+    dialect: TableFormat[Entry, State],
     base: int,
     base_time_ns: int,
     entry: Entry,
-    judge: Judge[Entry],
+    judge: ConflictChecker[Entry],
     *,
     looks_back: bool = False,
     in_turn: bool = False,
-) -> Talk[Outcome[Entry]]:
+) -> Conversation[Outcome[Entry]]:
     """Append `entry` after version `base` (the one before the first: there is no table yet), stepping over commits that do not clash.
 
     Commit times never run backward: each is at least a tick of the dialect's after the one before, whatever the clock says.
@@ -94,7 +93,7 @@ def commit(
     if in_turn and (refused := (yield from _line_up(dialect, race, judge))) is not None:
         return refused
     while True:
-        at = _Try(race.version, race.time_ns, (yield from ask(Now())), dialect.first)
+        at = _Try(race.version, race.time_ns, (yield from perform(Now())), dialect.first)
         if at.is_stale or (looks_back and dialect.first <= base == asked and not race.passed):
             refused = yield from _look_back(dialect, at, tried=asked == at.version)
             if refused is not None:
@@ -106,36 +105,38 @@ def commit(
             return (yield from _landed(dialect, race, at, ours_ns, doubtful=at.is_stale or put is Put.LATE))
         asked = at.version
         try:
-            found = yield from ask(Get(dialect.path_of(at.version)))
+            found = yield from perform(Get(dialect.path_of(at.version)))
         except StoreError:
             return Unknown(at.version)
         if found is None:
             # Ours can land at this version and nowhere else, so it is tried again here, and lands once.
             attempt += 1
-            if not (yield from ask(Wait(attempt))):
+            if not (yield from perform(Wait(attempt))):
                 return Unknown(at.version)
             continue
         verdict = yield from _read_on(dialect, race, found, judge)
         if isinstance(verdict, int):
-            late = is_old((yield from ask(Now())), at.now_ns)
+            late = is_old((yield from perform(Now())), at.now_ns)
             return (yield from _landed(dialect, race, at, verdict, doubtful=at.is_stale or late))
         if verdict is not None:
             return verdict
         # What came first are commits after the one that this change was made for only if that is there.
         unseen = at.is_stale or (not looks_back and dialect.first <= base == at.version - 1)
         if unseen and (yield from _is_cleaned(dialect, at)):
-            return Conflict(at.version, Clash(CLEANED))
+            return Conflict(at.version, Conflicting(CLEANED))
         attempt += 1
-        if not (yield from ask(Wait(attempt))):
-            return Conflict(race.version - 1, Clash("the deadline passed while other commits kept coming first"))
+        if not (yield from perform(Wait(attempt))):
+            return Conflict(race.version - 1, Conflicting("the deadline passed while other commits kept coming first"))
 
 
-def _line_up(dialect: Dialect[Entry, State], race: _Race[Entry], judge: Judge[Entry]) -> Talk[Conflict | Unknown | None]:
+def _line_up(
+    dialect: TableFormat[Entry, State], race: _Race[Entry], judge: ConflictChecker[Entry]
+) -> Conversation[Conflict | Unknown | None]:
     """Wait for the turn. What others commit meanwhile is read and judged, so that in it next to nothing is left to do; gives back why the
     entry cannot land any more.
     """
     base, waited = _Try(race.version, race.time_ns, race.time_ns, dialect.first), False
-    while (yield from ask(TakeTurn())):
+    while (yield from perform(TakeTurn())):
         waited = True
         if (clash := (yield from _read_newest(dialect, race, judge))) is not None:
             return clash
@@ -147,15 +148,17 @@ def _line_up(dialect: Dialect[Entry, State], race: _Race[Entry], judge: Judge[En
     return (yield from _read_newest(dialect, race, judge))
 
 
-def _read_newest(dialect: Dialect[Entry, State], race: _Race[Entry], judge: Judge[Entry]) -> Talk[Conflict | None]:
+def _read_newest(
+    dialect: TableFormat[Entry, State], race: _Race[Entry], judge: ConflictChecker[Entry]
+) -> Conversation[Conflict | None]:
     """Step over what was committed, before anything of ours was put."""
-    found = yield from _read_on(dialect, race, (yield from ask(Get(dialect.path_of(race.version)))), judge)
+    found = yield from _read_on(dialect, race, (yield from perform(Get(dialect.path_of(race.version)))), judge)
     return found if isinstance(found, Conflict) else None
 
 
 def _read_on(
-    dialect: Dialect[Entry, State], race: _Race[Entry], data: bytes | None, judge: Judge[Entry]
-) -> Talk[Conflict | int | None]:
+    dialect: TableFormat[Entry, State], race: _Race[Entry], data: bytes | None, judge: ConflictChecker[Entry]
+) -> Conversation[Conflict | int | None]:
     """Step over all commits up to the newest, since a put below it could only be refused; our own ends it with its commit time."""
     while data is not None:
         _, theirs, race.time_ns = decode_after(dialect, data, race.version, race.time_ns)
@@ -163,16 +166,16 @@ def _read_on(
             race.entry = theirs
             return race.time_ns
         verdict = yield from judge(race.entry, race.version, theirs)
-        if isinstance(verdict, Clash):
+        if isinstance(verdict, Conflicting):
             return Conflict(race.version, verdict)
         race.entry = verdict.entry
         race.passed.append((race.version, theirs, race.time_ns))
         race.version += 1
-        data = yield from ask(Get(dialect.path_of(race.version)))
+        data = yield from perform(Get(dialect.path_of(race.version)))
     return None
 
 
-def _look_back(dialect: Dialect[Entry, State], at: _Try, *, tried: bool) -> Talk[Conflict | Unknown | None]:
+def _look_back(dialect: TableFormat[Entry, State], at: _Try, *, tried: bool) -> Conversation[Conflict | Unknown | None]:
     """Why nothing may be put at a place, if the log was cleaned past it; of one that was tried before, no one can say more."""
     try:
         if not (yield from _is_cleaned(dialect, at)):
@@ -181,17 +184,17 @@ def _look_back(dialect: Dialect[Entry, State], at: _Try, *, tried: bool) -> Talk
         if not tried:
             raise
         return Unknown(at.version)
-    return Unknown(at.version) if tried else Conflict(at.version, Clash(CLEANED))
+    return Unknown(at.version) if tried else Conflict(at.version, Conflicting(CLEANED))
 
 
-def _is_cleaned(dialect: Dialect[Entry, State], at: _Try) -> Talk[bool]:
+def _is_cleaned(dialect: TableFormat[Entry, State], at: _Try) -> Conversation[bool]:
     """Whether the commit before a place is there no more. Cleaning takes commits in order: while it is there, all after it are."""
     return not (yield from is_there(dialect, at.version - 1, at.time_ns))
 
 
-def _put(path: str, data: bytes, *, again: bool) -> Talk[Put]:
+def _put(path: str, data: bytes, *, again: bool) -> Conversation[Put]:
     try:
-        return (yield from ask(PutNew(path, data)))
+        return (yield from perform(PutNew(path, data)))
     except StoreError:
         if not again:
             raise
@@ -200,8 +203,8 @@ def _put(path: str, data: bytes, *, again: bool) -> Talk[Put]:
 
 
 def _landed(
-    dialect: Dialect[Entry, State], race: _Race[Entry], at: _Try, time_ns: int, *, doubtful: bool
-) -> Talk[Committed[Entry] | Unknown]:
+    dialect: TableFormat[Entry, State], race: _Race[Entry], at: _Try, time_ns: int, *, doubtful: bool
+) -> Conversation[Committed[Entry] | Unknown]:
     """Ours is stored. It is the commit of that version unless the log was cleaned past it before; then it is none, and no one reads it."""
     try:
         if doubtful and (at.version == dialect.first or (yield from _is_cleaned(dialect, at))):
@@ -209,5 +212,5 @@ def _landed(
     except StoreError:
         return Unknown(at.version)
     if dialect.hint is not None:
-        yield from ask(PutHint(dialect.hint, b"%d\n" % at.version))
+        yield from perform(PutHint(dialect.hint, b"%d\n" % at.version))
     return Committed(at.version, (*race.passed, (at.version, race.entry, time_ns)))

@@ -9,11 +9,10 @@ from types import MappingProxyType
 from typing import Generic
 
 from gapless.errors import CorruptTable, TableError, VersionNotFound
-from gapless.log.checkpoint import decode_read, objects_of, parse_pointer, read_checkpoint, read_hint
-from gapless.log.dialect import Dialect, Snapshot, State, Stored
-from gapless.log.requests import Get, ListNames, Now, Talk, Together, ask
-from gapless.log.verdict import Entry
-from gapless.model.horizon import is_old
+from gapless.log.effects import Conversation, Get, ListNames, Now, Together, perform
+from gapless.log.format import Entry, Snapshot, State, Stored, TableFormat
+from gapless.log.segment import decode_read, objects_of, parse_pointer, read_checkpoint, read_hint
+from gapless.model.protocols import is_old
 
 BATCH = 256
 """Commits that are asked for together."""
@@ -21,21 +20,23 @@ FAR = 64
 """Commits that `refresh` reads before it asks whether a log checkpoint is the shorter way."""
 
 
-def load(dialect: Dialect[Entry, State], at: int | None = None) -> Talk[Snapshot[State] | None]:
+def load(dialect: TableFormat[Entry, State], at: int | None = None) -> Conversation[Snapshot[State] | None]:
     """Read the snapshot of version `at`, or the newest; None where there is no log at all.
 
     Reads the newest log checkpoint that serves and the commits after it. Raises CorruptTable where a commit is missing,
     VersionNotFound where `at` is no version, or one that the log was cleaned of.
     """
     while True:
-        began_ns = yield from ask(Now())
+        began_ns = yield from perform(Now())
         found = yield from _load(dialect, at)
         # In so long a time the log may have been cleaned, and a late put may lie on a number that was free again.
-        if not is_old((yield from ask(Now())), began_ns):
+        if not is_old((yield from perform(Now())), began_ns):
             return found
 
 
-def _load(dialect: Dialect[Entry, State], at: int | None, *, stuck: int | None = None) -> Talk[Snapshot[State] | None]:
+def _load(
+    dialect: TableFormat[Entry, State], at: int | None, *, stuck: int | None = None
+) -> Conversation[Snapshot[State] | None]:
     """See `load`; from the version `stuck` it was tried before, and no further came of it."""
     # The hints first: read after the listing, CURRENT could name a commit that the listing was too early for.
     hinted, named = yield from _read_hints(dialect)
@@ -65,7 +66,7 @@ def _load(dialect: Dialect[Entry, State], at: int | None, *, stuck: int | None =
         before_ns = base.time_ns if base else 0
         entries = yield from read_entries(dialect, start + 1, target + 1, ahead.commits, before_ns=before_ns)
     except CorruptTable:
-        names = yield from ask(ListNames(dialect.folder))
+        names = yield from perform(ListNames(dialect.folder))
         if start == stuck or cleaned_until(dialect, names, start + 1) is None:
             raise
         # Someone cleaned the log between the listing and the reading.
@@ -73,10 +74,10 @@ def _load(dialect: Dialect[Entry, State], at: int | None, *, stuck: int | None =
     return _fold(dialect, base, entries) if entries else base
 
 
-def _read_hints(dialect: Dialect[Entry, State]) -> Talk[tuple[int, Stored | None]]:
+def _read_hints(dialect: TableFormat[Entry, State]) -> Conversation[tuple[int, Stored | None]]:
     """The version that the hint names (0 for none), and the log checkpoint that the other one does."""
     hints = () if dialect.hint is None else (Get(dialect.hint),)
-    *current, pointer = yield from ask(Together((*hints, Get(dialect.last_checkpoint))))
+    *current, pointer = yield from perform(Together((*hints, Get(dialect.last_checkpoint))))
     return _parse_hint(current[0] if current else None), parse_pointer(dialect, pointer)
 
 
@@ -92,31 +93,31 @@ class _Ahead(Generic[State]):
     """Commits that were found, by path."""
 
 
-def _look_ahead(dialect: Dialect[Entry, State], named: Stored | None, newest: int) -> Talk[_Ahead[State]]:
+def _look_ahead(dialect: TableFormat[Entry, State], named: Stored | None, newest: int) -> Conversation[_Ahead[State]]:
     """Read the checkpoint `named`, a listing, and the commits after it up to `newest`, as far as they are few; where no
     checkpoint is named, the listing says first where to begin.
     """
     if named is None:
-        return _Ahead(None, (yield from ask(ListNames(dialect.folder))), {})
+        return _Ahead(None, (yield from perform(ListNames(dialect.folder))), {})
     last = min(newest, named.version + BATCH)
     commits = [Get(dialect.path_of(version)) for version in range(named.version + 1, last + 1)]
     objects, listing = objects_of(dialect, named), ListNames(dialect.folder, dialect.path_of(named.version))
-    answers = yield from ask(Together((*objects, listing, *commits)))
+    answers = yield from perform(Together((*objects, listing, *commits)))
     base = yield from decode_read(dialect, named, answers[: len(objects)])
     names, *found = answers[len(objects) :]
     if base is None:
-        names = yield from ask(ListNames(dialect.folder))
+        names = yield from perform(ListNames(dialect.folder))
     return _Ahead(base, names, {get.path: data for get, data in zip(commits, found, strict=True) if data is not None})
 
 
-def refresh(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Snapshot[State]]:
+def refresh(dialect: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Snapshot[State]]:
     """The newest snapshot, reading only the commits after `snapshot`; by a log checkpoint where those are many, or gone.
 
     Raises CorruptTable where a commit cannot be read, the log is there no more, or is that of another table.
     """
     entries: list[tuple[int, Entry, int]] = []
     found: Sequence[bytes | None]
-    base, *found = yield from ask(
+    base, *found = yield from perform(
         Together((Get(dialect.path_of(snapshot.version)), Get(dialect.path_of(snapshot.version + 1))))
     )
     # Commits that follow by number may be those of a table that was made in the place of this one, or late puts on numbers that were free
@@ -137,26 +138,26 @@ def refresh(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[S
             return (yield from _reload(dialect, snapshot))
         # Mostly there are none or one; where there are two, there may be many.
         width = max(1, min(len(entries), FAR - len(entries))) if len(entries) < FAR else FAR
-        found = yield from ask(Together(tuple(Get(dialect.path_of(version + step)) for step in range(width))))
+        found = yield from perform(Together(tuple(Get(dialect.path_of(version + step)) for step in range(width))))
     # What was cleaned while it was asked for, or between the two answers, would look as if nothing had come after.
-    if is_old((yield from ask(Now())), snapshot.time_ns) and not (
+    if is_old((yield from perform(Now())), snapshot.time_ns) and not (
         yield from is_there(dialect, snapshot.version, snapshot.time_ns)
     ):
         return (yield from _reload(dialect, snapshot))
     return advance(dialect, snapshot, entries)
 
 
-def is_there(dialect: Dialect[Entry, State], version: int, time_ns: int) -> Talk[bool]:
+def is_there(dialect: TableFormat[Entry, State], version: int, time_ns: int) -> Conversation[bool]:
     """Whether the commit of a version that was read before, with this commit time, is still in the log; where a log
     checkpoint may be all that is left of it, whether there is one.
     """
-    data = yield from ask(Get(dialect.path_of(version)))
+    data = yield from perform(Get(dialect.path_of(version)))
     if data is None:
         return (yield from _is_told(dialect, version))
     return _says(dialect, data, version, time_ns)
 
 
-def _says(dialect: Dialect[Entry, State], data: bytes, version: int, time_ns: int) -> bool:
+def _says(dialect: TableFormat[Entry, State], data: bytes, version: int, time_ns: int) -> bool:
     """Whether a commit has this commit time; one that cannot be read is taken to have it."""
     try:
         return dialect.says_time(data, time_ns) or dialect.time_of(data, version) in (
@@ -166,16 +167,16 @@ def _says(dialect: Dialect[Entry, State], data: bytes, version: int, time_ns: in
         return True  # damaged, and so there
 
 
-def _is_told(dialect: Dialect[Entry, State], version: int) -> Talk[bool]:
+def _is_told(dialect: TableFormat[Entry, State], version: int) -> Conversation[bool]:
     """Whether a log checkpoint may be all that is left of a version's commit, and is there: such go before the commits after them do."""
     if not dialect.bare:
         return False
-    names = yield from ask(ListNames(dialect.folder))
+    names = yield from perform(ListNames(dialect.folder))
     return any(stored.version == version for stored in dialect.checkpoints_in(names))
 
 
 def advance(
-    dialect: Dialect[Entry, State], snapshot: Snapshot[State], entries: Iterable[tuple[int, Entry, int]]
+    dialect: TableFormat[Entry, State], snapshot: Snapshot[State], entries: Iterable[tuple[int, Entry, int]]
 ) -> Snapshot[State]:
     """Fold further (version, entry, commit time) onto a snapshot."""
     entries = list(entries)
@@ -183,13 +184,13 @@ def advance(
 
 
 def read_entries(
-    dialect: Dialect[Entry, State],
+    dialect: TableFormat[Entry, State],
     start: int,
     end: int,
     known: Mapping[str, bytes] = MappingProxyType({}),
     *,
     before_ns: int = 0,
-) -> Talk[list[tuple[int, Entry, int]]]:
+) -> Conversation[list[tuple[int, Entry, int]]]:
     """The commits of versions `[start, end)` as (version, entry, commit time); `known` has some of them by path, `before_ns` is the
     commit time of the version before.
 
@@ -199,7 +200,7 @@ def read_entries(
     for first in range(start, end, BATCH):
         paths = {version: dialect.path_of(version) for version in range(first, min(first + BATCH, end))}
         unread = tuple(Get(path) for path in paths.values() if path not in known)
-        answers = yield from ask(Together(unread))
+        answers = yield from perform(Together(unread))
         read = {**known, **{get.path: data for get, data in zip(unread, answers, strict=True) if data is not None}}
         for version, path in paths.items():
             if path not in read:
@@ -208,7 +209,7 @@ def read_entries(
     return entries
 
 
-def decode_after(dialect: Dialect[Entry, State], data: bytes, version: int, before_ns: int) -> tuple[int, Entry, int]:
+def decode_after(dialect: TableFormat[Entry, State], data: bytes, version: int, before_ns: int) -> tuple[int, Entry, int]:
     """A commit as (version, entry, commit time), which is that of the commit before it where it says none. Raises CorruptTable."""
     entry, told_ns = dialect.decode(data, version)
     return version, entry, told_ns or before_ns
@@ -219,7 +220,7 @@ def _leads(version: int, hinted: Stored | None) -> bool:
     return hinted is not None and hinted.version >= version
 
 
-def cleaned_until(dialect: Dialect[Entry, State], names: Iterable[str], version: int) -> int | None:
+def cleaned_until(dialect: TableFormat[Entry, State], names: Iterable[str], version: int) -> int | None:
     """The log checkpoint at or past `version` from which a listing of the log shows it to be whole again, where the log was
     cleaned of that version's commit; None where the commit is there, or lost.
 
@@ -233,7 +234,7 @@ def cleaned_until(dialect: Dialect[Entry, State], names: Iterable[str], version:
     return min((found for found in checkpoints if found >= version and found >= oldest - 1), default=None)
 
 
-def lost(dialect: Dialect[Entry, State], version: int, why: str) -> CorruptTable:
+def lost(dialect: TableFormat[Entry, State], version: int, why: str) -> CorruptTable:
     """The error for a commit that should be there and is not."""
     before = f"; {dialect.open_at}(path, version={version - 1}) reads what was before it" if version > dialect.first else ""
     return CorruptTable(
@@ -244,7 +245,7 @@ def lost(dialect: Dialect[Entry, State], version: int, why: str) -> CorruptTable
     )
 
 
-def _check_kept(dialect: Dialect[Entry, State], names: Iterable[str], target: int, *, first: int) -> None:
+def _check_kept(dialect: TableFormat[Entry, State], names: Iterable[str], target: int, *, first: int) -> None:
     """Raise VersionNotFound where the log was cleaned of a commit of `[first, target]`."""
     kept = cleaned_until(dialect, names, first) if first <= target else None
     if kept is not None and kept > target:
@@ -256,7 +257,7 @@ def _check_kept(dialect: Dialect[Entry, State], names: Iterable[str], target: in
         )
 
 
-def _reload(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[Snapshot[State]]:
+def _reload(dialect: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Snapshot[State]]:
     found = yield from load(dialect)
     if found is None or found.version < snapshot.version:
         raise lost(dialect, snapshot.version, "It was there when the table was opened")
@@ -265,7 +266,7 @@ def _reload(dialect: Dialect[Entry, State], snapshot: Snapshot[State]) -> Talk[S
     return found if found.version > snapshot.version else snapshot
 
 
-def _replaced(dialect: Dialect[Entry, State], version: int) -> CorruptTable:
+def _replaced(dialect: TableFormat[Entry, State], version: int) -> CorruptTable:
     """The error for a handle's version that is another commit now."""
     return CorruptTable(
         f"version {version} is not the commit that was read when the table was opened: {dialect.path_of(version)} has another commit time",
@@ -276,8 +277,8 @@ def _replaced(dialect: Dialect[Entry, State], version: int) -> CorruptTable:
 
 
 def _listed_base(
-    dialect: Dialect[Entry, State], names: Iterable[str], at: int | None, *, tried: Stored | None = None
-) -> Talk[Snapshot[State] | None]:
+    dialect: TableFormat[Entry, State], names: Iterable[str], at: int | None, *, tried: Stored | None = None
+) -> Conversation[Snapshot[State] | None]:
     """The newest checkpoint in a listing that serves; one that was `tried` does not."""
     for stored in reversed(dialect.checkpoints_in(names)):
         if stored == tried or (at is not None and stored.version > at):
@@ -289,7 +290,7 @@ def _listed_base(
 
 
 def _fold(
-    dialect: Dialect[Entry, State], snapshot: Snapshot[State] | None, entries: list[tuple[int, Entry, int]]
+    dialect: TableFormat[Entry, State], snapshot: Snapshot[State] | None, entries: list[tuple[int, Entry, int]]
 ) -> Snapshot[State]:
     state = dialect.replay(snapshot.state if snapshot else None, entries)
     version, _, time_ns = entries[-1]

@@ -1,8 +1,8 @@
-"""Operation ids: names of intended changes, so that sending one again changes nothing."""
+"""Operation ids, which make a retry change nothing, and the reports that writes give back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from gapless.errors import InvalidOption
 
@@ -62,3 +62,72 @@ def settles(known: OperationId, asked: OperationId) -> bool:
     if isinstance(known, SequenceId) and isinstance(asked, SequenceId):
         return known.app == asked.app and known.sequence >= asked.sequence
     return known == asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What one change counted; the log keeps it with an operation id."""
+
+    rows: int = 0
+    """Rows written."""
+    segments: int = 0
+    """Segments written."""
+    buckets: int = 0
+    """(identity, bucket) pairs that the written rows cover."""
+    skipped_rows: int = 0
+    """Rows left out because their bucket was covered already (`on_overlap="skip"`)."""
+    skipped_buckets: int = 0
+    """(identity, bucket) pairs those rows lie in."""
+    removed_rows: int = 0
+    """Rows that the table had and has no more: deleted, or replaced by written ones."""
+    removed_segments: int = 0
+    """Segments that are live no more: written anew, or without rows."""
+    replaced_buckets: int = 0
+    """Of `buckets`, those that the table covered before (`on_overlap="replace"`)."""
+    updated_rows: int = 0
+    """Of `rows`, those that took the place of rows with their key (upsert)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendReport(Tally):
+    """What one append did."""
+
+    version: int
+    """The version that holds the rows; the table's version where nothing had to be written."""
+    already_applied: bool = False
+    """Whether the operation id was known: nothing was written now, and the counts are those of the first time.
+
+    For a sequence below the app's highest, `version` is the one that holds the highest, and nothing was counted.
+    """
+
+    @classmethod
+    def of(cls, tally: Tally, version: int, *, already_applied: bool = False) -> AppendReport:
+        """A report of these counts."""
+        return cls(version=version, already_applied=already_applied, **_counts(tally))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeReport(Tally):
+    """What one upsert, delete, replace or drop did.
+
+    `rows` counts rows of the input that were written, `segments` all segments that were, with the rows they keep.
+    """
+
+    version: int
+    """The version that holds the change; the table's version where there was nothing to change."""
+    already_applied: bool = False
+    """Whether the operation id was known: nothing was changed now, and the counts are those of the first time."""
+
+    @property
+    def inserted_rows(self) -> int:
+        """Of `rows`, those whose key the table did not have (upsert)."""
+        return self.rows - self.updated_rows
+
+    @classmethod
+    def of(cls, tally: Tally, version: int, *, already_applied: bool = False) -> ChangeReport:
+        """A report of these counts."""
+        return cls(version=version, already_applied=already_applied, **_counts(tally))
+
+
+def _counts(tally: Tally) -> dict[str, int]:
+    return {field.name: getattr(tally, field.name) for field in fields(Tally)}

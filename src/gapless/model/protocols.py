@@ -1,4 +1,7 @@
-"""What the core asks of the world: a store, a clock and a source of ids."""
+"""What the core asks of the world: a store, a clock and a source of ids.
+
+How long a writer may take before others may clean up behind it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, Protocol, TypeGuard, runtime_checkable
+
+from gapless.model.instant import NS_PER_DAY
 
 PutMode = Literal["create", "overwrite"]
 
@@ -142,7 +147,7 @@ class StreamsAhead(StoresAhead, Protocol):
         ...
 
 
-class Line(Protocol):
+class WriterQueue(Protocol):
     """One who stands in line for a turn."""
 
     @property
@@ -161,7 +166,7 @@ class Line(Protocol):
 class TakesTurns(Protocol):
     """A store whose writers can keep out of each other's way."""
 
-    def turn(self, folder: str) -> AbstractContextManager[Line]:
+    def turn(self, folder: str) -> AbstractContextManager[WriterQueue]:
         """Stand in line to create an object in a folder. The turn is over with the first such create of this thread, or with the context.
         A courtesy: a create stays exclusive without it, and may come out of turn.
         """
@@ -214,3 +219,15 @@ class IdSource(Protocol):
     def jitter(self) -> float:
         """A number drawn evenly from [0, 1)."""
         ...
+
+
+WRITER_HORIZON_NS = NS_PER_DAY
+"""Younger than this, a file that no version names may belong to a commit under way, and a commit file is not removed."""
+
+
+def is_old(now_ns: int, then_ns: int) -> bool:
+    """Whether so much time may have passed since `then_ns` (since 1970 UTC) that others cleaned up meanwhile.
+
+    Half the horizon, since the clocks of two machines differ; if they differ by more than that, nothing is certain.
+    """
+    return abs(now_ns - then_ns) >= WRITER_HORIZON_NS // 2

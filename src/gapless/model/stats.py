@@ -1,12 +1,19 @@
-"""Statistics of one column in one segment, in the order that values of its type have."""
+"""Statistics of columns, and the Arrow and numpy arrays that they are taken from.
+
+`pa.array` and `to_numpy` do the same, but import pandas on the way, wherever it is installed: a sixth of a second, and 40 MiB, of a process's
+first append.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import cast
+from typing import Any, TypeVar, cast
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.model.instant import NS_PER, Unit
@@ -73,3 +80,64 @@ def arrow_scalar(value: Bound, type_: pa.DataType) -> pa.Scalar:
     days = pa.types.is_date(type_)
     steps = value * (86_400_000 if pa.types.is_date64(type_) else 1) if days else value // NS_PER[cast("Unit", type_.unit)]
     return pa.scalar(steps, type_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyStats:
+    """One column's statistics, one value a file; null where not known."""
+
+    low: pa.Array
+    """Of the column's type: no value is smaller, but NaN and null."""
+    high: pa.Array
+    """No value is larger, but NaN and null. Where it is below `low` neither is trusted."""
+    nulls: pa.Array
+    """int64; only 0 and as many as there are rows are certain."""
+    nans: pa.Array
+    """int64; only 0 is certain."""
+    rows: pa.Array
+    """int64."""
+
+
+Numbers = npt.NDArray[Any]
+
+
+def arrow_of(numbers: Numbers) -> pa.Array:
+    """Whole numbers or floats as an Arrow array without nulls.
+
+    >>> arrow_of(np.array([1, 2], np.int16)).type
+    DataType(int16)
+    """
+    held = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(held.dtype), len(held), [None, pa.py_buffer(held)])
+
+
+def numbers_of(array: pa.Array) -> Numbers:
+    """The whole numbers or floats of an array without nulls.
+
+    >>> numbers_of(arrow_of(np.array([1.5, 2.5]))).tolist()
+    [1.5, 2.5]
+    """
+    kind = np.dtype(array.type.to_pandas_dtype())
+    data = array.buffers()[1]
+    return np.frombuffer(data, kind, len(array), array.offset * kind.itemsize) if len(array) else np.zeros(0, kind)
+
+
+def cuts(count: int, most: int) -> Iterator[tuple[int, int]]:
+    """Ranges `[start, end)` of `most` rows each, and one of what is left.
+
+    >>> list(cuts(5, 2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    for start in range(0, count, most):
+        yield start, min(count, start + most)
+
+
+N = TypeVar("N", bound=np.integer)
+
+
+def distinct(values: npt.NDArray[N]) -> npt.NDArray[N]:
+    """The distinct values of a flat array, ascending."""
+    ordered = np.sort(values)
+    fresh = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return ordered[fresh]

@@ -1,8 +1,11 @@
-"""Changes of a table, from a proposal to the commit: told anew where another's commit came first and clashes."""
+"""Changes of a table, from a proposal to the commit: told anew where another's commit came first and clashes.
+
+Whether the files of a change that took long are still there, asked right before its commit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -13,17 +16,45 @@ from gapless.errors import (
     CommitOutcomeUnknown,
     CorruptTable,
     GaplessError,
+    ObjectNotFound,
     StorageFull,
     StoreError,
 )
-from gapless.log.checkpoint import is_due
-from gapless.log.checkpoint_writing import write_checkpoint
+from gapless.log.checkpoint import write_checkpoint
 from gapless.log.commit import Committed, Conflict, commit
-from gapless.log.dialect import Dialect, Snapshot, State
+from gapless.log.format import ConflictChecker, Entry, Placed, Snapshot, State, TableFormat
+from gapless.log.segment import is_due
 from gapless.log.snapshot import advance, refresh
-from gapless.log.verdict import Entry, Judge
-from gapless.runtime.driver import Rim
-from gapless.runtime.presence import require_files
+from gapless.model.protocols import is_old
+from gapless.runtime.environment import Environment
+
+
+def require_files(rim: Environment, placed: Iterable[Placed], version: int) -> None:
+    """Raise CommitConflict where a file that a commit makes live was written long ago and is no longer there.
+
+    Long is half the writer horizon: until then nothing removes what a writer at work has written. `version` is the newest
+    that the writer knows. Raises StoreError.
+    """
+    now_ns = rim.clock.now_ns()
+    for file in placed:
+        if file.instant_ns is None or is_old(now_ns, file.instant_ns):
+            require_file(rim, file.path, version)
+
+
+def require_file(rim: Environment, path: str, version: int) -> None:
+    """Raise CommitConflict where a file that a change wrote or needs is gone; `version` as in `require_files`. Raises StoreError."""
+    try:
+        rim.store.head(path)
+    except ObjectNotFound as error:
+        raise CommitConflict(
+            f"{path} is gone, which this change wrote or needs",
+            why="It was not committed for half a day or longer, or was removed since, and vacuum or someone else deleted it; "
+            "nothing was committed",
+            fix="Make the change again from its data",
+            version=version,
+            reason="files are gone",
+        ) from error
+
 
 ENGINE = f"gapless/{__version__}"
 """Who commits, as the log says it."""
@@ -42,7 +73,7 @@ class Proposal(Generic[Entry]):
     """A change of one version of the table, ready to be committed."""
 
     commit: Entry
-    judge: Judge[Entry]
+    judge: ConflictChecker[Entry]
     """May it stand after a commit that came first?"""
     discard: Callable[[], None] = _nothing
     """Removes the files that were written for it, once it certainly is not and will not be committed."""
@@ -58,8 +89,8 @@ Propose = Callable[[Snapshot[State]], "Proposal[Entry] | None"]
 class Committer(Generic[Entry, State]):
     """Commits to one table; `publish` is given each newer snapshot as it becomes known."""
 
-    dialect: Dialect[Entry, State]
-    rim: Rim
+    dialect: TableFormat[Entry, State]
+    rim: Environment
     publish: Callable[[Snapshot[State]], None]
     began: float | None = None
     """When the call began, by the rim's monotonic clock in seconds; None leaves the duration of its commits out."""

@@ -3,15 +3,14 @@
 Importing this loads no Spark: each function does when it is called.
 """
 
-from gapless.spark.append import overwrite, write
-from gapless.spark.backfill import backfill
-from gapless.spark.batch_writer import batch_writer
-from gapless.spark.checkpoint import check_checkpoint
-from gapless.spark.compact import compact
-from gapless.spark.corrections import delete, replace, upsert
-from gapless.spark.frame import read
-from gapless.spark.ship import archive, ship
-from gapless.spark.start import configure, session
+from gapless.spark.checkpoint.check import check_checkpoint
+from gapless.spark.correct.backfill import backfill
+from gapless.spark.correct.compact import compact
+from gapless.spark.correct.corrections import delete, replace, upsert
+from gapless.spark.reading.frame import read
+from gapless.spark.setup.start import archive, configure, session, ship
+from gapless.spark.stream.batch_writer import batch_writer
+from gapless.spark.writing.append import overwrite, write
 
 __all__ = [
     "archive", "backfill", "batch_writer", "check_checkpoint", "compact", "configure", "delete", "overwrite", "read", "replace",

@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from gapless.testing.delta.kind import DELTA_TABLE
-from gapless.testing.series import SERIES
-from gapless.testing.simulation import Run, simulate
+from gapless.testing.simulation.delta_kind import DELTA_TABLE
+from gapless.testing.simulation.series import SERIES
+from gapless.testing.simulation.simulation import Run, simulate
 
 KINDS = {kind.name: kind for kind in (SERIES, DELTA_TABLE)}
 

@@ -17,7 +17,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CoverageOverlap
-from gapless.spark.ship import archive
+from gapless.spark.setup.start import archive
 from spark_cluster_job import HOURS
 from spark_cluster_nodes import HOSTS, ROOT, Cluster, cluster, conf, left_in
 

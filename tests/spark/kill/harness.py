@@ -18,12 +18,11 @@ import duckdb
 import pyarrow.parquet as pq
 
 import gapless as gl
-from gapless.runtime.clock import SystemClock
-from gapless.runtime.driver import Rim
-from gapless.spark.checkpoint import check_checkpoint
+from gapless.runtime.environment import Environment, SystemClock
+from gapless.spark.checkpoint.check import check_checkpoint
 from gapless.store.open import open_store
-from gapless.table.lifecycle import open_table
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.lifecycle import open_table
+from gapless.tables.timeseries.table import TimeSeriesTable
 from spark.kill.killing import PLAN, Kill, kill, processes
 from spark.kill.pipeline import Query
 
@@ -215,7 +214,7 @@ def stored(place: str) -> set[str]:
 
 def _check_vacuum(place: str) -> int:
     """Vacuum takes what no version names, and nothing else; how many files."""
-    rim = Rim(store=open_store(place), clock=LaterClock())
+    rim = Environment(store=open_store(place), clock=LaterClock())
     table = TimeSeriesTable(rim, place, open_table(rim, place))
     live = {path for one in table.segments() for path in (one.path, getattr(one.coverage, "path", None)) if path is not None}
     orphans = {path for path in stored(place) if path not in live}

@@ -27,7 +27,7 @@ class Query:
 
 def start(spark: Any, query: Query) -> Any:
     """Start it on all that its source has now."""
-    from gapless.spark.batch_writer import batch_writer
+    from gapless.spark.stream.batch_writer import batch_writer
 
     stream = spark.readStream.option("maxFilesPerTrigger", 1)
     if query.source == "files":

@@ -15,9 +15,9 @@ import gapless as gl
 from gapless.errors import StoreError
 from gapless.model.operation import SequenceId
 from gapless.runtime.committer import Committer
-from gapless.spark.encode import Encoding, Outcome
-from gapless.spark.staging import Delivery, append_outcomes, begin, recognised
-from gapless.table.table import TimeSeriesTable
+from gapless.spark.writing.encode import Encoding, Outcome
+from gapless.spark.writing.staging import Delivery, append_outcomes, begin, recognised
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 GIVEN = pa.schema([("n", pa.int64()), ("v", pa.int64())])
 

@@ -10,10 +10,11 @@ import pytest
 import typer
 
 from gapless import errors
-from gapless.cli import app, failure
+from gapless.cli import app
 from gapless.cli.app import COMMANDS, load_command, run
+from gapless.cli.show import failure
 from gapless.errors import CommitOutcomeUnknown, GaplessError
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 
 def _leaves(kind: type[GaplessError]) -> list[type[GaplessError]]:

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.cli.rows import Output, first_rows, print_rows, write_csv, write_json_array, write_json_lines
+from gapless.cli.show.rows import Output, first_rows, print_rows, write_csv, write_json_array, write_json_lines
 from gapless.errors import CorruptTable, InvalidOption, InvalidPath
-from gapless.table.rows import Rows
-from gapless.table.table import TimeSeriesTable
+from gapless.tables.shared.rows import Rows
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 TABLE = pa.table(
     {"ts": pa.array([0, 3_600], pa.timestamp("s", "UTC")), "name": ['a"b,c', None], "text": ["", " x"], "n": [1, None]}

@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gapless.cli.expected import read_expected
+from gapless.cli.cover import read_expected
 from gapless.cli.options import parse_entity, parse_mapping, parse_pairs, split_names
 from gapless.cli.write import choose_format
 from gapless.errors import InvalidOption, InvalidPath, UnknownColumn
-from gapless.model.formats import Csv, Json
-from gapless.table.table import TimeSeriesTable
+from gapless.model.input_formats import Csv, Json
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 SCHEMA = pa.schema(
     [("ts", pa.timestamp("us")), ("site", pa.string()), ("sensor", pa.int16()), ("day", pa.date32()), ("on", pa.bool_())]

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.cli.texts import cell_text, encode_json, json_text
-from gapless.cli.values import moment_text, plain_index_value, plain_values, zone_of
+from gapless.cli.show.console import cell_text, encode_json, json_text
+from gapless.cli.show.values import moment_text, plain_index_value, plain_values, zone_of
 
 NEW_YORK = ZoneInfo("America/New_York")
 

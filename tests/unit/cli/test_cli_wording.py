@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.cli.wording import for_shell
+from gapless.cli.show.failure import for_shell
 
 
 @pytest.mark.parametrize(

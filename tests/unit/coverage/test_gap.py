@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import pytest
 from pyroaring import BitMap64
 
-from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.bitmap import CoverageMap, overlap
 from gapless.coverage.bucket import grid_of
+from gapless.coverage.expected import Span, plan_ranges
 from gapless.coverage.gap import Coverage, Gap, Window, fraction
-from gapless.coverage.overlap import overlap
-from gapless.coverage.span import Span, plan_ranges
 from gapless.errors import InvalidOption, InvalidTime
 from gapless.model.index import Bucket, FixedWidth, Identity, IntWidth, LocalDays, Months
 from gapless.model.instant import NS_PER_DAY, format_instant, parse_instant

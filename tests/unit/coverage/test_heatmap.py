@@ -12,9 +12,9 @@ from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import grid_of
+from gapless.coverage.expected import plan_ranges
 from gapless.coverage.gap import Coverage
 from gapless.coverage.heatmap import plan_heatmap
-from gapless.coverage.span import plan_ranges
 from gapless.errors import InvalidOption
 from gapless.model.index import Bucket, FixedWidth, Identity, IntWidth, LocalDays, Months
 

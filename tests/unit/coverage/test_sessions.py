@@ -9,9 +9,8 @@ from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import SIGN
 from gapless.coverage.bucket import grid_of
-from gapless.coverage.expected import ExpectedIds, plan_expected
-from gapless.coverage.sessions import Sessions
-from gapless.coverage.span import Span
+from gapless.coverage.calendar import Sessions
+from gapless.coverage.expected import ExpectedIds, Span, plan_expected
 from gapless.errors import InvalidOption
 from gapless.model.index import FixedWidth, IntWidth, LocalDays
 from gapless.model.instant import NS_PER_DAY

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gapless.coverage.weekly import WeeklyHours
-from gapless.coverage.weekly_text import Shift, is_weekly
+from gapless.coverage.calendar import Shift, WeeklyHours, is_weekly
 from gapless.errors import InvalidOption, InvalidTime
 from gapless.model.instant import format_instant, ns_from_datetime
 

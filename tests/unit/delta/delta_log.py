@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gapless.dialects.delta.actions import Action, AddFile, Commit, DeletionVector, Metadata, Protocol, RemoveFile, TableState
-from gapless.dialects.delta.dialect import DELTA
-from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
-from gapless.log.checkpoint_writing import write_checkpoint
-from gapless.log.dialect import Snapshot
+from gapless.formats.delta.actions import Action, AddFile, Commit, DeletionVector, Metadata, Protocol, RemoveFile, TableState
+from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType
+from gapless.log.checkpoint import write_checkpoint
+from gapless.log.format import Snapshot
 from gapless.log.snapshot import load
-from gapless.runtime.driver import Rim
-from gapless.testing.dict_store import DictStore
+from gapless.runtime.environment import Environment
+from gapless.testing.store.stores import DictStore
 
 MS = 1_000_000
 DAY_MS = 86_400_000
@@ -53,8 +53,8 @@ class Log:
         self.land(self.protocol, metadata)
 
     @property
-    def rim(self) -> Rim:
-        return Rim(store=self.store)
+    def rim(self) -> Environment:
+        return Environment(store=self.store)
 
     def land(self, *actions: Action, **info: Any) -> int:
         """One commit, a second after the one before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.schema import ArrayType, DeltaType, MapType, PrimitiveType, StructField, StructType
+from gapless.formats.delta.schema.types import ArrayType, DeltaType, MapType, PrimitiveType, StructField, StructType
 
 NAMES = (
     "string",

@@ -10,15 +10,24 @@ from typing import Any
 
 import pytest
 
-from gapless.dialects.delta.actions import DomainMetadata, Metadata, Protocol
-from gapless.dialects.delta.in_commit_time import ENABLEMENT_TIME, ENABLEMENT_VERSION, dated, opened
-from gapless.dialects.delta.properties import Settings
-from gapless.dialects.delta.schema import ArrayType, PrimitiveType, StructField, StructType
 from gapless.errors import InvalidChange, InvalidQuery
-from gapless.table.delta.alter_plan import add_column, drop_column, rename_column
-from gapless.table.delta.alter_properties import add_constraint, set_properties, unset_properties
-from gapless.table.delta.alter_uses import columns_of, spark_sql, speaks_of, uses_of
-from gapless.table.delta.shape import Shape
+from gapless.formats.delta.actions import DomainMetadata, Metadata, Protocol
+from gapless.formats.delta.commit_codec import ENABLEMENT_TIME, ENABLEMENT_VERSION, dated, opened
+from gapless.formats.delta.properties import Settings
+from gapless.formats.delta.schema.types import ArrayType, PrimitiveType, StructField, StructType
+from gapless.tables.delta.alter.commit import Shape
+from gapless.tables.delta.alter.plan import (
+    add_column,
+    add_constraint,
+    columns_of,
+    drop_column,
+    rename_column,
+    set_properties,
+    spark_sql,
+    speaks_of,
+    unset_properties,
+    uses_of,
+)
 
 LONG, TEXT = PrimitiveType("long"), PrimitiveType("string")
 SCHEMA = StructType(

@@ -9,11 +9,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from gapless.dialects.delta.arrow_types import MARK, VARIANT, VOID, arrow_type, from_arrow, physical_arrow, to_arrow
-from gapless.dialects.delta.column_mapping import assign
-from gapless.dialects.delta.schema import ArrayType, DeltaType, MapType, PrimitiveType, StructField, StructType
-from gapless.dialects.delta.schema_codec import encode_schema
 from gapless.errors import UnsupportedType
+from gapless.formats.delta.schema.arrow_types import MARK, VARIANT, VOID, arrow_type, from_arrow, physical_arrow, to_arrow
+from gapless.formats.delta.schema.column_mapping import assign
+from gapless.formats.delta.schema.types import (
+    ArrayType,
+    DeltaType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    encode_schema,
+)
 from unit.delta.delta_strategies import schemas
 
 

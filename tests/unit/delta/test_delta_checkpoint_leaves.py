@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.checkpoint_leaves import read_actions
+from gapless.formats.delta.checkpoint.reading import read_actions
 
 TEXTS = pa.map_(pa.string(), pa.string())
 VECTOR = pa.struct([("storageType", pa.string()), ("offset", pa.int32())])

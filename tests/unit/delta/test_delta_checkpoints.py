@@ -18,17 +18,18 @@ from deltalake import DeltaTable as Stranger
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta import checkpoint_rows, checkpoint_writing
-from gapless.dialects.delta.action_codec import encode_action
-from gapless.dialects.delta.actions import Action, DomainMetadata, Metadata, Protocol, Txn
-from gapless.dialects.delta.checkpoint_names import checkpoints_in, decode_pointer
-from gapless.dialects.delta.dialect import DELTA
-from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
 from gapless.errors import CorruptTable, LogWarning
-from gapless.log.checkpoint import read_checkpoint
-from gapless.log.dialect import Snapshot, Stored
+from gapless.formats.delta.action_codec import encode_action
+from gapless.formats.delta.actions import Action, DomainMetadata, Metadata, Protocol, Txn
+from gapless.formats.delta.checkpoint import rows as checkpoint_rows
+from gapless.formats.delta.checkpoint import writing
+from gapless.formats.delta.checkpoint.names import checkpoints_in, decode_pointer
+from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType
+from gapless.log.format import Snapshot, Stored
+from gapless.log.segment import read_checkpoint
 from gapless.log.snapshot import load
-from gapless.testing.dict_store import DictStore
+from gapless.testing.store.stores import DictStore
 from unit.delta.delta_log import DAY_MS, MS, START_MS, V2, Log, add, remove, told
 from unit.delta.test_delta_replay import actions as some_actions
 
@@ -82,8 +83,8 @@ def grown(files: int = 3, **options: Any) -> Log:
 @given(st.lists(some_actions, max_size=6), st.sampled_from(["classic", "v2", "v2 with sidecars"]))
 def test_a_checkpoint_of_ours_says_all_that_the_commits_say(commits: list[tuple[Action, ...]], kind: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoint_writing, "FILES_FROM", 1 if kind == "v2 with sidecars" else 10_000)
-        patch.setattr(checkpoint_writing, "FILES_EACH", 2)
+        patch.setattr(writing, "FILES_FROM", 1 if kind == "v2 with sidecars" else 10_000)
+        patch.setattr(writing, "FILES_EACH", 2)
         keep = {"delta.deletedFileRetentionDuration": "interval 99999 days", "delta.checkpointPolicy": kind[:2]}
         log = Log(configuration=keep if kind != "classic" else {**keep, "delta.checkpointPolicy": "classic"}, protocol=V2)
         for one in commits:
@@ -136,8 +137,8 @@ def test_tombstones_and_transactions_are_kept_for_as_long_as_the_table_asks() ->
 
 
 def test_a_v2_checkpoint_names_sidecars_that_hold_the_files_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_writing, "FILES_FROM", 3)
-    monkeypatch.setattr(checkpoint_writing, "FILES_EACH", 2)
+    monkeypatch.setattr(writing, "FILES_FROM", 3)
+    monkeypatch.setattr(writing, "FILES_EACH", 2)
     log = grown(5, configuration={"delta.checkpointPolicy": "v2"}, protocol=V2)
     log.land(remove("f0", at_ms=START_MS + DAY_MS))
     log.checkpoint()
@@ -162,7 +163,7 @@ def test_the_v2_policy_without_the_feature_makes_what_every_reader_knows() -> No
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_what_no_checkpoint_can_hold_is_a_warning_since_the_commit_stands(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_writing, "FILES_FROM", 1)
+    monkeypatch.setattr(writing, "FILES_FROM", 1)
     log = Log(configuration={"delta.checkpointPolicy": policy}, protocol=V2)
     log.write(f"{1:020}.json", [{"add": {"path": "a", "size": 2**70, "modificationTime": 1}}])
     with pytest.warns(LogWarning, match="was not written: version 1 cannot be told as a log checkpoint"):
@@ -493,7 +494,7 @@ _CHECKPOINTED = _checkpointed()
 
 @pytest.mark.parametrize("kind", ["classic", "v2", "v2 with sidecars"])
 def test_deltalake_reads_our_checkpoints_alone(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_writing, "FILES_FROM", 1 if kind == "v2 with sidecars" else 10_000)
+    monkeypatch.setattr(writing, "FILES_FROM", 1 if kind == "v2 with sidecars" else 10_000)
     policy = {"delta.checkpointPolicy": kind[:2]} if kind != "classic" else {}
     log = grown(5, configuration=policy, protocol=V2 if policy else Protocol(reader=1, writer=2))
     log.land(remove("f0", at_ms=START_MS), Txn(app_id="stream", version=7))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gapless.dialects.delta.actions import (
+from gapless.formats.delta.actions import (
     Action,
     AddFile,
     Commit,
@@ -20,10 +20,21 @@ from gapless.dialects.delta.actions import (
     TableState,
     Txn,
 )
-from gapless.dialects.delta.clashes import CHANGES, ISOLATIONS, Change, change_of, describe, own_change, rules
-from gapless.dialects.delta.conflict import EVERYTHING, NOTHING, Reads, Terms
-from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
-from gapless.log.verdict import Clash, Stands
+from gapless.formats.delta.conflict import (
+    CHANGES,
+    EVERYTHING,
+    ISOLATIONS,
+    NOTHING,
+    Change,
+    CommitPredicate,
+    Reads,
+    change_of,
+    describe,
+    own_change,
+    rules,
+)
+from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType
+from gapless.log.format import Compatible, Conflicting
 
 SCHEMA = StructType(fields=(StructField(name="id", type=PrimitiveType("long")),))
 META = Metadata(id="table", schema=SCHEMA)
@@ -48,16 +59,16 @@ def isolated(level: str) -> TableState:
     return replace(STATE, metadata=replace(META, configuration={"delta.isolationLevel": level}))
 
 
-def judged(terms: Terms, mine: Commit, theirs: Commit) -> str | None:
+def judged(terms: CommitPredicate, mine: Commit, theirs: Commit) -> str | None:
     """The condition that clashes; None where ours stands as it is."""
     talk = terms.judge(mine, 7, theirs)
     with pytest.raises(StopIteration) as ended:
         next(talk)
     verdict = ended.value.value
-    if isinstance(verdict, Clash):
+    if isinstance(verdict, Conflicting):
         assert verdict.detail
         return verdict.reason
-    assert verdict == Stands(mine)
+    assert verdict == Compatible(mine)
     return None
 
 
@@ -148,7 +159,7 @@ READS = Reads(reaches=lambda file: file.path == "near", paths=frozenset({"old", 
     ],
 )
 def test_rows_clash_only_where_ours_decided(mine: Commit, theirs: Commit, reads: Reads, expected: str | None) -> None:
-    assert judged(Terms(state=STATE, reads=reads), mine, theirs) == expected
+    assert judged(CommitPredicate(state=STATE, reads=reads), mine, theirs) == expected
 
 
 @pytest.mark.parametrize(
@@ -156,12 +167,12 @@ def test_rows_clash_only_where_ours_decided(mine: Commit, theirs: Commit, reads:
     [("Serializable", "read rows"), ("WriteSerializable", None), ("SnapshotIsolation", None)],
 )
 def test_only_serializable_heeds_blind_appends(level: str, expected: str | None) -> None:
-    terms = Terms(state=isolated(level), reads=READS)
+    terms = CommitPredicate(state=isolated(level), reads=READS)
     assert judged(terms, DELETE, commit(add("near"), blind=True)) == expected
 
 
 def test_snapshot_isolation_heeds_no_new_rows_but_lost_files() -> None:
-    terms = Terms(state=isolated("SnapshotIsolation"), reads=READS)
+    terms = CommitPredicate(state=isolated("SnapshotIsolation"), reads=READS)
     assert judged(terms, DELETE, commit(add("near"))) is None
     assert judged(terms, DELETE, commit(gone("read"))) == "read files"
     assert judged(terms, DELETE, commit(gone("old"))) == "same files"
@@ -170,14 +181,14 @@ def test_snapshot_isolation_heeds_no_new_rows_but_lost_files() -> None:
 @pytest.mark.parametrize("level", ISOLATIONS)
 def test_a_change_of_the_table_that_checked_all_rows_heeds_every_row(level: str) -> None:
     """A new constraint holds of the rows that were there; one that was appended meanwhile was not checked."""
-    terms = Terms(state=isolated(level), reads=EVERYTHING)
+    terms = CommitPredicate(state=isolated(level), reads=EVERYTHING)
     assert judged(terms, commit(META), APPEND) == "read rows"
     assert judged(replace(terms, reads=NOTHING), commit(META), APPEND) is None
 
 
 def test_a_change_of_protocol_clashes_with_everything() -> None:
     for mine in (APPEND, DELETE, COMPACT, commit(META)):
-        assert judged(Terms(state=STATE), mine, commit(Protocol(reader=1, writer=4))) == "protocol"
+        assert judged(CommitPredicate(state=STATE), mine, commit(Protocol(reader=1, writer=4))) == "protocol"
 
 
 def field(name: str, **metadata: Any) -> StructField:
@@ -218,30 +229,30 @@ GROWN = replace(SCHEMA, fields=(*SCHEMA.fields, field("more")))
     ],
 )
 def test_metadata_clash_where_what_was_written_does_not_fit_them(mine: Commit, theirs: Commit, expected: str | None) -> None:
-    assert judged(Terms(state=STATE), mine, theirs) == expected
+    assert judged(CommitPredicate(state=STATE), mine, theirs) == expected
 
 
 def test_two_transactions_of_one_application_clash_whatever_they_do() -> None:
     mine = replace(APPEND, actions=(*APPEND.actions, Txn(app_id="stream", version=5)))
     for version in (4, 5, 6):
         theirs = commit(add("x"), Txn(app_id="stream", version=version), blind=True)
-        assert judged(Terms(state=STATE), mine, theirs) == "same application"
-    assert judged(Terms(state=STATE), mine, commit(Txn(app_id="another", version=5))) is None
+        assert judged(CommitPredicate(state=STATE), mine, theirs) == "same application"
+    assert judged(CommitPredicate(state=STATE), mine, commit(Txn(app_id="another", version=5))) is None
 
 
 def test_jobs_clash_with_themselves_alone() -> None:
     mine = replace(APPEND, actions=(*APPEND.actions, Txn(app_id="gapless.job:load", version=1)))
-    assert judged(Terms(state=STATE), mine, commit(Txn(app_id="gapless.job:load", version=1))) == "same application"
-    assert judged(Terms(state=STATE), mine, commit(Txn(app_id="gapless.job:other", version=1))) is None
+    assert judged(CommitPredicate(state=STATE), mine, commit(Txn(app_id="gapless.job:load", version=1))) == "same application"
+    assert judged(CommitPredicate(state=STATE), mine, commit(Txn(app_id="gapless.job:other", version=1))) is None
 
 
 def test_metadata_of_one_domain_clash() -> None:
     def told(domain: str) -> Commit:
         return replace(APPEND, actions=(*APPEND.actions, DomainMetadata(domain=domain, configuration="{}")))
 
-    assert judged(Terms(state=STATE), told("delta.rowTracking"), told("delta.rowTracking")) == "same domain"
-    assert judged(Terms(state=STATE), told("delta.rowTracking"), told("mine")) is None
+    assert judged(CommitPredicate(state=STATE), told("delta.rowTracking"), told("delta.rowTracking")) == "same domain"
+    assert judged(CommitPredicate(state=STATE), told("delta.rowTracking"), told("mine")) is None
 
 
 def test_what_holds_for_one_version_only_follows_nothing() -> None:
-    assert judged(Terms(state=STATE, exact=True), APPEND, commit(Txn(app_id="a", version=1))) == "any commit"
+    assert judged(CommitPredicate(state=STATE, exact=True), APPEND, commit(Txn(app_id="a", version=1))) == "any commit"

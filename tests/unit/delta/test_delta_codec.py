@@ -13,7 +13,8 @@ from deltalake import DeltaTable as Stranger
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.actions import (
+from gapless.errors import CorruptTable, TableError, UnsupportedTable
+from gapless.formats.delta.actions import (
     Action,
     AddFile,
     CdcFile,
@@ -25,12 +26,10 @@ from gapless.dialects.delta.actions import (
     RemoveFile,
     Txn,
 )
-from gapless.dialects.delta.dialect import DELTA
-from gapless.dialects.delta.in_commit_time import ENABLEMENT_TIME, ENABLEMENT_VERSION, opened
-from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
-from gapless.errors import CorruptTable, TableError, UnsupportedTable
-from gapless.model.operation import JobId, SequenceId
-from gapless.model.report import Tally
+from gapless.formats.delta.commit_codec import ENABLEMENT_TIME, ENABLEMENT_VERSION, opened
+from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType
+from gapless.model.operation import JobId, SequenceId, Tally
 from unit.delta.delta_strategies import schemas, texts
 
 GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden" / "delta"

@@ -6,8 +6,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from gapless.dialects.delta.arrow_types import VOID, from_arrow
-from gapless.dialects.delta.column_mapping import (
+from gapless.errors import InvalidChange, SchemaMismatch, UnknownColumn
+from gapless.formats.delta.schema.arrow_types import VOID, from_arrow
+from gapless.formats.delta.schema.changes import may_widen, type_at, wider_than
+from gapless.formats.delta.schema.column_mapping import (
     ID,
     NAME,
     add,
@@ -20,10 +22,7 @@ from gapless.dialects.delta.column_mapping import (
     rename,
     widen,
 )
-from gapless.dialects.delta.schema import DeltaType, PrimitiveType, StructField, StructType
-from gapless.dialects.delta.schema_changes import may_widen, type_at, wider_than
-from gapless.dialects.delta.schema_codec import encode_schema
-from gapless.errors import InvalidChange, SchemaMismatch, UnknownColumn
+from gapless.formats.delta.schema.types import DeltaType, PrimitiveType, StructField, StructType, encode_schema
 from unit.delta.delta_strategies import schemas
 
 LONG = PrimitiveType("long")

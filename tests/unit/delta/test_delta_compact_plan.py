@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.actions import AddFile, DeletionVector
-from gapless.maintain.delta.compact_plan import Curved, DeltaBin, plan_curve, plan_packing
+from gapless.formats.delta.actions import AddFile, DeletionVector
+from gapless.tables.delta.care.compact_plan import Curved, DeltaBin, plan_curve, plan_packing
 
 TARGET = 100
 VECTOR = DeletionVector(storage="i", path_or_inline="x", size=1, cardinality=1)

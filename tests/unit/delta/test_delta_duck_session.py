@@ -10,9 +10,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from gapless.table.delta import duck_session as sessions
-from gapless.table.delta.duck_session import FEW_ALONE, FEW_ROWS, duck_session
-from gapless.table.delta.expressions import evaluate
+from gapless.tables.delta.expressions import evaluate as sessions
+from gapless.tables.delta.expressions.evaluate import FEW_ALONE, FEW_ROWS, duck_session, evaluate
 
 SCHEMA = pa.schema([("y", pa.int64())])
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.dialects.delta.actions import AddFile, Commit, RemoveFile
-from gapless.maintain.delta.restore_plan import endangered
+from gapless.formats.delta.actions import AddFile, Commit, RemoveFile
+from gapless.tables.delta.care.restore import endangered
 
 HOUR_NS = 3_600 * 10**9
 NOW_NS = 100_000 * HOUR_NS

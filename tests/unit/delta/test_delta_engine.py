@@ -12,49 +12,48 @@ from deltalake import DeltaTable as Stranger
 
 from clocked_table import HOUR_NS, SetClock
 from delta.clocked_delta import ClockedDelta
-from gapless.dialects.delta import checkpoint_writing
-from gapless.dialects.delta.actions import Commit, Metadata, TableState, Txn
-from gapless.dialects.delta.dialect import DELTA
 from gapless.errors import CorruptTable, LogWarning, StoreUnavailable, VersionNotFound
-from gapless.log.checkpoint_writing import write_checkpoint
+from gapless.formats.delta.actions import Commit, Metadata, TableState, Txn
+from gapless.formats.delta.checkpoint import writing
+from gapless.formats.delta.format import DELTA
+from gapless.log.checkpoint import write_checkpoint
 from gapless.log.cleanup import clean, find_floor
 from gapless.log.commit import CLEANED, Committed, Conflict, Outcome, Unknown, commit
-from gapless.log.dialect import Snapshot
-from gapless.log.requests import Get, Talk
+from gapless.log.effects import Conversation, Get
+from gapless.log.format import Compatible, Conflicting, Snapshot
 from gapless.log.snapshot import advance, load, refresh
-from gapless.log.travel import TooEarly, read_back, read_range, version_at
-from gapless.log.verdict import Clash, Stands
+from gapless.log.versions import TooEarly, read_back, read_range, version_at
 from gapless.model.instant import NS_PER_DAY
 from gapless.model.protocols import Capabilities
-from gapless.runtime.driver import Rim
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.testing.outer_store import OuterStore
+from gapless.testing.store.stores import OuterStore
 from unit.delta.delta_log import MS, PROTOCOL, SCHEMA, START_MS, V2, Log, add, remove, told
 
 CREATE = (PROTOCOL, Metadata(id="t", schema=SCHEMA))
 
 
-def stands(mine: Commit, _version: int, _theirs: Commit) -> Talk[Stands[Commit]]:
+def stands(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
     yield from ()
-    return Stands(mine)
+    return Compatible(mine)
 
 
-def refuses(_mine: Commit, version: int, theirs: Commit) -> Talk[Clash]:
+def refuses(_mine: Commit, version: int, theirs: Commit) -> Conversation[Conflicting]:
     yield from ()
-    return Clash(f"{theirs.operation} at {version}")
+    return Conflicting(f"{theirs.operation} at {version}")
 
 
 def entry(name: str, *actions: Any, **info: Any) -> Commit:
     return Commit(id=name, operation="TEST", actions=actions, **info)
 
 
-def clocked(log: Log, ns: int = START_MS * MS + HOUR_NS, store: Any = None) -> Rim:
+def clocked(log: Log, ns: int = START_MS * MS + HOUR_NS, store: Any = None) -> Environment:
     clock = SetClock()
     clock.ns = ns
-    return Rim(store=store or log.store, clock=clock, deadline_s=0.2)
+    return Environment(store=store or log.store, clock=clock, deadline_s=0.2)
 
 
-def land(rim: Rim, snapshot: Snapshot[TableState], name: str, *actions: Any) -> Outcome[Commit]:
+def land(rim: Environment, snapshot: Snapshot[TableState], name: str, *actions: Any) -> Outcome[Commit]:
     return rim.drive(commit(DELTA, snapshot.version, snapshot.time_ns, entry(name, *actions), stands))
 
 
@@ -138,7 +137,7 @@ def test_a_lost_race_steps_over_commits_of_others_with_or_without_ids_and_times(
 
 
 def test_a_table_that_was_made_anew_under_a_writer_is_not_written_to(tmp_path: Path) -> None:
-    rim = Rim(store=open_store(str(tmp_path)))
+    rim = Environment(store=open_store(str(tmp_path)))
     made = rim.drive(commit(DELTA, -1, 0, entry("a", *CREATE), stands))
     assert isinstance(made, Committed)
     snapshot = Snapshot(0, made.entries[0][2], DELTA.replay(None, made.entries))
@@ -263,11 +262,11 @@ class Far(OuterStore):
     capabilities = Capabilities(put_if_absent=True, durable=True, survives_fork=True, concurrent=True)
 
 
-def rounds(log: Log, talk: Talk[Any]) -> tuple[Any, int]:
+def rounds(log: Log, talk: Conversation[Any]) -> tuple[Any, int]:
     """What a conversation returns, and the requests, or sets of such, that it waits for."""
-    waited, rim = 0, Rim(store=Far(log.store))
+    waited, rim = 0, Environment(store=Far(log.store))
 
-    def counted() -> Talk[Any]:
+    def counted() -> Conversation[Any]:
         nonlocal waited
         answer = None
         while True:
@@ -330,7 +329,7 @@ def test_a_table_whose_checkpoint_cannot_be_written_is_committed_to_all_the_same
 
 
 def long_log(monkeypatch: pytest.MonkeyPatch, *, v2: bool) -> Log:
-    monkeypatch.setattr(checkpoint_writing, "FILES_FROM", 1)
+    monkeypatch.setattr(writing, "FILES_FROM", 1)
     log = Log(configuration={"delta.checkpointPolicy": "v2"}, protocol=V2) if v2 else Log()
     for number in range(1, 31):
         log.land(add(f"f{number}"), *([remove(f"f{number - 1}", at_ms=log.time_ms)] if number > 1 else []))

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.errors import InvalidQuery, InvalidValue, SchemaMismatch, UnknownColumn
-from gapless.table.delta.expression_sql import columns_read
-from gapless.table.delta.expressions import evaluate
+from gapless.tables.delta.expressions.evaluate import evaluate
+from gapless.tables.delta.expressions.sql import columns_read
 
 TABLE = pa.table({
     "v": pa.array([1, 2, None], pa.int64()),

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.actions import Metadata, Protocol
-from gapless.dialects.delta.arrow_types import VARIANT, from_arrow
-from gapless.dialects.delta.features import (
+from gapless.errors import InvalidOption, NotSupported, UnsupportedTable
+from gapless.formats.delta.actions import Metadata, Protocol
+from gapless.formats.delta.features import (
     READER_FEATURES,
     WRITER_FEATURES,
     check_readable,
@@ -24,8 +24,8 @@ from gapless.dialects.delta.features import (
     supported_features,
     supports,
 )
-from gapless.dialects.delta.schema import ArrayType, PrimitiveType, StructField, StructType
-from gapless.errors import InvalidOption, NotSupported, UnsupportedTable
+from gapless.formats.delta.schema.arrow_types import VARIANT, from_arrow
+from gapless.formats.delta.schema.types import ArrayType, PrimitiveType, StructField, StructType
 
 FIXTURES = Path(__file__).parents[2] / "delta" / "fixtures"
 PLAIN = from_arrow(pa.schema([("x", pa.int64())]))

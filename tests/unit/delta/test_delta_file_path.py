@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.file_path import AbsolutePath, RelativePath, canonical, locate, log_path
 from gapless.errors import CorruptTable, UnsupportedTable
+from gapless.formats.delta.actions import AbsolutePath, RelativePath, canonical, locate, log_path
 
 FIXTURES = Path(__file__).parents[2] / "delta" / "fixtures"
 

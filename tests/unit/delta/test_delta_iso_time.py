@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.iso_time import DAY_US, days_text, instant_text, parse_days, parse_instant
+from gapless.formats.delta.iso_time import DAY_US, days_text, instant_text, parse_days, parse_instant
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

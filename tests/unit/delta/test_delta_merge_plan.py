@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.errors import InvalidOption, InvalidQuery, UnknownColumn
-from gapless.table.delta.merge_plan import (
+from gapless.tables.delta.merge.plan import (
     Act,
     Clause,
     KeyPair,

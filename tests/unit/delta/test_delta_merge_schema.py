@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
-from gapless.dialects.delta.actions import Metadata, Protocol, TableState
-from gapless.dialects.delta.arrow_types import from_arrow, to_arrow
 from gapless.errors import InvalidOption, SchemaMismatch, UnsupportedType
-from gapless.parquet.batches import Batches
-from gapless.table.delta.merge_schema import SchemaMode, evolved, parse_schema_mode
+from gapless.files.ingest.batches import Batches
+from gapless.formats.delta.actions import Metadata, Protocol, TableState
+from gapless.formats.delta.schema.arrow_types import from_arrow, to_arrow
+from gapless.tables.delta.write.merge_schema import SchemaMode, evolved, parse_schema_mode
 
 TYPES = {"delta.enableTypeWidening": "true"}
 

@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.arrow_types import arrow_type
-from gapless.dialects.delta.file_path import RelativePath, locate, log_path
-from gapless.dialects.delta.partition_values import decode_value, decode_values, encode_value, folder_of
-from gapless.dialects.delta.schema import DeltaType, PrimitiveType, StructType
-from gapless.dialects.delta.schema_codec import decode_schema
 from gapless.errors import CorruptTable, InvalidValue
+from gapless.formats.delta.actions import RelativePath, locate, log_path
+from gapless.formats.delta.partitions import decode_value, decode_values, encode_value, folder_of
+from gapless.formats.delta.schema.arrow_types import arrow_type
+from gapless.formats.delta.schema.types import DeltaType, PrimitiveType, StructType, decode_schema
 
 FIXTURES = Path(__file__).parents[2] / "delta" / "fixtures"
 

@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.properties import Settings, check_property_name, constraints_of, parse_properties, stored
-from gapless.dialects.delta.property_values import interval_text, parse_columns, parse_interval, parse_size
 from gapless.errors import InvalidOption, NotSupported, UnsupportedTable
+from gapless.formats.delta.properties import (
+    Settings,
+    check_property_name,
+    constraints_of,
+    interval_text,
+    parse_columns,
+    parse_interval,
+    parse_properties,
+    parse_size,
+    stored,
+)
 
 
 def test_defaults() -> None:

@@ -9,24 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.actions import (
-    Action,
-    AddFile,
-    Commit,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    RemoveFile,
-    Txn,
-    file_key,
-)
-from gapless.dialects.delta.dialect import DELTA
-from gapless.dialects.delta.in_commit_time import ENABLEMENT_VERSION, opened
-from gapless.dialects.delta.live import LiveFiles, Shelf
 from gapless.errors import CorruptTable
-from gapless.model.layered import MAX_CHANGES
-from gapless.model.operation import JobId, SequenceId
-from gapless.model.report import Tally
+from gapless.formats.delta.actions import Action, AddFile, Commit, DomainMetadata, Metadata, Protocol, RemoveFile, Txn, file_key
+from gapless.formats.delta.commit_codec import ENABLEMENT_VERSION, opened
+from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.replay import LazyFiles, LiveFiles
+from gapless.model.layered_dict import MAX_CHANGES
+from gapless.model.operation import JobId, SequenceId, Tally
 from unit.delta.delta_log import MS, PROTOCOL, SCHEMA, add, remove, told
 
 FIRST = (PROTOCOL, Metadata(id="t", schema=SCHEMA))
@@ -150,7 +139,7 @@ class Counted:
 
 def test_a_small_change_of_a_large_table_makes_no_value_of_its_other_files() -> None:
     make = Counted()
-    files = LiveFiles.on(Shelf([str(at) for at in range(10_000)], make))
+    files = LiveFiles.on(LazyFiles([str(at) for at in range(10_000)], make))
     state = replace(DELTA.replay(None, [(0, commit(*FIRST), MS)]), files=files)
     after = DELTA.replay(state, [(1, commit(add("new"), remove("7")), 2 * MS)])
     assert len(after.files) == 10_000
@@ -164,14 +153,14 @@ def test_a_small_change_of_a_large_table_makes_no_value_of_its_other_files() -> 
 
 
 def test_a_shelf_of_which_every_value_was_made_by_itself_keeps_its_order() -> None:
-    shelf = Shelf(["0", "1", "2"], Counted())
+    shelf = LazyFiles(["0", "1", "2"], Counted())
     assert [shelf[key] for key in ("2", "0", "1")] == [add("2"), add("0"), add("1")]
     assert list(shelf.all()) == ["0", "1", "2"]
 
 
 def test_a_shelf_makes_each_value_once_and_many_changes_become_part_of_what_copies_share() -> None:
     make = Counted()
-    shelf = Shelf([str(at) for at in range(300)], make)
+    shelf = LazyFiles([str(at) for at in range(300)], make)
     assert shelf["5"] is shelf["5"]
     assert shelf.all()["5"] is shelf["5"]
     with pytest.raises(KeyError):

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta.delta_rows import told
-from gapless.table.delta.row_edit import Edit, all_gone, edited
-from gapless.table.delta.vector_plan import loosened
+from gapless.tables.delta.write.row_edit import Edit, all_gone, edited, loosened
 
 KINDS = {
     "long": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),

@@ -10,9 +10,8 @@ import deltalake
 import pytest
 from hypothesis import given
 
-from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
-from gapless.dialects.delta.schema_codec import decode_schema, encode_schema
 from gapless.errors import CorruptTable, UnsupportedTable
+from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType, decode_schema, encode_schema
 from unit.delta.delta_strategies import schemas
 
 FIXTURES = Path(__file__).parents[2] / "delta" / "fixtures"

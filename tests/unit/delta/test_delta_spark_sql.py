@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.errors import InvalidQuery, InvalidValue, SchemaMismatch
-from gapless.table.delta.expressions import evaluate
+from gapless.tables.delta.expressions.evaluate import evaluate
 from unit.delta.spark_rows import ANSWERS, ROWS, arrow_type, told
 
 

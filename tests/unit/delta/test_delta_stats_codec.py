@@ -14,21 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.arrow_types import arrow_type, from_arrow
-from gapless.dialects.delta.column_mapping import assign
-from gapless.dialects.delta.properties import Settings
-from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
-from gapless.dialects.delta.schema_changes import widen
-from gapless.dialects.delta.stats_bounds import above, read_bound, write_bound
-from gapless.dialects.delta.stats_codec import (
-    FileStats,
-    StatsReader,
-    encode_stats,
-    indexed_leaves,
-    leaves,
-    parse_stats,
-    rows_of,
-)
+from gapless.formats.delta.properties import Settings
+from gapless.formats.delta.schema.arrow_types import arrow_type, from_arrow
+from gapless.formats.delta.schema.changes import widen
+from gapless.formats.delta.schema.column_mapping import assign
+from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType
+from gapless.formats.delta.stats_bounds import above, read_bound, write_bound
+from gapless.formats.delta.stats_codec import FileStats, StatsReader, encode_stats, indexed_leaves, leaves, parse_stats, rows_of
 from gapless.model.stats import Bound, ColumnStats, arrow_scalar, stats_value
 
 

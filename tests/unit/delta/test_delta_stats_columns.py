@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta import stats_columns
-from gapless.dialects.delta.arrow_types import arrow_type, from_arrow
-from gapless.dialects.delta.column_mapping import assign
-from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
-from gapless.dialects.delta.schema_changes import widen
-from gapless.dialects.delta.stats_codec import ColumnPath, encode_stats, parse_stats, rows_of
-from gapless.dialects.delta.stats_columns import read_bounds, read_many, read_rows
+from gapless.formats.delta import stats_columns
+from gapless.formats.delta.schema.arrow_types import arrow_type, from_arrow
+from gapless.formats.delta.schema.changes import widen
+from gapless.formats.delta.schema.column_mapping import assign
+from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType
+from gapless.formats.delta.stats_codec import ColumnPath, encode_stats, parse_stats, rows_of
+from gapless.formats.delta.stats_columns import read_bounds, read_many, read_rows
 from gapless.model.stats import ColumnStats, stats_value
 
 MADE = {

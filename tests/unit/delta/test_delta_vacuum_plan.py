@@ -7,23 +7,21 @@ from dataclasses import replace
 
 import pytest
 
-from gapless.dialects.delta.actions import (
-    AddFile,
-    CdcFile,
-    Commit,
-    DeletionVector,
-    Metadata,
-    Protocol,
-    RemoveFile,
-    TableState,
-)
-from gapless.dialects.delta.deletion_vector import vector_path
-from gapless.dialects.delta.schema import PrimitiveType, StructField, StructType
-from gapless.maintain.delta.file_names import Elsewhere, is_written_here, nested_tables, place_of
-from gapless.maintain.delta.vacuum_plan import Surroundings, paths_needed, plan_vacuum
-from gapless.maintain.vacuum_plan import Limits
+from gapless.formats.delta.actions import AddFile, CdcFile, Commit, DeletionVector, Metadata, Protocol, RemoveFile, TableState
+from gapless.formats.delta.deletion_vector import vector_path
+from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType
 from gapless.model.instant import NS_PER_DAY
 from gapless.model.protocols import ObjectInfo
+from gapless.tables.delta.care.vacuum_plan import (
+    Elsewhere,
+    Surroundings,
+    is_written_here,
+    nested_tables,
+    paths_needed,
+    place_of,
+    plan_vacuum,
+)
+from gapless.tables.shared.vacuum import Limits
 
 DAY_MS = 86_400_000
 NOW = 100 * NS_PER_DAY

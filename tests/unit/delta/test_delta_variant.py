@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.variant import decode_variant
 from gapless.errors import CorruptTable
+from gapless.formats.delta.schema.variant import decode_variant
 
 FIXTURE = Path(__file__).parents[2] / "delta" / "fixtures" / "spark_variant"
 EMPTY = b"\x01\x00\x00"

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from gapless.dialects.delta.actions import DeletionVector
-from gapless.dialects.delta.deletion_vector import (
+from gapless.errors import CorruptTable
+from gapless.formats.delta.actions import DeletionVector
+from gapless.formats.delta.deletion_vector import (
     Positions,
     check_format,
     decode_bitmap,
@@ -26,7 +27,6 @@ from gapless.dialects.delta.deletion_vector import (
     inline_vector,
     vector_path,
 )
-from gapless.errors import CorruptTable
 
 UUID_TEXT = "d2c639aa-8816-431a-aaf6-d3fe2512ff61"
 

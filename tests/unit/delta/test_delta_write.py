@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.delta.arrow_types import from_arrow
-from gapless.dialects.delta.column_mapping import assign
-from gapless.dialects.delta.properties import Settings
-from gapless.parquet.delta.data_file import DataFile
-from gapless.parquet.delta.partitions import split
-from gapless.parquet.delta.stored_columns import StoredColumns
+from gapless.formats.delta.properties import Settings
+from gapless.formats.delta.schema.arrow_types import from_arrow
+from gapless.formats.delta.schema.column_mapping import assign
+from gapless.tables.delta.files.data_file import DataFile, StoredColumns
+from gapless.tables.delta.files.write import split
 
 KEYS = st.one_of(st.none(), st.sampled_from(["a", "b", "", "é"]))
 NUMBERS = st.one_of(st.none(), st.integers(-2, 2))

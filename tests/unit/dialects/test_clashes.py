@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableMeta, UpdateTableMeta
-from gapless.dialects.timeseries.clashes import CHANGES, Change, change_of, describe, rules
+from gapless.formats.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableMeta, UpdateTableMeta
+from gapless.formats.timeseries.conflict.rules import CHANGES, Change, change_of, describe, rules
 from gapless.model.index import FixedWidth, IndexSpec
 from gapless.model.properties import OVERLAP_POLICIES, OnOverlap
 from gapless.model.segment import Bounds, Segment

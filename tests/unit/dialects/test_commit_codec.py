@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.timeseries.actions import AddSegment, Commit, RemoveSegment, SetTransaction, TableMeta, UpdateTableMeta
-from gapless.dialects.timeseries.codec import decode_commit, encode_commit
-from gapless.dialects.timeseries.features import claim
-from gapless.dialects.timeseries.seal import seal
 from gapless.errors import CorruptTable, UnsupportedTable
+from gapless.formats.timeseries.actions import AddSegment, Commit, RemoveSegment, SetTransaction, TableMeta, UpdateTableMeta
+from gapless.formats.timeseries.codec.commit import decode_commit, encode_commit
+from gapless.formats.timeseries.codec.json_values import seal
+from gapless.formats.timeseries.codec.metadata import claim
 from gapless.model.index import (
     ENTITY_TYPES,
     EntityType,
@@ -29,9 +29,8 @@ from gapless.model.index import (
     LocalDays,
     Months,
 )
-from gapless.model.operation import JobId, SequenceId
+from gapless.model.operation import JobId, SequenceId, Tally
 from gapless.model.properties import OVERLAP_POLICIES, OnOverlap, Properties
-from gapless.model.report import Tally
 from gapless.model.segment import Bounds, InlineCoverage, Segment, SidecarCoverage
 from gapless.model.stats import ColumnStats
 

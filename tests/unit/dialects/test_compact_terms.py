@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableMeta, UpdateTableMeta
-from gapless.dialects.timeseries.compact_terms import METADATA, CompactTerms
-from gapless.dialects.timeseries.conflict import SEGMENTS
-from gapless.log.verdict import Clash, Stands
+from gapless.formats.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableMeta, UpdateTableMeta
+from gapless.formats.timeseries.conflict.maintenance import METADATA, CompactChecker
+from gapless.formats.timeseries.conflict.rows import SEGMENTS
+from gapless.log.format import Compatible, Conflicting
 from gapless.model.index import FixedWidth, IndexSpec
 from gapless.model.segment import Bounds, Segment
 
 META = TableMeta(index=IndexSpec(column="ts", type="timestamp", bucket=FixedWidth(1)), schema=None, created_ns=0)
-TERMS = CompactTerms(removed=frozenset({"data/a", "data/b"}))
+TERMS = CompactChecker(removed=frozenset({"data/a", "data/b"}))
 
 
 def segment(path: str, *, data_change: bool = True) -> Segment:
@@ -48,7 +48,7 @@ MINE = commit(RemoveSegment("data/a"), RemoveSegment("data/b"), AddSegment(segme
     ],
 )
 def test_it_stands_beside_what_leaves_its_segments_alone(theirs: Commit) -> None:
-    assert verdict(theirs) == Stands(MINE)
+    assert verdict(theirs) == Compatible(MINE)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_it_stands_beside_what_leaves_its_segments_alone(theirs: Commit) -> None
     ],
 )
 def test_maint_09_it_gives_way_to_what_removed_a_segment_of_its_own(theirs: Commit) -> None:
-    assert verdict(theirs) == Clash(SEGMENTS, "data/b")
+    assert verdict(theirs) == Conflicting(SEGMENTS, "data/b")
 
 
 def test_it_never_puts_older_metadata_over_newer() -> None:
     claiming = commit(UpdateTableMeta(META), *MINE.actions)
-    assert verdict(commit(UpdateTableMeta(META)), claiming) == Clash(METADATA)
-    assert verdict(commit(AddSegment(segment("data/d"))), claiming) == Stands(claiming)
+    assert verdict(commit(UpdateTableMeta(META)), claiming) == Conflicting(METADATA)
+    assert verdict(commit(AddSegment(segment("data/d"))), claiming) == Compatible(claiming)

@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gapless.dialects.timeseries.actions import TableMeta
-from gapless.dialects.timeseries.features import claim
-from gapless.dialects.timeseries.meta_codec import decode_meta, encode_meta
-from gapless.dialects.timeseries.schema_codec import decode_columns, encode_schema
 from gapless.errors import CorruptTable
+from gapless.formats.timeseries.actions import TableMeta
+from gapless.formats.timeseries.codec.metadata import claim, decode_meta, encode_meta
+from gapless.formats.timeseries.codec.schema import decode_columns, encode_schema
 from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import IndexSpec, parse_bucket
 

@@ -4,8 +4,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gapless.dialects.timeseries.schema_codec import decode_schema, encode_schema, schema_features
 from gapless.errors import CorruptTable, UnsupportedTable
+from gapless.formats.timeseries.codec.schema import decode_schema, encode_schema, schema_features
 
 NATIVE = [
     (pa.bool_(), "Bool"), (pa.int32(), "Int32"), (pa.int64(), "Int64"), (pa.uint64(), "UInt64"), (pa.float32(), "Float32"),

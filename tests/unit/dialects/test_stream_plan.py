@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.dialects.timeseries.actions import (
+from gapless.errors import InvalidOption
+from gapless.formats.timeseries.actions import (
     Action,
     AddSegment,
     Commit,
@@ -21,9 +22,8 @@ from gapless.dialects.timeseries.actions import (
     TableState,
     UpdateTableMeta,
 )
-from gapless.dialects.timeseries.stream_plan import Budget, Cursor, Item, OnChange, between, commit_items, row_items, take
-from gapless.errors import InvalidOption
-from gapless.log.dialect import Snapshot
+from gapless.formats.timeseries.stream_plan import Budget, Cursor, Item, OnChange, between, commit_items, row_items, take
+from gapless.log.format import Snapshot
 from gapless.model.index import IndexSpec, parse_bucket
 from gapless.model.segment import Bounds, Segment
 

@@ -11,10 +11,9 @@ from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import SIGN, CoverageMap
 from gapless.coverage.bucket import grid_of
-from gapless.coverage.expected import plan_expected
+from gapless.coverage.calendar import Sessions
+from gapless.coverage.expected import hull, plan_expected, plan_ranges
 from gapless.coverage.gap import Coverage
-from gapless.coverage.sessions import Sessions
-from gapless.coverage.span import hull, plan_ranges
 from gapless.model.index import Bucket, FixedWidth, Identity, IntWidth
 
 HOUR = FixedWidth(3600 * 10**9)

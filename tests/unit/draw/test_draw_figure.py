@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from gapless.coverage.calendar import Sessions
 from gapless.coverage.gap import Coverage
-from gapless.coverage.sessions import Sessions
+from gapless.draw.chart import COMPLETE, MISSING, SHADES, UNEXPECTED
 from gapless.draw.figure import draw_figure, save_figure
-from gapless.draw.shade import COMPLETE, MISSING, SHADES, UNEXPECTED
 from gapless.errors import InvalidOption, NotSupported, ObjectNotFound
 from gapless.model.index import FixedWidth, IntWidth, Months
 
@@ -157,7 +157,7 @@ import pyroaring
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import grid_of
 from gapless.coverage.gap import Coverage
-from gapless.coverage.span import Span
+from gapless.coverage.expected import Span
 from gapless.model.index import IntWidth
 figure.draw_figure(Coverage(CoverageMap({}), grid_of(IntWidth(1)), {("a",): Span(0, 5)}, int), "t")
 assert "matplotlib" in sys.modules and "matplotlib.pyplot" not in sys.modules

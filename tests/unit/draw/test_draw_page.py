@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gapless.coverage.gap import Coverage
+from gapless.draw.chart import COMPLETE
 from gapless.draw.page import draw_page
-from gapless.draw.shade import COMPLETE
 from gapless.model.index import IntWidth
 
 Make = Callable[..., Coverage[Any]]

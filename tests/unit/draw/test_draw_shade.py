@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.draw.shade import COMPLETE, MISSING, SHADES, UNEXPECTED, shade_of
+from gapless.draw.chart import COMPLETE, MISSING, SHADES, UNEXPECTED, shade_of
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_job_ids_are_forgotten_only_past_their_retention(tmp_path: Path) -> None
     """Frozen by hand: two checkpoints of one state, one within the retention and one past it."""
     from dataclasses import replace
 
-    from gapless.dialects.timeseries.dialect import TIME_SERIES
+    from gapless.formats.timeseries.format import TIME_SERIES
     from gapless.model.instant import NS_PER_DAY
 
     table = gl.create(tmp_path / "t", index="ts", entity="symbol", bucket="1h", properties={"operation_retention_days": 2})

@@ -10,14 +10,14 @@ import pytest
 
 from gapless.errors import AccessDenied, CorruptTable, LogWarning, StoreUnavailable
 from gapless.log.commit import CLEANED, Committed, Conflict, Outcome, Unknown, commit
-from gapless.log.requests import Talk
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible, Conflicting
 from gapless.log.snapshot import load
-from gapless.log.verdict import Clash, Stands
-from gapless.model.horizon import WRITER_HORIZON_NS
 from gapless.model.instant import NS_PER
-from gapless.runtime.driver import Rim
-from gapless.testing.dict_store import DictStore
-from gapless.testing.timeline import START_NS
+from gapless.model.protocols import WRITER_HORIZON_NS
+from gapless.runtime.environment import Environment
+from gapless.testing.simulation.timeline import START_NS
+from gapless.testing.store.stores import DictStore
 from sim.toy_log import TOY, Entry
 
 HOUR_NS = 3600 * NS_PER["s"]
@@ -56,14 +56,14 @@ class World:
 
     def commit(self, base: int) -> Outcome[Entry]:
         """Try to land after version `base`, as a handle does that saw nothing newer."""
-        return Rim(store=_Store(self), clock=_Clock(self)).drive(
+        return Environment(store=_Store(self), clock=_Clock(self)).drive(
             commit(TOY, base, START_NS + base * HOUR_NS, Entry("mine"), judge)
         )
 
 
-def judge(mine: Entry, _version: int, _theirs: Entry) -> Talk[Stands[Entry] | Clash]:
+def judge(mine: Entry, _version: int, _theirs: Entry) -> Conversation[Compatible[Entry] | Conflicting]:
     yield from ()
-    return Stands(mine)
+    return Compatible(mine)
 
 
 class _Clock:
@@ -131,7 +131,7 @@ def test_where_the_log_was_cleaned_past_its_base_it_writes_nothing(world: World)
     world.ns += 2 * DAY_NS
     world.clean(1, 2, 3)
     world.land(9, "newest", world.ns)
-    assert world.commit(3) == Conflict(4, Clash(CLEANED))
+    assert world.commit(3) == Conflict(4, Conflicting(CLEANED))
     assert world.names() == [9]
 
 
@@ -148,7 +148,7 @@ def test_cleaned_while_it_reads_on(world: World) -> None:
             world.clean(1, 2, 3, 5)
 
     world.before_put = clean
-    assert world.commit(3) == Conflict(4, Clash(CLEANED))
+    assert world.commit(3) == Conflict(4, Conflicting(CLEANED))
     assert 5 not in world.names()
 
 
@@ -190,13 +190,13 @@ def test_what_another_late_writer_left_below_the_floor_is_no_commit(world: World
     world.clean(1, 2)
     world.land(3, "left behind", world.ns - HOUR_NS)
     world.land(9, "newest", world.ns)
-    assert world.commit(3) == Conflict(4, Clash(CLEANED))
+    assert world.commit(3) == Conflict(4, Conflicting(CLEANED))
 
 
 def test_a_store_that_fails_after_a_lost_answer_does_not_make_it_a_refusal(world: World) -> None:
     """The first put is still on its way; then the store refuses the look at the commit before."""
     world.ns += 2 * DAY_NS
-    rim = Rim(store=_Store(world), clock=_Clock(world))
+    rim = Environment(store=_Store(world), clock=_Clock(world))
 
     def fail() -> None:
         world.denied = TOY.path_of(3)
@@ -236,7 +236,7 @@ def test_a_lost_answer_and_then_a_long_sleep_is_unknown(world: World) -> None:
             raise StoreUnavailable("no answer", path="")
 
     world.before_put = fail
-    rim = Rim(store=_Store(world), clock=_Clock(world), deadline_s=1e6)
+    rim = Environment(store=_Store(world), clock=_Clock(world), deadline_s=1e6)
     assert rim.drive(commit(TOY, 3, START_NS + 3 * HOUR_NS, Entry("mine"), judge)) == Unknown(4)
     assert len(tries) == 1
 
@@ -245,4 +245,4 @@ def test_a_cleaned_log_whose_checkpoint_is_damaged_is_refused_and_not_searched_f
     world.clean(1, 2)
     world.store.put("log/2.checkpoint", b"")
     with pytest.warns(LogWarning, match="torn"), pytest.raises(CorruptTable, match="version 1 is lost"):
-        Rim(store=world.store).drive(load(TOY))
+        Environment(store=world.store).drive(load(TOY))

@@ -11,9 +11,8 @@ import pytest
 
 from gapless.errors import AccessDenied, StoreError, StoreUnavailable
 from gapless.log.commit import Committed, Conflict, Outcome, Unknown, commit
-from gapless.log.dialect import Snapshot, Stored
-from gapless.log.requests import Drive, Get, Now, Put, PutHint, PutNew, Request, TakeTurn, Talk, Wait
-from gapless.log.verdict import Clash, Stands
+from gapless.log.effects import Conversation, Drive, Get, Now, Put, PutHint, PutNew, Request, TakeTurn, Wait
+from gapless.log.format import Compatible, Conflicting, Snapshot, Stored
 from sim.toy_log import Plain
 
 
@@ -126,7 +125,7 @@ class World:
         self.objects[path] = data
         return Put.NO_ANSWER if fault == "answer lost" else Put.DONE
 
-    def drive(self, talk: Talk[Outcome[Entry]]) -> Outcome[Entry]:
+    def drive(self, talk: Conversation[Outcome[Entry]]) -> Outcome[Entry]:
         try:
             request = next(talk)
             while True:
@@ -141,10 +140,10 @@ class World:
             return outcome
 
 
-def judge(mine: Entry, _version: int, theirs: Entry) -> Talk[Stands[Entry] | Clash]:
+def judge(mine: Entry, _version: int, theirs: Entry) -> Conversation[Compatible[Entry] | Conflicting]:
     yield from ()
     both = mine.adds & theirs.adds
-    return Clash("overlap", sorted(both)) if both else Stands(mine)
+    return Conflicting("overlap", sorted(both)) if both else Compatible(mine)
 
 
 def run(world: World, base: int, entry: Entry, base_time_ns: int = 0) -> Outcome[Entry]:
@@ -173,7 +172,7 @@ def test_every_commit_that_came_first_is_judged() -> None:
     world = World()
     world.land(1, Entry("a", frozenset({1})))
     world.land(2, Entry("b", frozenset({2})))
-    assert run(world, 0, Entry("mine", frozenset({2}))) == Conflict(2, Clash("overlap", [2]))
+    assert run(world, 0, Entry("mine", frozenset({2}))) == Conflict(2, Conflicting("overlap", [2]))
     assert "log/3" not in world.objects
 
 
@@ -301,7 +300,7 @@ def test_a_clash_met_in_line_ends_it_with_nothing_put() -> None:
     world.land(1, Entry("base"), 100)
     world.first_go = [lambda: world.land(2, Entry("other", frozenset({9})), 1_000), lambda: pytest.fail("it went on waiting")]
     outcome = in_line(world, 1, Entry("a", frozenset({9})), 100)
-    assert outcome == Conflict(2, Clash("overlap", [9]))
+    assert outcome == Conflict(2, Conflicting("overlap", [9]))
     assert world.puts == 0
 
 
@@ -326,4 +325,4 @@ def test_a_log_that_does_not_answer_in_line_is_an_error_and_nothing_is_put() -> 
 def test_a_table_that_is_being_made_by_another_is_met_in_line() -> None:
     world = World()
     world.first_go = [lambda: world.land(1, Entry("other", frozenset({1})))]
-    assert in_line(world, 0, Entry("a", frozenset({1}))) == Conflict(1, Clash("overlap", [1]))
+    assert in_line(world, 0, Entry("a", frozenset({1}))) == Conflict(1, Conflicting("overlap", [1]))

@@ -14,17 +14,17 @@ import pytest
 
 from clocked_table import Clocked, rows_at
 from faulty_store import FaultyStore
-from gapless.dialects.timeseries import packing
-from gapless.dialects.timeseries.actions import AddSegment, LiveSegment
-from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.dialects.timeseries.live import LiveSegments
-from gapless.dialects.timeseries.part_codec import PartRef, encode_part
 from gapless.errors import AccessDenied, CommitOutcomeUnknown, CorruptTable, LogWarning, StoreError
-from gapless.maintain.repair import repair_table
-from gapless.maintain.vacuum import VacuumReport
-from gapless.maintain.verify import verify_table
-from gapless.table.table import TimeSeriesTable
-from gapless.testing.simulation import small_parts
+from gapless.formats.timeseries.actions import AddSegment, LiveSegment
+from gapless.formats.timeseries.checkpoint import checkpoint as packing
+from gapless.formats.timeseries.checkpoint.part import PartRef, encode_part
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.formats.timeseries.replay import LiveSegments
+from gapless.tables.shared.vacuum import VacuumReport
+from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.tables.timeseries.verify.repair import repair_table
+from gapless.tables.timeseries.verify.verify import verify_table
+from gapless.testing.simulation.simulation import small_parts
 
 PART = 4
 
@@ -376,7 +376,7 @@ def test_a_part_that_cannot_be_made_again_takes_its_checkpoints_along(world: Clo
     lost = named(world, 25)[4]
     world.store.delete(lost)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gapless.dialects.timeseries.part_reading.encode_part", _other)
+        patch.setattr("gapless.formats.timeseries.checkpoint.part_reading.encode_part", _other)
         report = repair_table(world.rim(), apply=True)
     assert [step.path for step in report.steps if step.act == "remove-checkpoint"] == [checkpoint(25)]
     assert report.left == ()

@@ -11,12 +11,12 @@ import pytest
 
 import gapless as gl
 from faulty_store import FaultyStore
-from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import CorruptTable, LogWarning, VersionNotFound
+from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log import snapshot as snapshot_module
 from gapless.log.snapshot import load, refresh
-from gapless.log.travel import TooEarly, read_back, read_range, version_at
-from gapless.runtime.driver import Rim
+from gapless.log.versions import TooEarly, read_back, read_range, version_at
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
 
 START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
@@ -50,7 +50,7 @@ class Reads:
         self.store = FaultyStore(open_store(str(place), None))
         self.paths: list[str] = []
         self.store.before_get = self.paths.append
-        self.rim = Rim(store=self.store)
+        self.rim = Environment(store=self.store)
 
     @property
     def names(self) -> list[str]:
@@ -76,7 +76,7 @@ def clean(place: Path, *versions: int) -> None:
 
 @pytest.mark.parametrize("version", [1, 9, 10, 11, 19, 20, 21, 25])
 def test_every_version_is_read_as_it_was(place: Path, version: int) -> None:
-    snapshot = Rim(store=open_store(str(place), None)).drive(load(TIME_SERIES, version))
+    snapshot = Environment(store=open_store(str(place), None)).drive(load(TIME_SERIES, version))
     assert snapshot is not None
     assert (snapshot.version, len(snapshot.state.live)) == (version, version - 1)
 
@@ -91,7 +91,7 @@ def test_an_older_version_is_read_from_the_log_checkpoint_below_it(place: Path) 
 def test_a_version_with_a_log_checkpoint_needs_no_commit(place: Path) -> None:
     clean(place, *range(1, 21))
     for version in (10, 20):
-        snapshot = Rim(store=open_store(str(place), None)).drive(load(TIME_SERIES, version))
+        snapshot = Environment(store=open_store(str(place), None)).drive(load(TIME_SERIES, version))
         assert snapshot is not None
         assert len(snapshot.state.live) == version - 1
 
@@ -152,7 +152,7 @@ def test_refresh_notices_that_the_log_was_cleaned_past_the_handle(place: Path) -
     table = gl.open(place)
     old = table.at(5)
     clean(place, *range(1, 21))
-    rim = Rim(store=open_store(str(place), None))
+    rim = Environment(store=open_store(str(place), None))
     assert rim.drive(refresh(TIME_SERIES, old._snapshot)).version == 25
 
 
@@ -177,7 +177,7 @@ def test_a_time_is_found_with_few_reads(place: Path) -> None:
 
 
 def test_a_time_is_found_where_only_a_log_checkpoint_is_left(place: Path) -> None:
-    rim = Rim(store=open_store(str(place), None))
+    rim = Environment(store=open_store(str(place), None))
     newest = rim.drive(load(TIME_SERIES))
     assert newest is not None
     times = {version: time_ns for version, _, time_ns in rim.drive(read_range(TIME_SERIES, 20, 22))}

@@ -10,17 +10,17 @@ import pytest
 
 import gapless as gl
 from clocked_table import Clocked
-from gapless.dialects.timeseries.actions import AddSegment, Commit
-from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.log.checkpoint_writing import write_checkpoint
-from gapless.log.dialect import Snapshot
-from gapless.log.requests import Delete, Get, ListNames, PutHint, PutNew, Talk, Together
+from gapless.formats.timeseries.actions import AddSegment, Commit
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.checkpoint import write_checkpoint
+from gapless.log.effects import Conversation, Delete, Get, ListNames, PutHint, PutNew, Together
+from gapless.log.format import Snapshot
 from gapless.log.snapshot import advance, load, refresh
-from gapless.log.travel import read_back
+from gapless.log.versions import read_back
 from gapless.model.protocols import Capabilities
 from gapless.model.segment import Bounds, InlineCoverage, Segment
-from gapless.runtime.driver import TOGETHER, Rim
-from gapless.testing.outer_store import OuterStore
+from gapless.runtime.environment import TOGETHER, Environment
+from gapless.testing.store.stores import OuterStore
 
 INTERVAL, NEWEST = 100, 1_099
 
@@ -45,11 +45,11 @@ def world() -> Clocked:
     return world
 
 
-def rounds(world: Clocked, talk: Talk[Any]) -> tuple[Any, int]:
+def rounds(world: Clocked, talk: Conversation[Any]) -> tuple[Any, int]:
     """What a conversation returns, and the round trips it waits for, one after the other."""
     waited = 0
 
-    def counted() -> Talk[Any]:
+    def counted() -> Conversation[Any]:
         nonlocal waited
         answer = None
         while True:
@@ -123,10 +123,10 @@ class FarStore(OuterStore):
 
 def test_a_far_store_is_asked_for_several_objects_at_once(world: Clocked) -> None:
     """Alone, the first would wait for ever."""
-    rim = Rim(store=FarStore(world.store))
+    rim = Environment(store=FarStore(world.store))
     asked = Together(tuple(Get(TIME_SERIES.path_of(version)) for version in range(1, 17)))
 
-    def talk() -> Talk[tuple[bytes | None, ...]]:
+    def talk() -> Conversation[tuple[bytes | None, ...]]:
         found: tuple[bytes | None, ...] = yield asked
         return found
 
@@ -141,4 +141,4 @@ def test_an_error_of_one_of_several_requests_reaches_the_caller(world: Clocked) 
             return self.inner.get(path, start, length)
 
     with pytest.raises(gl.errors.AccessDenied):
-        Rim(store=Denied(world.store)).drive(read_back(TIME_SERIES, 10))
+        Environment(store=Denied(world.store)).drive(read_back(TIME_SERIES, 10))

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.dialects.timeseries.seal import seal
+from gapless.formats.timeseries.codec.json_values import seal
+from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.model.protocols import Store
 from gapless.store.open import open_store
 
@@ -84,7 +84,7 @@ def make_place(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Place]:
 
     def make(*, inline: bool = False, **properties: object) -> Place:
         if not inline:
-            monkeypatch.setattr("gapless.parquet.attempt.INLINE_COVERAGE_BYTES", 0)
+            monkeypatch.setattr("gapless.files.write.staged_write.INLINE_COVERAGE_BYTES", 0)
         url = f"memory://{uuid.uuid4()}"
         table = gl.create(url, index="ts", bucket="1h", entity="symbol", properties={"checkpoint_interval": 0, **properties})
         for day in range(5):

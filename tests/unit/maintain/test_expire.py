@@ -12,12 +12,12 @@ import pytest
 import gapless as gl
 from clocked_table import Clocked, rows_at
 from faulty_store import FaultyStore
-from gapless.dialects.timeseries.dialect import TIME_SERIES
-from gapless.dialects.timeseries.meta_codec import CLEANUP_FEATURE
 from gapless.errors import CorruptTable, InvalidOption, StoreError, VersionNotFound
-from gapless.maintain.repair import repair_table
-from gapless.maintain.verify import verify_table
-from gapless.testing.dict_store import DictStore
+from gapless.formats.timeseries.codec.metadata import CLEANUP_FEATURE
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.tables.timeseries.verify.repair import repair_table
+from gapless.tables.timeseries.verify.verify import verify_table
+from gapless.testing.store.stores import DictStore
 
 DAY = timedelta(days=1)
 

@@ -10,7 +10,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CorruptTable
-from gapless.maintain.finding import RepairReport
+from gapless.tables.shared.findings import RepairReport
 
 MakePlace = Callable[..., Any]
 CURRENT, POINTER = "_timeseries_log/CURRENT", "_timeseries_log/_last_checkpoint"

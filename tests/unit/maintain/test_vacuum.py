@@ -14,8 +14,6 @@ import pytest
 
 import gapless as gl
 from clocked_table import Clocked, commit_actions, rows_at
-from gapless.dialects.timeseries.actions import AddSegment, ForgetSegments, RemoveSegment, SetTag
-from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import (
     AccessDenied,
     CommitConflict,
@@ -26,10 +24,13 @@ from gapless.errors import (
     StoreUnavailable,
     VersionNotFound,
 )
-from gapless.maintain.vacuum import VacuumReport, vacuum_table
+from gapless.formats.timeseries.actions import AddSegment, ForgetSegments, RemoveSegment, SetTag
+from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.model.protocols import ObjectInfo
-from gapless.store.local import LocalStore
-from gapless.testing.dict_store import DictStore
+from gapless.store.local.store import LocalStore
+from gapless.tables.shared.vacuum import VacuumReport
+from gapless.tables.timeseries.care.vacuum import vacuum_table
+from gapless.testing.store.stores import DictStore
 
 DAY, ZERO = timedelta(days=1), timedelta(0)
 UUID = "12345678-1234-4234-8234-123456789abc"

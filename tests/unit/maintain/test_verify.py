@@ -16,9 +16,9 @@ from faulty_store import FaultyStore
 from gapless.coverage.bitmap import CoverageMap, range_bitmap
 from gapless.coverage.codec import encode
 from gapless.errors import CorruptTable, TableNotFound
-from gapless.maintain.finding import Finding
-from gapless.maintain.verify import verify_table
 from gapless.model.protocols import ObjectInfo
+from gapless.tables.shared.findings import Finding
+from gapless.tables.timeseries.verify.verify import verify_table
 
 MakePlace = Callable[..., Any]
 
@@ -272,7 +272,7 @@ def test_an_overlap_that_the_policy_forbids_names_both_versions(place: Any) -> N
 
 
 def test_segments_of_one_version_may_share_a_bucket(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless.table.stage.RUN_BYTES", 1)
+    monkeypatch.setattr("gapless.tables.timeseries.write.stage.RUN_BYTES", 1)
     table = gl.open(place.url)
     moments = [f"2026-02-01T00:{minute:02d}:00Z" for minute in range(3)]
     batches = gl.open(place.url).scan().to_arrow().slice(0, 3)

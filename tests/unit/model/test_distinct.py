@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.model.distinct import distinct
+from gapless.model.stats import distinct
 
 WIDTHS = {
     "int32": st.integers(-(2**31), 2**31 - 1),

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gapless.model.numbers import arrow_of, numbers_of
+from gapless.model.stats import arrow_of, numbers_of
 
 KINDS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"]
 

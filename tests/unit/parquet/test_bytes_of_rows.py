@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from gapless.parquet.batches import bytes_of
+from gapless.files.ingest.batches import bytes_of
 
 _MANY = pa.record_batch({"a": pa.array(range(10_000)), "b": pa.array([str(n) for n in range(10_000)])})
 _DICTIONARY = pa.record_batch({"c": pa.array(["a long text", None] * 500).dictionary_encode()})

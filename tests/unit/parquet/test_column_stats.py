@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gapless.files.pages.column_stats import column_stats, index_bounds, stats_of
 from gapless.model.stats import ColumnStats, stats_value
-from gapless.parquet.column_stats import column_stats, index_bounds, stats_of
 
 WIDE = {
     **{pa.type_for_alias(name): (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for name, bits in zip(("int8", "int16", "int32", "int64"), (8, 16, 32, 64), strict=True)},

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gapless.parquet.curve_sort import CURVES, Curve, Read, curve_sorted, ranks
-from gapless.parquet.z_order import RANK_BITS
+from gapless.files.sort.curve_sort import CURVES, RANK_BITS, Curve, Read, curve_sorted, ranks
 
 ROWS = 60_000
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.parquet.dictionary_gain import Floats, dictionary_bytes, is_shorter, may_be_shorter, plain_bytes
+from gapless.files.pages.encodings import Floats, dictionary_bytes, is_shorter, may_be_shorter, plain_bytes
 
 ROWS, SAMPLED = 262_144, 8_192
 DICE = np.random.default_rng(3)

@@ -14,16 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from gapless.coverage.bucket import grid_of
+from gapless.files.pages.column_chunk import WriterOptions, encoded_size
+from gapless.files.pages.encodings import CODEC_PROFILES, DICTIONARY, Encodings, choose_encodings, values_of
+from gapless.files.sort.order import Ordered, Spelled
+from gapless.files.sort.run import sort_run
+from gapless.files.write import file_writer as encoding_trial
+from gapless.files.write.segment_encoder import CODEC_KEY, ENCODINGS_KEY, SegmentEncoder, encode_segment
 from gapless.model.index import IndexSpec, IntWidth
 from gapless.model.properties import CODECS, Codec
-from gapless.parquet import encoding_trial
-from gapless.parquet.aims import AIMS
-from gapless.parquet.arrow_chunks import encoded_size
-from gapless.parquet.encodings import DICTIONARY, Encodings, choose_encodings, values_of
-from gapless.parquet.ordered import Ordered, Spelled
-from gapless.parquet.run import sort_run
-from gapless.parquet.segment_encoder import CODEC_KEY, ENCODINGS_KEY, SegmentEncoder, encode_segment
-from gapless.parquet.writer_options import WriterOptions
 
 ROWS = 20_000
 DELTA = "DELTA_BINARY_PACKED"
@@ -55,7 +53,7 @@ def table(**columns: Any) -> pa.Table:
     ],
 )
 def test_a_dictionary_where_values_repeat_and_differences_for_numbers_that_lie_dense(values: Any, wanted: str) -> None:
-    chosen = choose_encodings(Ordered(table(v=values)), "i", AIMS["balanced"])
+    chosen = choose_encodings(Ordered(table(v=values)), "i", CODEC_PROFILES["balanced"])
     found = "dictionary" if "v" in list(chosen.dictionary) else chosen.others.get("v", "plain")  # type: ignore[arg-type]
     assert found == wanted
     assert chosen.others["i"] == DELTA
@@ -64,12 +62,12 @@ def test_a_dictionary_where_values_repeat_and_differences_for_numbers_that_lie_d
 
 def test_small_tables_have_plain_numbers_and_nested_ones_dictionaries_for_all() -> None:
     few = choose_encodings(
-        Ordered(table(money=pa.array(range(ROWS), pa.decimal128(9, 2))).slice(0, 8_191)), "i", AIMS["balanced"]
+        Ordered(table(money=pa.array(range(ROWS), pa.decimal128(9, 2))).slice(0, 8_191)), "i", CODEC_PROFILES["balanced"]
     )
     assert (few.dictionary, dict(few.others), few.bare) == (["k", "money"], {}, frozenset())
     assert [few.of(name) for name in ("i", "k", "money")] == ["PLAIN", "RLE_DICTIONARY", "RLE_DICTIONARY"]
     for rows in (1, ROWS):
-        nested = choose_encodings(Ordered(table(n=pa.array([[1]] * ROWS)).slice(0, rows)), "i", AIMS["fastest"])
+        nested = choose_encodings(Ordered(table(n=pa.array([[1]] * ROWS)).slice(0, rows)), "i", CODEC_PROFILES["fastest"])
         assert nested == Encodings(dictionary=True, others={}, why={"*": "RLE_DICTIONARY: a column is nested"})
         assert nested.of("n") == "RLE_DICTIONARY"
 
@@ -94,7 +92,7 @@ def test_whole_numbers_of_a_small_range_get_a_dictionary_of_it(codec: Codec, spr
 
 @pytest.mark.parametrize("worth_threads", [1, 1 << 40], ids=["side by side", "one by one"])
 def test_a_segment_is_encoded_so_and_reads_as_it_was_written(worth_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless.parquet.file_writer.WORTH_THREADS_BYTES", worth_threads)
+    monkeypatch.setattr("gapless.files.write.file_writer.WORTH_THREADS_BYTES", worth_threads)
     rows = table(x=np.arange(ROWS) * 0.5, v=DICE.integers(0, 10_000, ROWS), s=pa.nulls(ROWS, pa.string()))
     run = sort_run(rows, INDEX, GRID)
     segment = encode_segment(run, INDEX, "zstd")
@@ -201,8 +199,8 @@ def test_what_a_file_says_is_bounded() -> None:
 def test_the_bytes_do_not_depend_on_the_number_of_cores_or_the_order_of_arrival(
     codec: Codec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gapless.parquet.file_writer.WORTH_THREADS_BYTES", 1)
-    monkeypatch.setattr("gapless.parquet.threads.WORTH_THREADS_BYTES", 1)
+    monkeypatch.setattr("gapless.files.write.file_writer.WORTH_THREADS_BYTES", 1)
+    monkeypatch.setattr("gapless.runtime.concurrency.WORTH_THREADS_BYTES", 1)
     rows, usual = table(**COLUMNS), pa.cpu_count()
     made = set()
     try:
@@ -283,7 +281,7 @@ def test_a_sample_is_the_same_of_one_piece_and_of_many(codec: Codec) -> None:
     cut = pa.concat_tables([rows.slice(start, end - start) for start, end in pairwise([0, 1, 7, 9_000, 9_000, ROWS])])
     assert cut.column("price").num_chunks > 1
     after = pa.concat_tables([rows, rows]).combine_chunks().slice(ROWS)
-    chosen = [choose_encodings(Ordered(one), "i", AIMS[codec]) for one in (rows, cut, after)]
+    chosen = [choose_encodings(Ordered(one), "i", CODEC_PROFILES[codec]) for one in (rows, cut, after)]
     assert chosen[0] == chosen[1] == chosen[2]
 
 
@@ -297,8 +295,8 @@ def test_a_column_known_by_places_is_chosen_as_its_values_are() -> None:
         spelled = Spelled(values, places)
         rows = pa.table({"i": np.arange(ROWS), "k": values.take(pa.array(places))})
         for codec in CODECS[:2]:
-            known = choose_encodings(Ordered(rows, {"k": spelled}), "i", AIMS[codec])
-            assert known == choose_encodings(Ordered(rows), "i", AIMS[codec])
+            known = choose_encodings(Ordered(rows, {"k": spelled}), "i", CODEC_PROFILES[codec])
+            assert known == choose_encodings(Ordered(rows), "i", CODEC_PROFILES[codec])
 
 
 def test_numbers_that_hardly_repeat_are_not_tried_with_a_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +320,7 @@ def test_numbers_that_hardly_repeat_are_not_tried_with_a_dictionary(monkeypatch:
 def test_narrow_numbers_take_no_more_bytes_than_in_any_other_encoding(kind: str, kinds: int) -> None:
     values = DICE.integers(0, 2**62, kinds)[DICE.integers(0, kinds, ROWS)]
     rows = pa.table({"v": (values % 2**24).astype(kind)})
-    aim = AIMS["smallest"]
+    aim = CODEC_PROFILES["smallest"]
     chosen = encoding_trial.try_encodings(Ordered(rows), aim)
 
     def size(how: Encodings) -> int:

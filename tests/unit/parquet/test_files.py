@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from gapless.errors import GaplessError, InvalidOption, InvalidPath, InvalidValue, SchemaMismatch, UnreadableInput
-from gapless.model.formats import Csv, Json, Parquet, parse_format
+from gapless.files.ingest import texts as text_files
+from gapless.files.ingest.batches import Batches, unified_schema
+from gapless.files.ingest.files import expand_paths, open_file, open_files
 from gapless.model.index import FixedWidth, IndexSpec, IntWidth
-from gapless.parquet import text_files
-from gapless.parquet.batches import Batches, unified_schema
-from gapless.parquet.files import expand_paths, open_file, open_files
+from gapless.model.input_formats import Csv, Json, Parquet, parse_format
 
 INDEX = IndexSpec(column="ts", type="timestamp", bucket=FixedWidth(3600 * 10**9))
 NUMBERED = IndexSpec(column="n", type="int64", bucket=IntWidth(10))
@@ -49,9 +49,9 @@ def column(folder: Path, *texts: str, options: Csv | None = None) -> pa.ChunkedA
 @pytest.fixture
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 bytes, so that a short file has many."""
-    monkeypatch.setattr("gapless.parquet.csv_file.BLOCK_BYTES", 64)
+    monkeypatch.setattr("gapless.files.ingest.csv_file.BLOCK_BYTES", 64)
     monkeypatch.setattr(text_files, "BLOCK_BYTES", 64)
-    monkeypatch.setattr("gapless.parquet.json_file.CHUNK_ROWS", 3)
+    monkeypatch.setattr("gapless.files.ingest.json_file.CHUNK_ROWS", 3)
 
 
 # ---- options
@@ -455,7 +455,7 @@ def test_json_integers_are_exact(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunk", [1, 100])
 def test_json_integer_that_its_columns_doubles_cannot_hold(tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless.parquet.json_file.CHUNK_ROWS", chunk)
+    monkeypatch.setattr("gapless.files.ingest.json_file.CHUNK_ROWS", chunk)
     with pytest.raises(InvalidValue) as caught:
         lines(tmp_path, {"n": 1, "v": 0.5}, {"n": 2, "v": 2**53 + 1})
     assert (caught.value.row, caught.value.value) == (1, 2**53 + 1)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.errors import InvalidOption
-from gapless.parquet.files import open_files
+from gapless.files.ingest.files import open_files
 
 
 def table_of(path: Path, schema: pa.Schema | None = None) -> pa.Table:

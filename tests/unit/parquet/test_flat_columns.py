@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.parquet.chunk_values import Numbers, Places, Texts, texts_of, width_for
-from gapless.parquet.encodings import DICTIONARY, PLAIN
-from gapless.parquet.flat_column import FlatColumn, coded_column, flat_column, form_of
+from gapless.files.pages.chunk_values import Numbers, Places, Texts, texts_of, width_for
+from gapless.files.pages.encodings import DICTIONARY, PLAIN
+from gapless.files.pages.flat_column import FlatColumn, coded_column, flat_column, form_of
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gapless.parquet.hilbert import hilbert
-from gapless.parquet.z_order import RANK_BITS, interleave
+from gapless.files.sort.curve_sort import RANK_BITS, hilbert, interleave
 
 
 @pytest.mark.parametrize(("width", "bits"), [(2, 1), (2, 5), (3, 3), (4, 2)])

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.parquet import identity_codes, stretches
-from gapless.parquet.identity_codes import identified, looked_up
+from gapless.files.sort import identity_codes
+from gapless.files.sort import identity_codes as stretches
+from gapless.files.sort.identity_codes import identified, looked_up
 
 TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "text": (pa.string(), st.sampled_from(["", "a", "b", "ab", "é", "z", "\U0001f600", "￿"])),
@@ -58,8 +59,8 @@ def many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(identity_codes, "_FEW_VALUES", 3)
     if request.param == "in parts":
         monkeypatch.setattr(identity_codes, "_FEW_ROWS", 0)
-        monkeypatch.setattr("gapless.parquet.identity_codes.WORTH_THREADS_BYTES", 0)
-        monkeypatch.setattr("gapless.parquet.threads.WORTH_THREADS_BYTES", 0)
+        monkeypatch.setattr("gapless.files.sort.identity_codes.WORTH_THREADS_BYTES", 0)
+        monkeypatch.setattr("gapless.runtime.concurrency.WORTH_THREADS_BYTES", 0)
 
 
 @pytest.mark.usefixtures("many")

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.coverage.bucket import grid_of
+from gapless.files.compare.keys import KeySet, can_match, without_rows
+from gapless.files.sort.merge_runs import merge_runs
+from gapless.files.sort.run import sort_run
 from gapless.model.index import IndexSpec, IntWidth
-from gapless.parquet.keys import KeySet, can_match, without_rows
-from gapless.parquet.merge import merge_runs
-from gapless.parquet.run import sort_run
-from gapless.scan.expression import to_expression
-from gapless.scan.key_bounds import key_bounds
+from gapless.predicate.expression import to_expression
+from gapless.predicate.range import key_bounds
 
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "i": (pa.int64(), [None, 0, 1, 2**63 - 1]),

@@ -15,10 +15,12 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CorruptTable
-from gapless.parquet import narrow, page_values, spans
-from gapless.parquet.page_map import Page, map_pages
-from gapless.parquet.page_slice import slice_file
-from gapless.parquet.thrift import unsigned
+from gapless.files.pages import page_slice as spans
+from gapless.files.pages import page_values
+from gapless.files.pages.page_map import Page, map_pages
+from gapless.files.pages.page_slice import slice_file
+from gapless.files.pages.thrift import unsigned
+from gapless.files.read import page_pruning
 
 ROWS, SYMBOLS, SPAN = 60_000, 6, 1_000_000
 
@@ -71,7 +73,7 @@ def sliced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(made.size)
         return made
 
-    monkeypatch.setattr(narrow, "slice_file", spy)
+    monkeypatch.setattr(page_pruning, "slice_file", spy)
     monkeypatch.setattr(page_values, "read_body", spy_page)
     return sizes
 

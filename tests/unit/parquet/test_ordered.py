@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.coverage.bucket import grid_of
+from gapless.files.sort import run
+from gapless.files.sort.order import Ordered, Spelled
+from gapless.files.sort.run import sort_run
 from gapless.model.index import IndexSpec, IntWidth
-from gapless.parquet import run
-from gapless.parquet.ordered import Ordered, Spelled
-from gapless.parquet.run import sort_run
-from gapless.parquet.threads import side_by_side
+from gapless.runtime.concurrency import side_by_side
 
 SCHEMA = pa.schema(
     [
@@ -49,8 +49,8 @@ def plain(table: pa.Table) -> list[str]:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """So few rows as a test has, put into order as few and as many."""
     if request.param != "at once":
-        monkeypatch.setattr("gapless.parquet.run.FEW_ROWS", 0)
-        monkeypatch.setattr("gapless.parquet.placing.FEW_ROWS", 0)
+        monkeypatch.setattr("gapless.files.sort.run.FEW_ROWS", 0)
+        monkeypatch.setattr("gapless.files.sort.order.FEW_ROWS", 0)
     if request.param == "scattered":
         monkeypatch.setattr(run, "_SCATTERED_ROWS", 0)
         monkeypatch.setattr(run, "_WORTH_PLACES", 0)
@@ -99,7 +99,7 @@ def test_rows_in_order_are_not_copied() -> None:
 
 def test_an_act_that_fails_says_so_side_by_side_and_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for worth in (0, 1 << 40):
-        monkeypatch.setattr("gapless.parquet.threads.WORTH_THREADS_BYTES", worth)
+        monkeypatch.setattr("gapless.runtime.concurrency.WORTH_THREADS_BYTES", worth)
         assert side_by_side([lambda: 1, lambda: 2], 1) == [1, 2]
         with pytest.raises(ZeroDivisionError):
             side_by_side([lambda: 1, lambda: 1 // 0], 1)

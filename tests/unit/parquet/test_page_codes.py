@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gapless.parquet.page_codes import MOST_BITS, MOST_RUNS, numbers_between, runs_of, unpacked
+from gapless.files.pages.page import MOST_BITS, MOST_RUNS, numbers_between, runs_of, unpacked
 
 
 def varint(value: int) -> bytes:

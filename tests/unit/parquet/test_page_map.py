@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import gapless as gl
-from gapless.parquet import page_map
-from gapless.parquet.page_map import PageMap, map_pages
-from gapless.parquet.thrift import unsigned
+from gapless.files.pages import page_map
+from gapless.files.pages.page_map import PageMap, map_pages
+from gapless.files.pages.thrift import unsigned
 
 ROWS = 5_000
 NEVER = re.compile(rb"(?!)")

@@ -14,11 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.parquet.page_codes import MOST_RUNS, runs_of
-from gapless.parquet.page_map import map_pages
-from gapless.parquet.page_slice import ColumnPages
-from gapless.parquet.page_values import coded_runs, number_values
-from gapless.parquet.spans import Near
+from gapless.files.pages.page import MOST_RUNS, runs_of
+from gapless.files.pages.page_map import map_pages
+from gapless.files.pages.page_slice import ColumnPages, Near
+from gapless.files.pages.page_values import coded_runs, number_values
 
 ROWS = 3_000
 PLAIN: dict[str, pa.DataType] = {

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gapless.files.pages.column_chunk import WriterOptions
+from gapless.files.pages.encodings import Encodings
+from gapless.files.pages.shell import GrowingFile
+from gapless.files.sort.order import Ordered, Spelled
+from gapless.files.write import parallel_writer
+from gapless.files.write.parallel_writer import ParallelWriter
 from gapless.model.stats import ColumnStats
-from gapless.parquet import parallel_writer
-from gapless.parquet.encodings import Encodings
-from gapless.parquet.growing_file import GrowingFile
-from gapless.parquet.ordered import Ordered, Spelled
-from gapless.parquet.parallel_writer import ParallelWriter
-from gapless.parquet.writer_options import WriterOptions
 
 ROWS = 5_000
 DELTA = "DELTA_BINARY_PACKED"

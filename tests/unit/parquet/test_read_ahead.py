@@ -13,13 +13,13 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CorruptTable, ObjectNotFound
+from gapless.files.pages import footer
 from gapless.model.protocols import Capabilities, Store
-from gapless.parquet import footer
-from gapless.parquet.ahead import Call, in_order, one_ahead
-from gapless.runtime.driver import Rim
+from gapless.runtime.concurrency import Call, in_order, one_ahead
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.lifecycle import open_table
-from gapless.testing.outer_store import OuterStore
+from gapless.tables.timeseries.lifecycle import open_table
+from gapless.testing.store.stores import OuterStore
 
 SEGMENTS, WAIT_S = 24, 0.02
 
@@ -64,7 +64,7 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> tuple[gl.TimeSeriesTable, F
         rows = np.arange(2_000)
         table.append({"i": day * 10_000 + rows // 2, "k": np.array(["a", "b"])[rows % 2], "n": rows, "x": rows * 0.5})
     store = FarStore(open_store(place))
-    opened = gl.TimeSeriesTable(Rim(store=store), place, open_table(Rim(store=store), place))
+    opened = gl.TimeSeriesTable(Environment(store=store), place, open_table(Environment(store=store), place))
     store.asked.clear()
     return opened, store
 
@@ -92,7 +92,7 @@ def test_the_ranges_of_columns_that_lie_apart_are_asked_for_together(
     wide = {f"x{n}": dice.random(100_000) for n in range(8)}
     gl.create(place, index="i", index_type="int64", bucket=1_000).append({"i": np.arange(100_000), **wide})
     store = FarStore(open_store(place))
-    table = gl.TimeSeriesTable(Rim(store=store), place, open_table(Rim(store=store), place))
+    table = gl.TimeSeriesTable(Environment(store=store), place, open_table(Environment(store=store), place))
     store.asked.clear()
     rows = table.scan(columns=["x0", "x7"]).to_arrow()
     assert rows.column("x7").to_pylist() == wide["x7"].tolist()

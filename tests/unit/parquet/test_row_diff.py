@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless.files.compare import row_diff
+from gapless.files.compare.keys import row_codes, same_rows, value_codes
+from gapless.files.compare.row_diff import CHANGE_TYPE, all_rows, diff_ordered, diff_rows
 from gapless.model.index import IndexSpec, parse_bucket
-from gapless.parquet import row_diff
-from gapless.parquet.row_diff import CHANGE_TYPE, all_rows, diff_ordered, diff_rows
-from gapless.parquet.value_codes import row_codes, same_rows, value_codes
 
 INDEX = IndexSpec(column="at", type="int64", bucket=parse_bucket(10, "int64", None), entity=("who",))
 SCHEMA = pa.schema([("who", pa.string()), ("at", pa.int64()), ("x", pa.float64())])

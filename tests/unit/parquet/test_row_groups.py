@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from gapless.errors import InvalidOption
+from gapless.files.pages import footer as row_groups
+from gapless.files.pages.footer import row_group_stats
 from gapless.model.stats import ColumnStats
-from gapless.parquet import row_groups
-from gapless.parquet.row_groups import row_group_stats
-from gapless.scan.prune import may_match
-from gapless.scan.where import parse_where
+from gapless.predicate.prune import may_match
+from gapless.predicate.where import parse_where
 
 
 def footer(table: pa.Table, **options: object) -> pq.FileMetaData:

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.parquet import row_order
-from gapless.parquet.placing import can_scatter, put_in_order, raw_values
-from gapless.parquet.row_order import Order, order_of
+from gapless.files.sort import order as row_order
+from gapless.files.sort.order import Order, can_scatter, order_of, put_in_order, raw_values
 
 FAR = [-(2**63), -(2**63) + 1, -1, 0, 1, 1_000, 2**40, 2**62, 2**63 - 1]
 
@@ -25,7 +24,7 @@ def many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     if request.param == "many rows":
         monkeypatch.setattr(row_order, "FEW_ROWS", 0)
         monkeypatch.setattr(row_order, "_BLOCK_ROWS", 4)
-        monkeypatch.setattr("gapless.parquet.threads.WORTH_THREADS_BYTES", 0)
+        monkeypatch.setattr("gapless.runtime.concurrency.WORTH_THREADS_BYTES", 0)
 
 
 def wanted(codes: list[int], values: list[int]) -> list[int]:
@@ -124,7 +123,7 @@ SCATTERABLE = {
 def test_columns_of_every_type_come_out_as_they_are_taken_one_by_one(
     pieces: list[int], sliced: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gapless.parquet.placing.FEW_ROWS", 0)
+    monkeypatch.setattr("gapless.files.sort.order.FEW_ROWS", 0)
     whole = pa.table(COLUMNS)
     table = pa.concat_tables([whole.slice(a, b - a) for a, b in pairwise(pieces)]).slice(sliced)
     rows = np.random.default_rng(sliced).permutation(table.num_rows)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from gapless.coverage.bitmap import SIGN, CoverageMap, bias, stored_ids
 from gapless.coverage.bucket import Grid, grid_of
 from gapless.coverage.codec import encode
+from gapless.files.sort import run
+from gapless.files.sort.run import coverage_of
 from gapless.model.index import IntWidth, parse_bucket
-from gapless.parquet import run_coverage
-from gapless.parquet.run_coverage import coverage_of
 
 NAMES = [("a",), ("b",), ("",)]
 LOW, HIGH, TOP = -(2**63), 2**63 - 1, 2**64 - 1
@@ -42,11 +42,11 @@ def oracle(rows: list[tuple[int, int]], grid: Grid, *, signed: bool) -> dict[Any
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """So few rows as a test has, taken as few and as many; blocks of them so small that some are of stretches and some are not."""
     if request.param != "few rows":
-        monkeypatch.setattr(run_coverage, "FEW_ROWS", 0)
-        monkeypatch.setattr(run_coverage, "_LONG", 4)
-        monkeypatch.setattr("gapless.parquet.threads.WORTH_THREADS_BYTES", 0)
+        monkeypatch.setattr(run, "FEW_ROWS", 0)
+        monkeypatch.setattr(run, "_LONG", 4)
+        monkeypatch.setattr("gapless.runtime.concurrency.WORTH_THREADS_BYTES", 0)
     if request.param == "small blocks":
-        monkeypatch.setattr(run_coverage, "_BLOCK_ROWS", 16)
+        monkeypatch.setattr(run, "_BLOCK_ROWS", 16)
 
 
 @pytest.mark.usefixtures("way")
@@ -88,15 +88,15 @@ def test_buckets_of_every_kind(bucket: str, zone: str | None) -> None:
 
 
 def test_a_block_in_which_nothing_begins_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_coverage, "_BLOCK_ROWS", 4)
+    monkeypatch.setattr(run, "_BLOCK_ROWS", 4)
     made = coverage_of([("a",)], np.zeros(11, np.uint8), np.array([7] * 9 + [8, 30]), grid_of(IntWidth(1)).ids)
     assert set(made[("a",)]) == {SIGN + 7, SIGN + 8, SIGN + 30}
     assert coverage_of([], np.zeros(0, np.uint8), np.zeros(0, np.int64), grid_of(IntWidth(1)).ids) == CoverageMap()
 
 
 def test_an_error_of_a_bucket_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_coverage, "_BLOCK_ROWS", 2)
-    monkeypatch.setattr("gapless.parquet.threads.WORTH_THREADS_BYTES", 0)
+    monkeypatch.setattr(run, "_BLOCK_ROWS", 2)
+    monkeypatch.setattr("gapless.runtime.concurrency.WORTH_THREADS_BYTES", 0)
 
     def refuse(values: Any) -> Any:
         if 5 in values:
@@ -144,5 +144,5 @@ def test_the_real_blocks_of_rows_agree_with_their_rows() -> None:
 
 
 def _blocks(codes: Any, ids: Any) -> list[Any]:
-    edges = [*range(0, len(codes), run_coverage._BLOCK_ROWS), len(codes)]
-    return [run_coverage._found(codes[a:b], ids[a:b], whole=True) for a, b in pairwise(edges)]
+    edges = [*range(0, len(codes), run._BLOCK_ROWS), len(codes)]
+    return [run._found(codes[a:b], ids[a:b], whole=True) for a, b in pairwise(edges)]

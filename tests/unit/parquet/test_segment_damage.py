@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from gapless.errors import CorruptTable
+from gapless.files.pages.footer import footer_checksum
+from gapless.files.read.source import open_segment, read_group
 from gapless.model.segment import Bounds, Segment
-from gapless.parquet.checksum import footer_checksum
-from gapless.parquet.source import open_segment, read_group
 from gapless.store.memory import MemoryStore
 
 ROWS = 60

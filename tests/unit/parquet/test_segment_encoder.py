@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.coverage.bucket import grid_of
+from gapless.files.ingest.batches import bytes_of
+from gapless.files.pages.column_stats import column_stats, index_bounds
+from gapless.files.pages.footer import check
+from gapless.files.sort.order import Ordered
+from gapless.files.sort.run import Run, sort_run
+from gapless.files.write import file_writer, segment_encoder
+from gapless.files.write.segment_encoder import SegmentEncoder, encode_segment
 from gapless.model.index import IndexSpec, IndexType, IntWidth, parse_bucket
 from gapless.model.properties import Codec
-from gapless.parquet import file_writer, segment_encoder
-from gapless.parquet.batches import bytes_of
-from gapless.parquet.checksum import check
-from gapless.parquet.column_stats import column_stats, index_bounds
-from gapless.parquet.ordered import Ordered
-from gapless.parquet.run import Run, sort_run
-from gapless.parquet.segment_encoder import SegmentEncoder, encode_segment
 
 INDEX = IndexSpec(column="i", type="int64", bucket=IntWidth(10), entity=("k",))
 GRID = grid_of(INDEX.bucket, signed=True)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.parquet import spans
-from gapless.parquet.spans import Near, merged
+from gapless.files.pages import page_slice
+from gapless.files.pages.page_slice import Near, merged
 
 rows = st.sets(st.integers(0, 120))
 
@@ -25,7 +25,7 @@ def held(near: Near) -> set[int]:
 @pytest.fixture(autouse=True, scope="module")
 def _small_gaps() -> object:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spans, "GAP_ROWS", 5)
+        patch.setattr(page_slice, "GAP_ROWS", 5)
         yield
 
 

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.parquet.encodings import Encodings
-from gapless.parquet.growing_file import GrowingFile
-from gapless.parquet.ordered import Ordered
-from gapless.parquet.parallel_writer import ParallelWriter
-from gapless.parquet.step_values import Steps, rises_evenly
-from gapless.parquet.writer_options import WriterOptions
+from gapless.files.pages.chunk_values import Steps, rises_evenly
+from gapless.files.pages.column_chunk import WriterOptions
+from gapless.files.pages.encodings import Encodings
+from gapless.files.pages.shell import GrowingFile
+from gapless.files.sort.order import Ordered
+from gapless.files.write.parallel_writer import ParallelWriter
 
 DELTA = "DELTA_BINARY_PACKED"
 
 
 def file_of(column: pa.Array, ours: bool, monkeypatch: pytest.MonkeyPatch) -> pa.Buffer:
     """A file of the column, whose differences we make or Arrow does."""
-    monkeypatch.setattr("gapless.parquet.flat_column.rises_evenly", lambda values: ours)
+    monkeypatch.setattr("gapless.files.pages.flat_column.rises_evenly", lambda values: ours)
     sink = GrowingFile()
     encodings = Encodings(dictionary=False, others={"v": DELTA})
     table = pa.table({"v": column})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.parquet.thrift import Items, Struct, decode, encode, listed, signed, unsigned
+from gapless.files.pages.thrift import Items, Struct, decode, encode, listed, signed, unsigned
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 

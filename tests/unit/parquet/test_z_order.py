@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.parquet.z_order import MAX_COLUMNS, has_rank, z_order
+from gapless.files.sort.curve_sort import MAX_COLUMNS, has_rank, z_order
 
 
 def interleaved(ranks: tuple[int, ...]) -> int:

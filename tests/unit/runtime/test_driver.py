@@ -9,9 +9,8 @@ import pytest
 
 from faulty_store import CountingIds, FaultyStore, PatientClock, unavailable
 from gapless.errors import AccessDenied, ObjectExists, StoreUnavailable
-from gapless.log.requests import Get, ListNames, Now, Put, PutHint, PutNew, Request, Talk, Wait, ask
-from gapless.runtime.clock import RandomIds, SystemClock
-from gapless.runtime.driver import Rim
+from gapless.log.effects import Conversation, Get, ListNames, Now, Put, PutHint, PutNew, Request, Wait, perform
+from gapless.runtime.environment import Environment, RandomIds, SystemClock
 from gapless.store.memory import MemoryStore
 
 T = TypeVar("T")
@@ -23,13 +22,13 @@ def store() -> FaultyStore:
     return FaultyStore(MemoryStore(f"driver-{next(_counter)}"))
 
 
-def rim_of(store: FaultyStore, deadline_s: float = 10.0) -> tuple[Rim, PatientClock]:
+def rim_of(store: FaultyStore, deadline_s: float = 10.0) -> tuple[Environment, PatientClock]:
     clock = PatientClock()
-    return Rim(store=store, clock=clock, ids=CountingIds(), deadline_s=deadline_s), clock
+    return Environment(store=store, clock=clock, ids=CountingIds(), deadline_s=deadline_s), clock
 
 
-def one(request: Request[T]) -> Talk[T]:
-    return (yield from ask(request))
+def one(request: Request[T]) -> Conversation[T]:
+    return (yield from perform(request))
 
 
 def test_what_a_put_learns(store: FaultyStore) -> None:
@@ -49,9 +48,9 @@ def test_an_error_of_the_store_is_thrown_into_the_conversation(store: FaultyStor
 
     store.before_put = deny
 
-    def talk() -> Talk[str]:
+    def talk() -> Conversation[str]:
         try:
-            yield from ask(PutNew("a", b""))
+            yield from perform(PutNew("a", b""))
         except AccessDenied as error:
             return error.path
         return "landed"
@@ -94,9 +93,9 @@ def test_a_read_is_tried_again_until_the_deadline(store: FaultyStore) -> None:
 def test_waits_grow_and_end_at_the_deadline(store: FaultyStore) -> None:
     rim, clock = rim_of(store, deadline_s=5.0)
 
-    def patience() -> Talk[int]:
+    def patience() -> Conversation[int]:
         for attempt in itertools.count(1):
-            if not (yield from ask(Wait(attempt))):
+            if not (yield from perform(Wait(attempt))):
                 return attempt
         raise AssertionError
 

@@ -9,37 +9,37 @@ from pathlib import Path
 import pytest
 
 from gapless.errors import StoreUnavailable
-from gapless.log.requests import Put, PutNew, TakeTurn, Talk, ask
-from gapless.runtime.driver import Rim
-from gapless.store.local import LocalStore
+from gapless.log.effects import Conversation, Put, PutNew, TakeTurn, perform
+from gapless.runtime.environment import Environment
+from gapless.store.local.store import LocalStore
 from gapless.store.memory import MemoryStore
 
 
 @pytest.fixture
-def rim(tmp_path: Path) -> Rim:
+def rim(tmp_path: Path) -> Environment:
     store = LocalStore(tmp_path / "table")
     store.put("log/0", b"")
-    return Rim(store=store)
+    return Environment(store=store)
 
 
-def talk(others: Talk[None] | None = None) -> Talk[tuple[int, Put]]:
+def talk(others: Conversation[None] | None = None) -> Conversation[tuple[int, Put]]:
     """Stand in line, let others go on each time, and create; how often that was, and what became of it."""
     waits = 0
-    while (yield from ask(TakeTurn())):
+    while (yield from perform(TakeTurn())):
         waits += 1
         if others is not None:
             next(others, None)
-    return waits, (yield from ask(PutNew("log/1", b"ours")))
+    return waits, (yield from perform(PutNew("log/1", b"ours")))
 
 
-def test_where_there_are_no_turns_it_comes_at_once(rim: Rim) -> None:
+def test_where_there_are_no_turns_it_comes_at_once(rim: Environment) -> None:
     for turn in (None, "no such folder"):
         assert rim.drive(talk(), turn=turn)[0] == 0
         rim.store.delete("log/1")
-    assert Rim(store=MemoryStore("in-line")).drive(talk(), turn="log") == (0, Put.DONE)
+    assert Environment(store=MemoryStore("in-line")).drive(talk(), turn="log") == (0, Put.DONE)
 
 
-def test_files_that_come_first_are_durable_before_the_turn_comes(rim: Rim, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_come_first_are_durable_before_the_turn_comes(rim: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the turn, which others wait for, is as short as it can be."""
     store, other = rim.store, LocalStore(rim.store.url)
     assert isinstance(store, LocalStore)
@@ -55,7 +55,7 @@ def test_files_that_come_first_are_durable_before_the_turn_comes(rim: Rim, monke
         assert not line.wait()
         monkeypatch.setattr(os, "fsync", fsync)
 
-        def others() -> Talk[None]:
+        def others() -> Conversation[None]:
             assert {"1", "data"} <= set(synced)
             synced.clear()
             line.end()  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def test_files_that_come_first_are_durable_before_the_turn_comes(rim: Rim, monke
     assert [name for name in synced if not name.endswith(".tmp")] == ["log"]
 
 
-def test_a_file_that_cannot_be_made_durable_in_line_ends_the_talk(rim: Rim, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_made_durable_in_line_ends_the_talk(rim: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     store, other = rim.store, LocalStore(rim.store.url)
     assert isinstance(store, LocalStore)
     store.put_ahead("data/1", b"rows")

@@ -8,8 +8,8 @@ import pytest
 
 from faulty_store import CountingIds, FaultyStore, PatientClock, unavailable
 from gapless.errors import ObjectExists
-from gapless.log.requests import Get, Put, PutNew, Talk, Wait, ask
-from gapless.runtime.driver import Rim
+from gapless.log.effects import Conversation, Get, Put, PutNew, Wait, perform
+from gapless.runtime.environment import Environment
 from gapless.store.memory import MemoryStore
 
 TRIES = 12
@@ -17,14 +17,14 @@ TRIES = 12
 
 def waits(store: FaultyStore, clock: PatientClock) -> list[float]:
     """The seconds slept before each of TRIES puts of one object, each looked up after its put."""
-    rim = Rim(store=store, clock=clock, ids=CountingIds(), deadline_s=1e6)
+    rim = Environment(store=store, clock=clock, ids=CountingIds(), deadline_s=1e6)
 
-    def talk() -> Talk[None]:
+    def talk() -> Conversation[None]:
         for attempt in range(1, TRIES + 1):
-            assert (yield from ask(PutNew("v", b"mine"))) is not Put.DONE
-            yield from ask(Get("v"))
-            yield from ask(Get("v + 1"))
-            yield from ask(Wait(attempt))
+            assert (yield from perform(PutNew("v", b"mine"))) is not Put.DONE
+            yield from perform(Get("v"))
+            yield from perform(Get("v + 1"))
+            yield from perform(Wait(attempt))
 
     rim.drive(talk())
     return clock.slept

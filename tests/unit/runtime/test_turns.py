@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from gapless.runtime import turns as module
-from gapless.runtime.turns import Turns
+from gapless.runtime import concurrency as module
+from gapless.runtime.concurrency import Turns
 
 SOON_S = 60.0
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gapless.model.index import Identity, IndexSpec, parse_bucket
 from gapless.model.segment import Bounds, InlineCoverage, Segment
-from gapless.scan import plan
-from gapless.scan.plan import ReadGroup, plan_groups, row_bytes
+from gapless.predicate import plan
+from gapless.predicate.plan import ReadGroup, plan_groups, row_bytes
 
 INDEX = IndexSpec(column="i", type="int64", bucket=parse_bucket(10, "int64"), entity=("e",))
 SCHEMA = pa.schema([("i", pa.int64()), ("e", pa.string())])

@@ -12,9 +12,9 @@ import pytest
 
 from gapless.errors import InvalidFilter, UnknownColumn
 from gapless.model.stats import ColumnStats, stats_value, supports_bounds
-from gapless.scan.opaque import guarantee, prune_by_expression
-from gapless.scan.prune import may_match
-from gapless.scan.where import parse_where
+from gapless.predicate.prune import may_match
+from gapless.predicate.prune_files import guarantee, prune_by_expression
+from gapless.predicate.where import parse_where
 
 SCHEMA = pa.schema(
     [

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import pytest
 
 from gapless.errors import InvalidFilter, InvalidTime, UnknownColumn
-from gapless.scan.expression import kept_rows, to_expression
-from gapless.scan.predicate import columns_of
-from gapless.scan.where import parse_where
+from gapless.predicate.expression import kept_rows, to_expression
+from gapless.predicate.predicate import columns_of
+from gapless.predicate.where import parse_where
 
 
 def kept(where: str, column: pa.Array, name: str = "x") -> list[object]:

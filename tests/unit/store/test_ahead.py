@@ -20,9 +20,10 @@ import pytest
 
 from gapless.errors import ObjectExists, StorageFull, StoreError
 from gapless.model.protocols import StoresAhead
-from gapless.store import ahead, sync
-from gapless.store.local import LocalStore
-from gapless.testing.concurrency import in_child
+from gapless.store.local import sync
+from gapless.store.local import sync as ahead
+from gapless.store.local.store import LocalStore
+from gapless.testing.store.case import in_child
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from gapless.errors import StorageFull, StoreError
 from gapless.model.protocols import streams_ahead
-from gapless.store import begun
-from gapless.store.local import LocalStore
+from gapless.store.local import temp_files
+from gapless.store.local.store import LocalStore
 from gapless.store.memory import MemoryStore
 
 
@@ -123,8 +123,8 @@ def test_a_file_that_lost_bytes_gets_no_name(tmp_path: Path) -> None:
 
 def test_the_disk_is_told_early_of_what_was_written_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int]] = []
-    monkeypatch.setattr(begun, "_EARLY_BYTES", 10)
-    monkeypatch.setattr(begun, "begin_write_back", lambda _, start, length: told.append((start, length)))
+    monkeypatch.setattr(temp_files, "_EARLY_BYTES", 10)
+    monkeypatch.setattr(temp_files, "begin_write_back", lambda _, start, length: told.append((start, length)))
     file = LocalStore(tmp_path).begin_ahead("data/1")
     for size in (4, 5, 1, 9, 30, 2):
         file.write(bytes(size))
@@ -136,6 +136,6 @@ def test_to_tell_the_disk_early_is_a_hint(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"x" * 10_000)
     with path.open("rb+") as file:
-        begun.begin_write_back(file.fileno(), 0, 10_000)
-        begun.begin_write_back(-1, 0, 10_000)
+        temp_files.begin_write_back(file.fileno(), 0, 10_000)
+        temp_files.begin_write_back(-1, 0, 10_000)
     assert path.read_bytes() == b"x" * 10_000

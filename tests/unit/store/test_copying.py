@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gapless.store import begun
-from gapless.store.begun import begin_write_back
-from gapless.store.copying import clone_file
+from gapless.store.local import temp_files
+from gapless.store.local.file_system import clone_file
+from gapless.store.local.temp_files import begin_write_back
 
 
 def test_a_file_system_that_shares_no_blocks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_two_files_that_are_one_kind_of_thing_are_not_cloned(tmp_path: Path) -> 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_a_hint_changes_no_byte_and_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    begun._send_range.cache_clear()
+    temp_files._send_range.cache_clear()
     try:
         with (tmp_path / "one").open("wb", buffering=0) as file:
             file.write(b"abc" * 10_000)
@@ -62,5 +62,5 @@ def test_a_hint_changes_no_byte_and_never_fails(tmp_path: Path, monkeypatch: pyt
         begin_write_back(-1, 0, 1)
     finally:
         monkeypatch.undo()
-        begun._send_range.cache_clear()
+        temp_files._send_range.cache_clear()
     assert (tmp_path / "one").read_bytes() == b"abc" * 10_000 + b"d"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gapless.store.local import LocalStore
-from gapless.testing.concurrency import race
+from gapless.store.local.store import LocalStore
+from gapless.testing.store.case import race
 
 
 @pytest.fixture

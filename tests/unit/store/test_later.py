@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from gapless.errors import StoreUnavailable
-from gapless.store.later import Later
+from gapless.store.background_writes import BackgroundWrites
 
 _ENDING = """
 import threading
-from gapless.store.later import Later
+from gapless.store.background_writes import Later
 
 stored = {}
 later = Later(stored.__setitem__)
@@ -37,7 +37,7 @@ def test_a_thread_that_outlives_the_main_one_still_puts() -> None:
 
 def test_of_several_hints_the_newest_is_put_last() -> None:
     stored: list[bytes | memoryview] = []
-    later = Later(lambda _path, data: stored.append(data))
+    later = BackgroundWrites(lambda _path, data: stored.append(data))
     for number in range(50):
         later.put_hint("CURRENT", b"%d" % number)
     later.await_all()
@@ -48,7 +48,7 @@ def test_a_put_ahead_that_failed_fails_each_time_it_is_asked_about() -> None:
     def refuse(path: str, _data: bytes | memoryview) -> None:
         raise StoreUnavailable("no answer", path=path)
 
-    later = Later(refuse)
+    later = BackgroundWrites(refuse)
     later.put_ahead("data/1", b"x")
     for _ in range(2):
         with pytest.raises(StoreUnavailable):

@@ -15,18 +15,11 @@ from typing import Any
 
 import pytest
 
-from gapless.errors import (
-    AccessDenied,
-    CorruptTable,
-    ObjectExists,
-    ObjectNotFound,
-    StorageFull,
-    StoreError,
-    StoreUnavailable,
-)
-from gapless.store import local, publish
-from gapless.store.local import LocalStore
-from gapless.testing.concurrency import in_child, race
+from gapless.errors import AccessDenied, CorruptTable, ObjectExists, ObjectNotFound, StorageFull, StoreError, StoreUnavailable
+from gapless.store.local import publish
+from gapless.store.local import store as local
+from gapless.store.local.store import LocalStore
+from gapless.testing.store.case import in_child, race
 
 NOBODY = 65534
 

@@ -6,7 +6,7 @@ import uuid
 
 from gapless.store import memory
 from gapless.store.memory import MemoryStore
-from gapless.testing.concurrency import in_child
+from gapless.testing.store.case import in_child
 
 
 def test_the_time_of_a_write_is_its_clocks() -> None:

@@ -26,9 +26,9 @@ from gapless.errors import (
     StoreUnavailable,
 )
 from gapless.model.protocols import StoresAhead
-from gapless.store.object_errors import object_store_error
+from gapless.store.object_store import object_store_error
 from gapless.store.open import open_store
-from gapless.testing.concurrency import in_child
+from gapless.testing.store.case import in_child
 
 S3 = tuple[str, dict[str, str]]
 NOWHERE = {"endpoint": "http://127.0.0.1:1", "allow_http": "true", "access_key_id": "k", "secret_access_key": "very secret"}

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gapless.errors import InvalidOption, InvalidPath
-from gapless.store.local import LocalStore
+from gapless.store.local.store import LocalStore
 from gapless.store.location import parse_location
 from gapless.store.memory import MemoryStore
-from gapless.store.object import ObjectStore
+from gapless.store.object_store import ObjectStore
 from gapless.store.open import open_store, table_name
 
 NAMES = ["a b", "a%20b", "50%", "a#b", "a?b", "a*b", "a[b]", "é", "😈", "a\\b", "C:\\x", "a:b", " lead", "trail ", "a+b", "s3"]

@@ -10,9 +10,8 @@ import pytest
 from faulty_store import FaultyStore, once, open_faulty, unavailable
 from gapless.errors import AccessDenied, ObjectExists, StoreError
 from gapless.store.memory import MemoryStore
-from gapless.store.open import open_store
-from gapless.store.probe import probe_put_if_absent
-from gapless.table.table import TimeSeriesTable
+from gapless.store.open import open_store, probe_put_if_absent
+from gapless.tables.timeseries.table import TimeSeriesTable
 
 
 class Counting(MemoryStore):
@@ -60,7 +59,7 @@ def test_s3_passes(s3_options: tuple[str, dict[str, str]]) -> None:
 
 def _reopened(url: str, monkeypatch: pytest.MonkeyPatch) -> tuple[TimeSeriesTable, FaultyStore]:
     """The table as another process finds it: nothing is known of its store."""
-    monkeypatch.setattr("gapless.store.probe._KEPT", set())
+    monkeypatch.setattr("gapless.store.open._KEPT", set())
     return open_faulty(url)
 
 

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from gapless.errors import ObjectExists
-from gapless.model.protocols import Line, takes_turns
-from gapless.store import local, turn
-from gapless.store.local import LocalStore
+from gapless.model.protocols import WriterQueue, takes_turns
+from gapless.store.local import queue
+from gapless.store.local import store as local
+from gapless.store.local.store import LocalStore
 from gapless.store.memory import MemoryStore
 
 
@@ -40,7 +41,7 @@ def in_background(act: Callable[[], None]) -> Iterator[threading.Thread]:
         thread.join()
 
 
-def take(line: Line) -> bool:
+def take(line: WriterQueue) -> bool:
     """Wait for one's turn; whether it came."""
     while line.wait():
         assert not line.mine
@@ -220,7 +221,7 @@ def open_files() -> int:
 
 
 def test_patience_ends(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(queue, "PATIENCE_S", 0.05)
     with store.turn("log") as line, LocalStore(store.url).turn("log") as other:
         assert take(line)
         assert not take(other)
@@ -233,7 +234,7 @@ def test_who_waited_in_vain_waits_less_the_next_time(store: LocalStore, monkeypa
     """A process that was stopped in its turn costs the others half a second once, and not at each of their commits."""
     found: list[float] = []
 
-    class Hasty(turn.Waiting):
+    class Hasty(queue.Waiting):
         def __init__(self, handle: int | None, patience_s: float, *, crowded: bool = False) -> None:
             found.append(patience_s)
             super().__init__(handle, patience_s / 100, crowded=crowded)
@@ -241,7 +242,7 @@ def test_who_waited_in_vain_waits_less_the_next_time(store: LocalStore, monkeypa
     other = LocalStore(store.url)
     with store.turn("log") as line:
         assert take(line)
-        monkeypatch.setattr(turn, "Waiting", Hasty)
+        monkeypatch.setattr(queue, "Waiting", Hasty)
         for _ in range(3):
             with other.turn("log") as behind:
                 assert not take(behind)

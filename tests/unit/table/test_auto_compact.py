@@ -10,13 +10,14 @@ import pytest
 
 import gapless as gl
 from faulty_store import objects, open_faulty
-from gapless.dialects.timeseries.actions import TableState
 from gapless.errors import InvalidOption, LogWarning, StorageFull
-from gapless.log.dialect import Snapshot
-from gapless.maintain.auto_compact import AutoCompaction
-from gapless.maintain.compact import CompactionReport, Compactor
+from gapless.formats.timeseries.actions import TableState
+from gapless.log.format import Snapshot
 from gapless.model.properties import Properties
 from gapless.store.open import open_store
+from gapless.tables.shared.compaction import CompactionReport
+from gapless.tables.timeseries.care.compact import Compactor
+from gapless.tables.timeseries.care.maintenance import AutoCompaction
 
 _counter = itertools.count()
 

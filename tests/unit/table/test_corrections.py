@@ -427,7 +427,7 @@ def test_a_table_of_another_writer_asks_before_its_first_correction(
     def refuse(*_: object, **__: object) -> None:
         raise UpgradeNeeded("not ours", path="x")
 
-    monkeypatch.setattr("gapless.table.handle.check_writable", refuse)
+    monkeypatch.setattr("gapless.tables.timeseries.handle.check_writable", refuse)
     acts: list[Callable[[], object]] = [
         lambda: table.upsert(days(0)),
         lambda: table.delete("true"),

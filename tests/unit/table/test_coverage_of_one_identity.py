@@ -14,7 +14,7 @@ import timeseries_table_format as ttf
 
 import gapless as gl
 from counting_store import open_counting
-from gapless.coverage import sidecar_index
+from gapless.coverage import codec
 from gapless.errors import CorruptTable, CoverageOverlap, LogWarning
 from gapless.model.segment import SidecarCoverage
 from gapless.store.open import open_store
@@ -26,8 +26,8 @@ MINUTE_US = 60_000_000
 
 @pytest.fixture(autouse=True)
 def _small_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sidecar_index, "INDEXED_BYTES", 4_097)
-    monkeypatch.setattr(sidecar_index, "_BRIDGED_BYTES", 0)
+    monkeypatch.setattr(codec, "INDEXED_BYTES", 4_097)
+    monkeypatch.setattr(codec, "_BRIDGED_BYTES", 0)
 
 
 def rows(start: int, names: list[str]) -> pa.Table:

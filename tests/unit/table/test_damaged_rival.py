@@ -18,7 +18,7 @@ ELSEWHERE = encode(CoverageMap({(): range_bitmap(2**63 + 900, 2**63 + 901)}), ()
 
 @pytest.mark.parametrize("damage", [ELSEWHERE, b"", None])
 def test_damaged_coverage_of_a_rival_is_never_read_as_another(monkeypatch: pytest.MonkeyPatch, damage: bytes | None) -> None:
-    monkeypatch.setattr("gapless.parquet.attempt.INLINE_COVERAGE_BYTES", 0)
+    monkeypatch.setattr("gapless.files.write.staged_write.INLINE_COVERAGE_BYTES", 0)
     url = f"memory://{uuid.uuid4()}"
     gl.create(url, index="n", index_type="int64", bucket=1).append([{"n": 0}])
     plain = open_store(url)

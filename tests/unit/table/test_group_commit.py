@@ -11,7 +11,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CommitConflict, CommitOutcomeUnknown, NullKey
-from gapless.table.group import Member, append_group
+from gapless.tables.timeseries.write.group import Member, append_group
 from group_members import member
 
 START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)

@@ -18,13 +18,14 @@ import pytest
 import gapless as gl
 from clocked_table import Clocked
 from faulty_store import is_commit, objects, once, open_faulty
-from gapless.dialects.timeseries import inline, packing
-from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import CorruptTable, DuplicateKey, InvalidOption
-from gapless.maintain.verify import verify_table
-from gapless.parquet.checksum import checksum
+from gapless.files.pages.footer import checksum
+from gapless.formats.timeseries.checkpoint import checkpoint as packing
+from gapless.formats.timeseries.codec import metadata
+from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.store.open import open_store
-from gapless.table import stage
+from gapless.tables.timeseries.verify.verify import verify_table
+from gapless.tables.timeseries.write import stage
 from property.test_table_types import CASES, declared, exact
 
 _counter = itertools.count()
@@ -224,7 +225,7 @@ def test_switching_it_on_tells_other_readers_and_switching_it_off_keeps_the_rows
 
 
 def test_enough_in_the_log_and_appends_write_files_until_it_is_compacted(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inline, "MAX_INLINED_BYTES", INLINE + 5_000)
+    monkeypatch.setattr(metadata, "MAX_INLINED_BYTES", INLINE + 5_000)
     table = make(place, checkpoint_interval=3)
     for number in range(12):
         table.append(rows(10 * number))

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gapless.table.engine import APART, SharedDuck, open_apart
+from gapless.tables.shared.duckdb_session import APART, SharedDuck, open_apart
 
 DAY_US = 86_400_000_000
 REFUSED = (duckdb.BinderException, duckdb.NotImplementedException)

@@ -12,8 +12,8 @@ import pytest
 import gapless as gl
 from faulty_store import is_commit, once, open_faulty
 from gapless.errors import StorageFull
-from gapless.table.group import SMALL_ROWS
-from gapless.testing.group import append_at_once
+from gapless.tables.timeseries.write.group import SMALL_ROWS
+from gapless.testing.simulation.process import append_at_once
 
 _NAMES = (f"memory://simulated-finding-{number}" for number in count())
 

@@ -26,9 +26,9 @@ from gapless.errors import (
     StoreUnavailable,
     UnsupportedType,
 )
-from gapless.parquet import attempt
-from gapless.parquet import run as run_module
-from gapless.table import group, stage
+from gapless.files.sort import run as run_module
+from gapless.files.write import staged_write
+from gapless.tables.timeseries.write import group, stage
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 _counter = itertools.count()
@@ -157,7 +157,7 @@ BAD: dict[str, tuple[Callable[[], object], type[BaseException]]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_refused_append_leaves_nothing(name: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_runs(monkeypatch)
-    monkeypatch.setattr(attempt, "INLINE_COVERAGE_BYTES", 0)
+    monkeypatch.setattr(staged_write, "INLINE_COVERAGE_BYTES", 0)
     make(place).append(hours(0, sym="Z"))
     table, store = open_faulty(place)
     before = objects(place)
@@ -407,7 +407,7 @@ def test_a_store_that_fails_a_data_put_is_left_as_it_was(
     place: str, monkeypatch: pytest.MonkeyPatch, error: type[StoreError], folder: str
 ) -> None:
     tiny_runs(monkeypatch)
-    monkeypatch.setattr(attempt, "INLINE_COVERAGE_BYTES", 0)
+    monkeypatch.setattr(staged_write, "INLINE_COVERAGE_BYTES", 0)
     make(place).append(hours(0))
     table, store = open_faulty(place)
     before = objects(place)
@@ -459,7 +459,7 @@ def test_a_huge_batch_is_cut(place: str, monkeypatch: pytest.MonkeyPatch) -> Non
         sizes.append(table.nbytes)
         return sort_run(table, *rest)
 
-    monkeypatch.setattr("gapless.parquet.gather.sort_run", spy)
+    monkeypatch.setattr("gapless.files.sort.merge_runs.sort_run", spy)
     tiny_runs(monkeypatch, 10_000)
     make(place).append(hours(*range(5_000)))
     assert len(sizes) > 5
@@ -562,7 +562,7 @@ def test_cov_18_the_ends_of_the_ns_range_have_whole_buckets(place: str) -> None:
 
 
 def test_corrupt_coverage_refuses_an_append_and_skip(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt, "INLINE_COVERAGE_BYTES", 0)
+    monkeypatch.setattr(staged_write, "INLINE_COVERAGE_BYTES", 0)
     make(place).append(hours(0))
     table, store = open_faulty(place)
     (sidecar,) = [path for path in objects(place) if path.startswith("_coverage/")]

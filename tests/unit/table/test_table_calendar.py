@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.coverage.sessions import Sessions
-from gapless.coverage.weekly import WeeklyHours
+from gapless.coverage.calendar import Sessions, WeeklyHours
 from gapless.errors import InvalidOption, InvalidTime, NotSupported
 
 TRADING = "mon-fri 09:30-16:00 America/New_York"

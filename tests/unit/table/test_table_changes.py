@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.dialects.timeseries.actions import Commit, ExpireVersions
-from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import InvalidOption, UnknownColumn, VersionNotFound
-from gapless.log.requests import Talk
-from gapless.log.verdict import Stands
+from gapless.formats.timeseries.actions import Commit, ExpireVersions
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible
 from gapless.runtime.committer import Committer, Proposal
 from hourly import START, hours
 
@@ -59,9 +59,9 @@ def replayed(before: Counter[str], rows: gl.Rows) -> Counter[str]:
 def expire(table: gl.TimeSeriesTable, before: int) -> None:
     """As expiry commits it."""
 
-    def judge(mine: Commit, _version: int, _theirs: Commit) -> Talk[Stands[Commit]]:
+    def judge(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
         yield from ()
-        return Stands(mine)
+        return Compatible(mine)
 
     commit = Commit(id=f"expire-{next(_counter)}", operation="expire", actions=(ExpireVersions(before),))
     committer = Committer(dialect=TIME_SERIES, rim=table._rim, publish=lambda _: None)
@@ -156,8 +156,8 @@ def test_a_restore_tells_only_what_differs(table: gl.TimeSeriesTable) -> None:
 
 def test_many_segments_are_compared_window_by_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several overlapping segments on each side, cut into windows and pieces far smaller than they are."""
-    monkeypatch.setattr("gapless.scan.plan.SORT_BYTES", 4_000)
-    monkeypatch.setattr("gapless.parquet.row_diff.PIECE_ROWS", 7)
+    monkeypatch.setattr("gapless.predicate.plan.SORT_BYTES", 4_000)
+    monkeypatch.setattr("gapless.files.compare.row_diff.PIECE_ROWS", 7)
     table = gl.create(tmp_path / "t", index="ts", entity="sym", bucket="1h")
     for sym in "ABC":
         table.append(hours(*range(200), sym=sym))

@@ -13,8 +13,8 @@ import pytest
 
 import gapless as gl
 from gapless.errors import InvalidOption, StoreError
+from gapless.files.write.segment_encoder import CODEC_KEY
 from gapless.model.properties import CODECS, Codec
-from gapless.parquet.segment_encoder import CODEC_KEY
 
 ROWS = 600_000
 
@@ -88,7 +88,7 @@ def test_a_large_append_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: p
         raise OSError(errno.EIO, "the disk is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(f"gapless.store.begun.{act}", fail)
+        patched.setattr(f"gapless.store.local.temp_files.{act}", fail)
         with pytest.raises(StoreError, match=r"Input/output error|the disk is gone"):
             table.append(large())
     assert (table.version, left_in(tmp_path)) == (1, [])

@@ -16,17 +16,17 @@ import pytest
 
 import gapless as gl
 from faulty_store import is_commit, objects, once, open_faulty
-from gapless.dialects.timeseries.actions import Action, AddSegment, Commit, RemoveSegment
-from gapless.maintain import compact as compact_module
-from gapless.maintain import compact_bin
-from gapless.maintain.compact_options import CompactOptions
+from gapless.files.read.scan import read
+from gapless.files.sort.run import sort_run
+from gapless.files.write.segment_encoder import encode_segment
+from gapless.files.write.staged_write import StagedWrite
+from gapless.formats.timeseries.actions import Action, AddSegment, Commit, RemoveSegment
 from gapless.model.segment import Segment
-from gapless.parquet.attempt import Attempt
-from gapless.parquet.run import sort_run
-from gapless.parquet.scan import read
-from gapless.parquet.segment_encoder import encode_segment
 from gapless.runtime.committer import Proposal
 from gapless.store.open import open_store
+from gapless.tables.shared.compaction import CompactOptions
+from gapless.tables.timeseries.care import compact as compact_module
+from gapless.tables.timeseries.care import compact_bin
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("sym", pa.string()), ("x", pa.float64())])
@@ -62,7 +62,7 @@ def values(table: gl.TableView) -> list[float]:
 def rewritten(place: str, keep: Callable[[float], bool], *, extra: Sequence[float] = ()) -> None:
     """Another handle deletes the rows whose `x` is not kept, segment by segment, and adds some at hours 100 and on."""
     table = gl.open(place)
-    state, attempt = table._snapshot.state, Attempt.begin(table._rim)
+    state, attempt = table._snapshot.state, StagedWrite.begin(table._rim)
     removed: list[Segment] = []
     for segment in state.segments:
         rows = pq.read_table(pa.BufferReader(open_store(place).get(segment.path)))
@@ -354,7 +354,7 @@ def test_maint_16_text_is_read_and_written_in_bounded_pieces(place: str, monkeyp
     for part in range(3):
         table.append({"i": list(range(part * 40, part * 40 + 40)), "s": [f"{part}" * 50_000] * 40})
     before = told_sizes(table)
-    monkeypatch.setattr("gapless.parquet.gather.sort_run", spy)
+    monkeypatch.setattr("gapless.files.sort.merge_runs.sort_run", spy)
     compactor = table._compactor(CompactOptions(sort_bytes=1 << 20))
     report = compactor.compact(table._snapshot)
     assert report.segments_after == 1, "without entity columns rows stream through"

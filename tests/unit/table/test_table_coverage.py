@@ -11,7 +11,7 @@ import pytest
 import gapless as gl
 from faulty_store import PatientClock, open_faulty
 from gapless.errors import InvalidOption, InvalidTime, UnknownColumn
-from gapless.parquet import attempt
+from gapless.files.write import staged_write
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 _counter = itertools.count()
@@ -35,7 +35,7 @@ def gaps(coverage: gl.Coverage[Any]) -> list[tuple[object, datetime, datetime, i
 
 @pytest.mark.parametrize("inline", [0, 1 << 20])
 def test_each_identity_is_expected_from_its_first_to_its_last_bucket(monkeypatch: pytest.MonkeyPatch, inline: int) -> None:
-    monkeypatch.setattr(attempt, "INLINE_COVERAGE_BYTES", inline)
+    monkeypatch.setattr(staged_write, "INLINE_COVERAGE_BYTES", inline)
     for table in (filled(), gl.open(filled().url)):
         assert gaps(table.coverage()) == [("A", hour(2), hour(4), 2)]
         assert table.coverage().ratio == 5 / 7

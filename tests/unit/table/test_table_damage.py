@@ -12,7 +12,7 @@ import pytest
 import gapless as gl
 from faulty_store import objects
 from gapless.errors import CorruptTable
-from gapless.parquet import attempt
+from gapless.files.write import staged_write
 from gapless.store.open import open_store
 
 _counter = itertools.count()
@@ -21,7 +21,7 @@ _counter = itertools.count()
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> str:
     """A table of two segments, with sidecars."""
-    monkeypatch.setattr(attempt, "INLINE_COVERAGE_BYTES", 0)
+    monkeypatch.setattr(staged_write, "INLINE_COVERAGE_BYTES", 0)
     place = f"memory://damage-{next(_counter)}"
     table = gl.create(place, index="i", index_type="int64", entity=["e"], bucket=10, properties={"codec": "none"})
     table.append({"i": [1, 2, 15], "e": ["a", "b", "a"], "x": [1.5, None, -0.0], "s": ["", "text", None]})

@@ -13,9 +13,9 @@ import pytest
 import gapless as gl
 from faulty_store import PatientClock
 from gapless.errors import InvalidOption, VersionNotFound
-from gapless.runtime.driver import Rim
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.lifecycle import open_table
+from gapless.tables.timeseries.lifecycle import open_table
 from hourly import SCHEMA, hours
 
 _counter = itertools.count()
@@ -72,7 +72,7 @@ def test_the_duration_is_from_the_call_to_the_commit() -> None:
     place = f"memory://history-{next(_counter)}"
     gl.create(place, index="ts", entity="sym", bucket="1h")
     clock = PatientClock()
-    rim = Rim(store=open_store(place, None), clock=clock)
+    rim = Environment(store=open_store(place, None), clock=clock)
     table = gl.TimeSeriesTable(rim, place, open_table(rim, place))
 
     def slow() -> Any:

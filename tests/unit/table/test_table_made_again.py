@@ -11,7 +11,7 @@ import pytest
 import gapless as gl
 from clocked_table import HOUR_NS, NOON_NS, Clocked, SetClock, rows_at
 from gapless.errors import CorruptTable
-from gapless.table.delta.table import DeltaTable
+from gapless.tables.delta.table import DeltaTable
 
 
 def make(root: Path, appends: int) -> gl.TimeSeriesTable:

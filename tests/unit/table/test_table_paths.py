@@ -16,7 +16,7 @@ import gapless as gl
 from faulty_store import objects, open_faulty
 from gapless.errors import AccessDenied, TableExists, TableNotFound
 from gapless.store.open import open_store
-from gapless.testing.concurrency import in_child
+from gapless.testing.store.case import in_child
 
 NAMES = [
     "plain", "with space", "per%cent", "100%25", "ha#sh", "que?ry", "st*r", "[bracket]", "größe-日本-🎉", "a=b", "semi;colon", "co:lon",

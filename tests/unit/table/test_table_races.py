@@ -15,9 +15,9 @@ import pytest
 import gapless as gl
 from faulty_store import is_commit, nothing, objects, once, open_faulty, unavailable
 from gapless.errors import AccessDenied, StoreUnavailable
-from gapless.parquet import attempt
+from gapless.files.write import staged_write
 from gapless.store.open import open_store
-from gapless.table import group, stage
+from gapless.tables.timeseries.write import group, stage
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("sym", pa.string()), ("x", pa.float64())])
@@ -164,7 +164,7 @@ def test_an_overlapping_append_that_comes_first_refuses_ours(place: str) -> None
 @pytest.mark.parametrize("sidecars", [True, False])
 def test_skip_that_loses_a_race_filters_again(place: str, monkeypatch: pytest.MonkeyPatch, sidecars: bool) -> None:
     if sidecars:
-        monkeypatch.setattr(attempt, "INLINE_COVERAGE_BYTES", 0)
+        monkeypatch.setattr(staged_write, "INLINE_COVERAGE_BYTES", 0)
     table, store = open_faulty(place)
     store.before_put = once(beside(place, hours(2, 3, x=9)), is_commit)
     report = table.append(pa.concat_tables([hours(0, 1, 2, x=1), hours(2, sym="B", x=1)]), on_overlap="skip")

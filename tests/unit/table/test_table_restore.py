@@ -15,11 +15,11 @@ import pytest
 
 import gapless as gl
 from faulty_store import is_commit, once, open_faulty
-from gapless.dialects.timeseries.actions import Action, Commit, ExpireVersions, ForgetSegments
-from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import CorruptTable, InvalidOption, VersionNotFound
-from gapless.log.requests import Talk
-from gapless.log.verdict import Stands
+from gapless.formats.timeseries.actions import Action, Commit, ExpireVersions, ForgetSegments
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible
 from gapless.runtime.committer import Committer, Proposal
 from hourly import START, hours
 
@@ -53,9 +53,9 @@ def same(mine: gl.TableView, other: gl.TableView) -> bool:
 def commit_beside(place: str, *actions: Action) -> None:
     """Another process commits these actions, which nothing clashes with."""
 
-    def judge(mine: Commit, _version: int, _theirs: Commit) -> Talk[Stands[Commit]]:
+    def judge(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
         yield from ()
-        return Stands(mine)
+        return Compatible(mine)
 
     other = gl.open(place)
     commit = Commit(id=f"beside-{next(_counter)}", operation="other", actions=actions)

@@ -17,10 +17,11 @@ import pytest
 import gapless as gl
 from faulty_store import open_faulty
 from gapless.errors import InvalidFilter, InvalidOption, InvalidTime, UnknownColumn
+from gapless.files.read import pieces
+from gapless.files.read.source import read_groups
+from gapless.files.write import file_writer
 from gapless.model.segment import Segment
-from gapless.parquet import file_writer, pieces
-from gapless.parquet.source import read_groups
-from gapless.scan.opaque import expression_columns, expression_text, prune_by_expression
+from gapless.predicate.prune_files import expression_columns, expression_text, prune_by_expression
 
 _counter = itertools.count()
 DAY = datetime(2024, 3, 9)

@@ -14,7 +14,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import InvalidQuery, NotSupported
-from gapless.table.duck import duck_type
+from gapless.tables.shared.duckdb_session import duck_type
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 _counter = itertools.count()

@@ -17,15 +17,15 @@ import pytest
 
 import gapless as gl
 from faulty_store import PatientClock
-from gapless.dialects.timeseries.actions import Commit, ExpireVersions
-from gapless.dialects.timeseries.dialect import TIME_SERIES
 from gapless.errors import InvalidOption, InvalidTime, VersionNotFound
-from gapless.log.requests import Talk
-from gapless.log.verdict import Stands
+from gapless.formats.timeseries.actions import Commit, ExpireVersions
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible
 from gapless.runtime.committer import Committer, Proposal
-from gapless.runtime.driver import Rim
+from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.table.lifecycle import create_table, open_table, parse_index
+from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 TEN = datetime(2026, 1, 5, 10, tzinfo=UTC)
@@ -48,9 +48,9 @@ def table() -> gl.TimeSeriesTable:
 def expire(table: gl.TimeSeriesTable, before: int) -> None:
     """As expiry commits it."""
 
-    def judge(mine: Commit, _version: int, _theirs: Commit) -> Talk[Stands[Commit]]:
+    def judge(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
         yield from ()
-        return Stands(mine)
+        return Compatible(mine)
 
     commit = Commit(id=f"expire-{next(_counter)}", operation="expire", actions=(ExpireVersions(before),))
     Committer(dialect=TIME_SERIES, rim=table._rim, publish=lambda _: None).change(
@@ -60,7 +60,7 @@ def expire(table: gl.TimeSeriesTable, before: int) -> None:
 
 def made_at(place: Path, clock: PatientClock) -> gl.TimeSeriesTable:
     """An empty table by this clock."""
-    rim = Rim(store=open_store(str(place), None), clock=clock)
+    rim = Environment(store=open_store(str(place), None), clock=clock)
     spec = parse_index("ts", "timestamp", "1h", "sym", None)
     return gl.TimeSeriesTable(rim, str(place), create_table(rim, str(place), spec, None, {}))
 
@@ -186,7 +186,7 @@ def test_time_03_a_clock_that_stands_still_makes_no_two_ids_alike(tmp_path: Path
     made_at(tmp_path / "t", PatientClock(now_s=TEN.timestamp()))
 
     def write(writer: int) -> None:
-        rim = Rim(store=open_store(str(tmp_path / "t"), None), clock=PatientClock(now_s=TEN.timestamp()))
+        rim = Environment(store=open_store(str(tmp_path / "t"), None), clock=PatientClock(now_s=TEN.timestamp()))
         table = gl.TimeSeriesTable(rim, str(tmp_path / "t"), open_table(rim, str(tmp_path / "t")))
         for at in range(25):
             table.append([hour(100 * writer + at)])

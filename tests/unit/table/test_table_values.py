@@ -12,7 +12,7 @@ import pytest
 
 from gapless.errors import InvalidTime
 from gapless.model.index import FixedWidth, IndexSpec, IntWidth
-from gapless.table.values import parse_index_value, presenter
+from gapless.tables.timeseries.read.values import parse_index_value, presenter
 
 HOUR_NS = 3_600 * 10**9
 HOURLY = FixedWidth(HOUR_NS)

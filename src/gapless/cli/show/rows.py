@@ -1,0 +1,189 @@
+"""Rows of a scan or a query, as the caller wants them: printed, JSON, CSV, or a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gapless.cli.show.console import Plain, cell_text, counted, encode_json, print_table, row_progress, say
+from gapless.cli.show.values import plain_values
+from gapless.errors import InvalidOption, InvalidPath, nearest
+from gapless.tables.shared.rows import Rows
+
+PRINTED_ROWS = 40
+"""Rows in a printed table, where no --limit says otherwise."""
+SPOOL_BYTES = 16 << 20
+"""A JSON document is held until it is whole: up to here in memory, then in a temporary file."""
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a reading command was asked to do with its rows."""
+
+    json: bool
+    csv: bool
+    file: str | None
+    limit: int | None
+
+    def __post_init__(self) -> None:
+        if self.json + self.csv + (self.file is not None) > 1:
+            fix = "Give one of them; --output takes a .json or .csv file too"
+            raise InvalidOption("--json, --csv and --output exclude each other", fix=fix, option="output", value=self.file)
+        if self.file is not None:
+            _writer_for(self.file)
+
+    def emit(self, rows: Rows) -> None:
+        """Read the rows and write them."""
+        if self.file is not None:
+            self._to_file(rows, self.file)
+        elif self.json:
+            with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as whole:
+                write_json_array(self._batches(rows), rows.schema, whole)
+                whole.seek(0)
+                shutil.copyfileobj(whole, sys.stdout.buffer)
+        elif self.csv:
+            write_csv(self._batches(rows), rows.schema, sys.stdout.buffer)
+        else:
+            print_rows(rows, PRINTED_ROWS if self.limit is None else self.limit)
+
+    def _batches(self, rows: Rows) -> Batches:
+        return rows.to_batches() if self.limit is None else first_rows(rows.to_batches(), self.limit)
+
+    def _to_file(self, rows: Rows, file: str) -> None:
+        path, written = Path(file).expanduser(), 0
+
+        def done(count: int, _total: int | None) -> None:
+            nonlocal written
+            written = count
+            show(count, None)
+
+        with row_progress(f"writing {path.name}") as show, _replacing(path) as sink:
+            _writer_for(file)(counted(self._batches(rows), done), rows.schema, sink)
+        say(f"{file}: {written:,} row{'s' * (written != 1)}")
+
+
+def first_rows(batches: Batches, limit: int) -> Batches:
+    """The first `limit` rows; stops reading once they are there."""
+    left = limit
+    while left > 0 and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+
+
+def print_rows(rows: Rows, limit: int) -> None:
+    """Print up to `limit` rows as a table, and what was left out."""
+    table = pa.Table.from_batches(list(first_rows(rows.to_batches(), limit + 1)), schema=rows.schema)
+    print_table(table.column_names, list(_plain_rows(table.slice(0, limit))))
+    count = f"{min(table.num_rows, limit):,} row{'s' * (min(table.num_rows, limit) != 1)}"
+    more = " shown; there are more: --limit N, --csv, --json and --output FILE give them." if table.num_rows > limit else ""
+    say((count + more, "dim"))
+
+
+def write_json_array(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
+    """One JSON array of one object a row, a line each. Raises InvalidOption where two columns have one name."""
+    _check_names(schema)
+    names, lead = schema.names, b"["
+    for batch in batches:
+        for row in _plain_rows(batch):
+            sink.write(lead + encode_json(dict(zip(names, row, strict=True))))
+            lead = b",\n"
+    sink.write(b"[]\n" if lead == b"[" else b"]\n")
+
+
+def write_json_lines(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
+    """One JSON object a line. Raises InvalidOption where two columns have one name."""
+    _check_names(schema)
+    for batch in batches:
+        for row in _plain_rows(batch):
+            sink.write(encode_json(dict(zip(schema.names, row, strict=True))) + b"\n")
+
+
+def write_csv(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
+    """CSV with a header, UTF-8, line feeds; null is an empty field and the empty text is `""`, as `gl.Csv()` reads them."""
+    sink.write(_csv_line(schema.names))
+    for batch in batches:
+        for row in _plain_rows(batch):
+            sink.write(_csv_line(row))
+
+
+def write_parquet(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
+    """A Parquet file (zstd), one row group a batch."""
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+_WRITERS: dict[str, Callable[[Batches, pa.Schema, IO[bytes]], None]] = {
+    ".parquet": write_parquet, ".csv": write_csv, ".json": write_json_array, ".jsonl": write_json_lines,
+}  # fmt: skip
+
+
+def _writer_for(file: str) -> Callable[[Batches, pa.Schema, IO[bytes]], None]:
+    suffix = Path(file).suffix.lower()
+    if suffix not in _WRITERS:
+        what = f"--output {file!r} does not say its format"
+        raise InvalidOption(
+            what, why=f"Its name would end in {', '.join(_WRITERS)}", fix=nearest(suffix, _WRITERS), option="output", value=file
+        )
+    return _WRITERS[suffix]
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside `path` that takes its place once it is whole; an error leaves what was there. Raises InvalidPath."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        sink = beside.open("wb")
+    except OSError as error:
+        raise InvalidPath(
+            f"--output {str(path)!r} cannot be written",
+            why=error.strerror or str(error),
+            fix="Check the directory",
+            path=str(path),
+        ) from error
+    try:
+        with sink:
+            yield sink
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _plain_rows(table: pa.Table | pa.RecordBatch) -> Iterator[tuple[Plain, ...]]:
+    batches = table.to_batches() if isinstance(table, pa.Table) else [table]
+    for batch in batches:
+        yield from zip(*(plain_values(column) for column in batch.columns), strict=True)
+
+
+def _csv_line(cells: tuple[Plain, ...] | list[str]) -> bytes:
+    return (",".join(map(_csv_cell, cells)) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _csv_cell(value: Plain) -> str:
+    text = cell_text(value)
+    quoted = value == "" or any(c in text for c in ',"\r\n') or text != text.strip()
+    return '"' + text.replace('"', '""') + '"' if quoted else text
+
+
+def _check_names(schema: pa.Schema) -> None:
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise InvalidOption(
+            f"two columns are named {twice[0]!r}",
+            why="A JSON object has each name once",
+            fix="Rename one in the query: … AS other",
+            option="json",
+            value=twice[0],
+        )

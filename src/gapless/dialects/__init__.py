@@ -1,1 +1,0 @@
-"""Log formats: paths, actions, codec and rules of each, strangers to each other."""

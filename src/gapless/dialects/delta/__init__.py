@@ -1,1 +1,0 @@
-"""The Delta dialect: Delta Lake's protocol on the log engine. Pure."""

@@ -1,0 +1,1 @@
+"""Parquet and text files of rows: ingest, sort, pages, write, read, compare, adopt."""

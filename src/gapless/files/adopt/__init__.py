@@ -1,0 +1,1 @@
+"""Files written elsewhere, or by us, whose bytes are taken over as they are."""

@@ -1,0 +1,1 @@
+"""Rows compared by value: keys, and what changed between two sets of rows."""

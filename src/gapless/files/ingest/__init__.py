@@ -1,0 +1,1 @@
+"""Input files and Python rows as Arrow record batches."""

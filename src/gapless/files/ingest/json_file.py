@@ -1,0 +1,154 @@
+"""JSON lines: one object a line, typed by all lines; two passes, each holding 10,000 lines.
+
+Read by Python's parser: integers stay exact, and an error names its line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from gapless.errors import InvalidValue, UnreadableInput
+from gapless.files.ingest.batches import Batches
+from gapless.files.ingest.csv_file import known_type
+from gapless.files.ingest.instants import plan_reading, read_cells, refuse_times
+from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema, to_array
+from gapless.files.ingest.texts import Candidates, Cells, TextFile, reading, survey, without
+from gapless.model.index import IndexSpec
+from gapless.model.input_formats import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonSurvey:
+    """What one or several files hold."""
+
+    types: Mapping[str, pa.DataType]
+    """Types of the columns that JSON itself types."""
+    texts: Mapping[str, Candidates]
+    """Types that fit the columns whose values are read as texts (timestamps, dates, decimals)."""
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"a name stands twice in one object: {', '.join(name for name, _ in pairs)[:200]}")
+    return found
+
+
+def _parse(line: str) -> dict[str, object]:
+    found = json.loads(line, object_pairs_hook=_unique)
+    if isinstance(found, dict):
+        return found
+    raise ValueError(f"it holds {line[:60]!r}, which is no object")
+
+
+def _chunks(path: Path) -> Iterator[tuple[int, dict[str, list[object]]]]:
+    """Columns of at most CHUNK_ROWS rows, with the number of their first row."""
+    rows: list[object] = []
+    first = 0
+    for number, line in _lines(path):
+        try:
+            rows.append(_parse(line))
+        except (ValueError, RecursionError) as damage:
+            raise UnreadableInput(
+                f"line {number} of {path} is not a JSON object",
+                why=str(damage),
+                fix="Mend that line; rewrite a file that is one array, or spreads objects over lines, as one object a line",
+                source=str(path),
+            ) from damage
+        if len(rows) == CHUNK_ROWS:
+            yield first, columns_of(rows, str(path), first)
+            first, rows = first + len(rows), []
+    if rows:
+        yield first, columns_of(rows, str(path), first)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    with reading(path):
+        source = TextFile(path)
+        try:
+            for number, line in enumerate(source.lines(), start=1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                if text.strip():
+                    yield number, text
+        except UnicodeDecodeError as wrong:
+            raise UnreadableInput(
+                f"{path} is not UTF-8", why=f"{wrong.reason} in a line", fix="Write it anew as UTF-8", source=str(path)
+            ) from wrong
+        finally:
+            source.close()
+
+
+def _is_text(name: str, index: IndexSpec | None, schema: pa.Schema | None) -> bool:
+    """Whether a column's values are read as texts."""
+    known = known_type(schema, name)
+    if index is not None and name == index.column and index.type == "timestamp":
+        return True
+    return known is not None and (pa.types.is_temporal(known) or pa.types.is_decimal(known)) and not pa.types.is_duration(known)
+
+
+def _cells(values: list[object], column: str, path: Path, row: int) -> Cells:
+    """JSON scalars as the texts they were written as."""
+    texts: list[str | None] = []
+    for at, value in enumerate(values):
+        if isinstance(value, bool | list | dict):
+            raise InvalidValue(
+                f"column {column!r} holds {value!r} in row {row + at} (from 0) of {path}",
+                why="A time, date or decimal is a text or a number in JSON",
+                fix="Mend the value",
+                column=column, row=row + at, value=value, source=str(path),
+            )  # fmt: skip
+        texts.append(value if value is None or isinstance(value, str) else repr(value))
+    return Cells(texts=without(pa.array(texts, pa.string()), ()), column=column, source=str(path), row=row)
+
+
+def survey_json(path: Path, options: Json, index: IndexSpec | None, schema: pa.Schema | None) -> JsonSurvey:
+    """Read a file once to see what its columns hold; raises UnreadableInput or InvalidValue."""
+    types: dict[str, pa.DataType] = {}
+    texts: dict[str, Candidates] = {}
+    for row, columns in _chunks(path):
+        found: dict[str, pa.DataType] = {}
+        for name, values in columns.items():
+            if not _is_text(name, index, schema):
+                found[name] = to_array(values, name, str(path), row).type
+                continue
+            cells, before = _cells(values, name, path, row), texts.get(name)
+            texts[name] = survey(cells.texts, before)
+            if index is not None and name == index.column and texts[name] == () and options.timestamp_format is None:
+                raise refuse_times(cells, before)
+        types = merge_schema(types, found, str(path))
+    return JsonSurvey(types=types, texts=texts)
+
+
+def open_json(
+    path: Path, options: Json, index: IndexSpec | None, schema: pa.Schema | None, found: JsonSurvey, own: JsonSurvey
+) -> Batches:
+    """A file of JSON lines as batches.
+
+    `own` is this file's survey, which names its columns; `found` is merged over all files of the append, and types them.
+    Raises InvalidOption here, UnreadableInput or InvalidValue (its row counted from 0 within the file) while reading.
+    """
+    plan = {
+        name: plan_reading(name, options, index, known_type(schema, name), found.texts.get(name), str(path))
+        for name in own.texts
+    }
+    types = {name: plan[name].type if name in plan else found.types[name] for name in (*own.texts, *own.types)}
+    typed = pa.schema(list(types.items()))
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for row, columns in _chunks(path):
+            rows = len(next(iter(columns.values()), ()))
+            arrays = []
+            for name, type_ in types.items():
+                if name in plan and name in columns:
+                    arrays.append(read_cells(_cells(columns[name], name, path, row), plan[name]))
+                    continue
+                array = to_array(columns[name], name, str(path), row) if name in columns else None
+                arrays.append(fit_column(array, type_, rows, (name, str(path), row)))
+            yield pa.record_batch(arrays, schema=typed)
+
+    return Batches(source=str(path), schema=typed, read=read, bytes_hint=path.stat().st_size)

@@ -1,0 +1,274 @@
+"""Text files opened, plain or compressed, and their texts turned into values with no loss and no guess.
+
+Pure: Arrow arrays in, Arrow arrays out.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.errors import InvalidValue, UnreadableInput
+
+_CLOCK = r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,%d})?)?)"
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+_WHOLE = r"(0|[1-9][0-9]*)"
+_SPECIAL = r"nan|NaN|-?inf|-?Inf|-?Infinity"
+
+# A whole number of sixteen or more digits is no double here: beyond 2**53 doubles skip integers.
+_DOUBLE = (
+    rf"-?(0|[1-9][0-9]{{0,14}})|-?{_WHOLE}?\.[0-9]+([eE][+-]?[0-9]+)?"
+    rf"|-?{_WHOLE}\.|-?{_WHOLE}\.?[eE][+-]?[0-9]+|{_SPECIAL}"
+)
+
+SHAPES: dict[pa.DataType, str] = {
+    pa.bool_(): "^(true|false|True|False|TRUE|FALSE)$",
+    pa.int64(): "^(0|-?[1-9][0-9]{0,18})$",
+    pa.uint64(): "^(0|[1-9][0-9]{0,19})$",
+    pa.float64(): f"^({_DOUBLE})$",
+    pa.date32(): f"^{_DATE}$",
+    pa.timestamp("us"): f"^{_DATE}{_CLOCK % 6}?$",
+    pa.timestamp("ns"): f"^{_DATE}{_CLOCK % 9}?$",
+    pa.timestamp("us", "UTC"): f"^{_DATE}{_CLOCK % 6}{_ZONE}$",
+    pa.timestamp("ns", "UTC"): f"^{_DATE}{_CLOCK % 9}{_ZONE}$",
+}
+"""What a text of each type looks like, in order of preference where several fit."""
+
+Candidates = tuple[pa.DataType, ...] | None
+"""Types that fit all texts so far, best first; `()`: only text does; None: there was no text yet."""
+
+_LOOSE_INT = "^[+-]?[0-9]+$"
+_LOOSE_NUMBER = r"^([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:[+-]?(nan|inf|infinity)))$"
+_INFINITE = "(?i)inf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """Texts of one column, from one block of one source."""
+
+    texts: pa.Array
+    """Strings, null where there is no value."""
+    column: str
+    source: str
+    row: int
+    """Row of the first text in its source, from 0."""
+
+    def refuse(self, at: int, why: str, fix: str) -> InvalidValue:
+        """The error for the text at position `at` of this block."""
+        row, value = self.row + at, self.texts[at].as_py()
+        what = f"column {self.column!r} holds {value!r} in row {row} (from 0) of {self.source}"
+        return InvalidValue(what, why=why, fix=fix, column=self.column, row=row, value=value, source=self.source)
+
+
+def without(texts: pa.Array, nulls: tuple[str, ...]) -> pa.Array:
+    """Texts with spaces around them removed, and null where they are empty or one of `nulls`."""
+    trimmed = pc.utf8_trim_whitespace(texts)
+    return pc.if_else(pc.is_in(trimmed, value_set=pa.array(["", *nulls], pa.string())), pa.scalar(None, pa.string()), trimmed)
+
+
+def matches(texts: pa.Array, shape: str) -> bool:
+    """Whether every text that is not null matches the regular expression."""
+    return bool(pc.all(pc.match_substring_regex(texts, shape), min_count=0).as_py())
+
+
+def survey(texts: pa.Array, before: Candidates, decimal_point: str = ".") -> Candidates:
+    """Narrow the types a column may have by more of its texts (already `without` nulls)."""
+    if before == () or texts.null_count == len(texts):
+        return before
+    return tuple(type_ for type_ in (SHAPES if before is None else before) if _fits(texts, type_, decimal_point))
+
+
+def _fits(texts: pa.Array, type_: pa.DataType, decimal_point: str) -> bool:
+    if pa.types.is_floating(type_) and decimal_point != ".":
+        texts = _pointed(texts, decimal_point)
+    if not matches(texts, SHAPES[type_]):
+        return False
+    try:
+        values = texts.cast(type_)
+    except pa.ArrowInvalid:
+        return False
+    return not (pa.types.is_floating(type_) and _overflow(texts, values) is not None)
+
+
+def merge_surveys(surveys: list[Mapping[str, Candidates]]) -> dict[str, Candidates]:
+    """Types that fit a column in every one of several sources, by name."""
+    merged: dict[str, Candidates] = {}
+    for one in surveys:
+        for name, types in one.items():
+            before = merged.get(name)
+            if before is None or types is None:
+                merged[name] = types if before is None else before
+            else:
+                merged[name] = tuple(type_ for type_ in before if type_ in types)
+    return merged
+
+
+def settled(candidates: Candidates) -> pa.DataType:
+    """The type to read a column as: null where it had no text, string where nothing else fits."""
+    if candidates is None:
+        return pa.null()
+    return candidates[0] if candidates else pa.string()
+
+
+def parse(cells: Cells, type_: pa.DataType, decimal_point: str = ".") -> pa.Array:
+    """Values of a type other than timestamp; raises InvalidValue for the first text that is none, or would lose something.
+
+    A type that has no text form (a list, a duration) gives the texts themselves, for the schema check to refuse.
+    """
+    texts, what = cells.texts, f"It is no {type_}, or does not fit one"
+    if pa.types.is_null(type_):
+        return pa.nulls(len(texts))
+    if pa.types.is_integer(type_):
+        _demand(cells, texts, _LOOSE_INT, what)
+        return cast(cells, pc.utf8_ltrim(texts, "+"), type_, what)
+    if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        pointed = _pointed(texts, decimal_point) if decimal_point != "." else texts
+        _demand(cells, pointed, _LOOSE_NUMBER, what)
+        values = cast(cells, pointed, type_, what)
+        lost = _overflow(texts, values) if pa.types.is_floating(type_) else None
+        if lost is not None:
+            raise cells.refuse(lost, f"It is too large for {type_}", "Read the column as text or decimal (types=)")
+        return values
+    if pa.types.is_time(type_):
+        return _times(cells, type_, what)
+    if pa.types.is_boolean(type_) or pa.types.is_date(type_) or pa.types.is_binary(type_):
+        return cast(cells, texts, type_, what)
+    return texts
+
+
+def _pointed(texts: pa.Array, decimal_point: str) -> pa.Array:
+    """Texts with "." for the decimal point, and without sense where they held a "." before."""
+    return pc.replace_substring(pc.replace_substring(texts, ".", "?"), decimal_point, ".")
+
+
+def _overflow(texts: pa.Array, values: pa.Array) -> int | None:
+    infinite = pc.is_inf(values.cast(pa.float32()) if pa.types.is_float16(values.type) else values)
+    if not pc.any(infinite, min_count=0).as_py():
+        return None
+    at = pc.index(pc.and_(infinite, pc.invert(pc.match_substring_regex(texts, _INFINITE))), pa.scalar(True)).as_py()
+    return None if at < 0 else int(at)
+
+
+def _demand(cells: Cells, texts: pa.Array, shape: str, why: str) -> None:
+    at = pc.index(pc.match_substring_regex(texts, shape), pa.scalar(False)).as_py()
+    if at >= 0:
+        raise cells.refuse(at, why, "Mend the value, list it under nulls=, or state another type (types=)")
+
+
+def cast(cells: Cells, texts: pa.Array, type_: pa.DataType, why: str) -> pa.Array:
+    """Arrow's cast; raises InvalidValue for the first text it refuses."""
+    try:
+        return texts.cast(type_)
+    except pa.ArrowInvalid as refused:
+        at = _first_bad(texts, type_)
+        raise cells.refuse(at, why, "Mend the value, or list it under nulls= if it means null") from refused
+
+
+def _first_bad(texts: pa.Array, type_: pa.DataType) -> int:
+    """Position of the first text that cannot be cast, by halving."""
+    low, high = 0, len(texts)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            texts.slice(low, middle - low).cast(type_)
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    return low
+
+
+def _times(cells: Cells, type_: pa.DataType, why: str) -> pa.Array:
+    dated = pc.binary_join_element_wise("1970-01-01T", cells.texts, "")
+    return cast(cells, dated, pa.timestamp(type_.unit), why).cast(type_)
+
+
+BLOCK_BYTES = 1 << 20
+"""Text read at a time; the longest row that can be read."""
+
+_FIXES = (
+    (
+        "straddling object",
+        f"A row is longer than {BLOCK_BYTES >> 20} MiB, mostly by a quote that is never closed; mend it, or quote=None",
+    ),
+    ("Expected", "Mend that line, quote fields that hold the delimiter, or pass Csv(delimiter=…, quote=…, skip_rows=…)"),
+    ("Empty CSV", "Leave the file out, or write its header line"),
+    ("UTF8", 'Pass the encoding of the file, such as Csv(encoding="cp1252")'),
+    ("codec", 'Pass the encoding of the file, such as Csv(encoding="cp1252")'),
+    ("inflate", "The file is damaged, or not compressed as its name says: fetch it again, or rename it"),
+    ("ompress", "The file is damaged or cut short: fetch it again"),
+    ("magic", "Fetch or write the file again; where it is CSV or JSON lines, pass format="),
+)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what Arrow and the operating system say about a file into UnreadableInput, with the cause attached."""
+    try:
+        yield
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowNotImplementedError,
+        pa.ArrowTypeError,
+        OSError,
+        UnicodeError,
+        EOFError,
+        zlib.error,
+    ) as cause:
+        said = " ".join(str(cause).split()) or type(cause).__name__
+        fix = next(
+            (fix for word, fix in _FIXES if word in said), "Check that the file is whole and of the format its name says"
+        )
+        raise UnreadableInput(f"{path} cannot be read", why=said[:500], fix=fix, source=str(path)) from cause
+
+
+class TextFile:
+    """A file open for reading, decompressed by its suffix (`.gz`, `.bz2`, `.zst`, `.lz4`); it remembers the last bytes it gave.
+
+    Has what pyarrow asks of a Python file: `read`, `closed`, `close`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open a file; raises OSError."""
+        self._stream = pa.input_stream(str(path), compression="detect")
+        self.last = b""
+        """The last bytes read, 64 at most."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return bool(self._stream.closed)
+
+    def read(self, count: int = -1) -> bytes:
+        """The next `count` bytes, or fewer at the end; all with -1."""
+        found: bytes = self._stream.read(None if count < 0 else count)
+        if found:
+            self.last = found[-64:]
+        return found
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._stream.close()
+
+    def lines(self) -> Iterator[bytes]:
+        """Lines without their ends; a last line without a line feed counts too."""
+        rest = b""
+        while block := self.read(BLOCK_BYTES):
+            *whole, rest = (rest + block).split(b"\n")
+            yield from whole
+        if rest:
+            yield rest
+
+
+def text_name(path: Path) -> str:
+    """A file's name without a suffix that says how it is compressed, in lower case."""
+    name = path.name.lower()
+    for suffix in (".gz", ".bz2", ".zst", ".lz4"):
+        name = name.removesuffix(suffix)
+    return name

@@ -1,0 +1,1 @@
+"""Parquet below the row group: pages, column chunks, encodings, footers (docs/decisions/0026)."""

@@ -1,0 +1,1 @@
+"""Read plans back to Arrow: which row groups and pages, and in which order."""

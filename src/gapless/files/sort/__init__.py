@@ -1,0 +1,1 @@
+"""Rows put into the order of their table, in bounded memory."""

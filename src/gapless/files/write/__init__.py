@@ -1,0 +1,1 @@
+"""Rows as Parquet segments, staged until their commit."""

@@ -1,0 +1,231 @@
+"""One staged change: the segments written for it, and not committed yet.
+
+Files of a change that is not committed yet: put so that they are durable before their commit, removed if it certainly will not come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.codec import encode, index_sidecar
+from gapless.errors import StoreError
+from gapless.files.pages.footer import checksum
+from gapless.files.write.segment_encoder import EncodedSegment
+from gapless.formats.timeseries.actions import TableState, instant_digits, segment_path, sidecar_path
+from gapless.model.index import EntityType, Identity
+from gapless.model.operation import Tally
+from gapless.model.protocols import ObjectAhead, StoresAhead, stores_ahead, streams_ahead
+from gapless.model.segment import CoverageRef, InlineCoverage, Segment, SidecarCoverage
+from gapless.runtime.environment import Environment
+from gapless.store.open import probe_put_if_absent
+
+MOST_AHEAD = 32
+"""Files of an attempt that may wait for its commit to be made durable; a local store holds each open."""
+MOST_AHEAD_BYTES = 64 << 20
+"""And their bytes together; a bucket's are held in memory until they are there."""
+
+
+@dataclass(slots=True)
+class StagedFiles:
+    """What was written for one change."""
+
+    rim: Environment
+    written: list[str] = field(default_factory=list, kw_only=True)
+    committed_here: bool = field(default=False, kw_only=True)
+    """Whether this process commits it, with `ahead`: what is written may then become durable with the commit, just before it."""
+    ahead: list[str] = field(default_factory=list, kw_only=True)
+    """What was written and may not be durable yet."""
+    ahead_bytes: int = field(default=0, kw_only=True)
+
+    def put(self, path: str, *pieces: bytes | memoryview) -> None:
+        """Store the pieces as one object, under a name that no one else takes. Raises StoreError."""
+        # Named before it is stored: a put without an answer may have landed.
+        self.written.append(path)
+        store = self.rim.store
+        if self.committed_here and stores_ahead(store):
+            self._put_ahead(store, path, pieces)
+            return
+        # The name is unique, and a bucket may answer "exists" to our own write that its client sent twice.
+        store.put(path, pieces[0] if len(pieces) == 1 else b"".join(pieces), mode="overwrite")
+
+    def _put_ahead(self, store: StoresAhead, path: str, pieces: Sequence[bytes | memoryview]) -> None:
+        size = sum(memoryview(piece).nbytes for piece in pieces)
+        if self.ahead and (len(self.ahead) >= MOST_AHEAD or self.ahead_bytes + size > MOST_AHEAD_BYTES):
+            self.settle()
+        self.ahead.append(path)
+        self.ahead_bytes += size
+        store.put_ahead(path, *pieces)
+
+    @contextlib.contextmanager
+    def streamed(self, path: str) -> Iterator[ObjectAhead | None]:
+        """An object to be written under a name that no one else takes, finished with the context and discarded where that fails; None where
+        the store takes objects only whole. Raises StoreError.
+        """
+        store = self.rim.store
+        if not (self.committed_here and streams_ahead(store)):
+            yield None
+            return
+        if len(self.ahead) >= MOST_AHEAD:
+            self.settle()
+        self.written.append(path)
+        begun = store.begin_ahead(path)
+        try:
+            yield begun
+            begun.finish()
+        except BaseException:
+            begun.discard()
+            raise
+        self.ahead.append(path)
+
+    def settle(self) -> None:
+        """Make what was written durable now, so that it may be committed later, or more than once. Raises StoreError."""
+        if self.ahead and stores_ahead(self.rim.store):
+            self.rim.store.settle(self.ahead)
+            self.ahead.clear()
+            self.ahead_bytes = 0
+
+    @contextlib.contextmanager
+    def discarded_on_error(self) -> Iterator[None]:
+        """For work on an attempt of which no commit was tried, or one that certainly lost: nothing can need its files if it fails."""
+        try:
+            yield
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Remove what was written; only for a change that certainly was not and will not be committed."""
+        for path in self.written:
+            with contextlib.suppress(StoreError):
+                self.rim.store.delete(path)
+
+
+INLINE_COVERAGE_BYTES = 4_096
+"""Encoded coverage up to this size lies in the commit; larger in a sidecar."""
+
+
+STREAMED_BYTES = 1 << 20
+"""Segments of so much Arrow memory are stored while they are encoded."""
+_SHRINKS = 64
+"""How many times smaller than Arrow memory a file may be, as far as one cares."""
+
+
+@dataclass(frozen=True, slots=True)
+class BegunSegment:
+    """Where a segment will be."""
+
+    file_id: str
+    path: str
+    onto: Callable[..., object] | None
+    """Takes its bytes as they are made; None where they are to be held."""
+
+
+@dataclass(slots=True)
+class StagedWrite(StagedFiles):
+    """One staged change: the segments written for it, all named with its one instant."""
+
+    instant: str
+    segments: list[Segment] = field(default_factory=list)
+    coverage: list[CoverageMap] = field(default_factory=list)
+    skipped_rows: int = 0
+    skipped: CoverageMap = field(default_factory=CoverageMap)
+
+    @property
+    def tally(self) -> Tally:
+        """What it wrote and left out."""
+        return Tally(
+            rows=sum(segment.rows for segment in self.segments),
+            segments=len(self.segments),
+            buckets=self.covered.cardinality(),
+            skipped_rows=self.skipped_rows,
+            skipped_buckets=self.skipped.cardinality(),
+        )
+
+    @property
+    def covered(self) -> CoverageMap:
+        """What its segments cover."""
+        return CoverageMap.union_of(self.coverage)
+
+    @classmethod
+    def begin(cls, rim: Environment, *, committed_here: bool = False) -> StagedWrite:
+        """An attempt with nothing in it; its instant is now, 17 digits, UTC.
+
+        The first one in a process tries the store; raises StoreError where that lets two creates of one object win.
+        """
+        probe_put_if_absent(rim.store)
+        return cls(rim, instant_digits(rim.clock.now_ns()), committed_here=committed_here)
+
+    @contextlib.contextmanager
+    def begun(self, memory_bytes: int, inline_bytes: int = 0) -> Iterator[BegunSegment]:
+        """A segment to be encoded from so much Arrow memory, and then written with `write`: stored while it is encoded, unless it is small, or
+        may be so small encoded that it is left to the commit.
+        """
+        held = self._held()
+        if memory_bytes < max(STREAMED_BYTES, _SHRINKS * inline_bytes):
+            yield held
+            return
+        with self.streamed(held.path) as file:
+            yield held if file is None else replace(held, onto=file.write)
+
+    def write(
+        self,
+        encoded: EncodedSegment,
+        state: TableState,
+        types: tuple[EntityType, ...],
+        inline_bytes: int = 0,
+        begun: BegunSegment | None = None,
+    ) -> None:
+        """Store a segment and its coverage; the first, where both have at most `inline_bytes`, is left to the commit."""
+        mine = begun or self._held()
+        sidecar = encode(encoded.coverage, types)
+        inlined = not self.segments and mine.onto is None and encoded.size + len(sidecar) <= inline_bytes
+        if not inlined and mine.onto is None:
+            self.put(mine.path, *encoded.pieces)
+        ref = InlineCoverage(sidecar) if inlined else self._put_coverage(mine.file_id, sidecar, types)
+        index = state.meta.index
+        identity, identity_types = only_identity(encoded.coverage, types)
+        self.coverage.append(encoded.coverage)
+        self.segments.append(
+            Segment(
+                path=mine.path,
+                rows=encoded.rows,
+                size=encoded.size,
+                bounds=encoded.bounds,
+                index_type=index.type,
+                identity=identity,
+                identity_types=identity_types,
+                coverage=ref,
+                stats=encoded.stats,
+                checksum=encoded.checksum,
+                footer_checksum=encoded.footer_checksum,
+                sorted_by=index.keys,
+                data=bytes(encoded.data) if inlined else None,
+            )
+        )
+
+    def _held(self) -> BegunSegment:
+        file_id = self.rim.ids.uuid()
+        return BegunSegment(file_id, segment_path(file_id, len(self.segments), self.instant), None)
+
+    def put_coverage(self, file_id: str, coverage: CoverageMap, types: tuple[EntityType, ...]) -> CoverageRef:
+        """Store what a segment covers that this attempt has placed otherwise, or leave it to the commit where it is small."""
+        return self._put_coverage(file_id, encode(coverage, types), types)
+
+    def _put_coverage(self, file_id: str, sidecar: bytes, types: tuple[EntityType, ...]) -> CoverageRef:
+        if len(sidecar) <= INLINE_COVERAGE_BYTES:
+            return InlineCoverage(sidecar)
+        index = index_sidecar(sidecar, types)
+        ref = SidecarCoverage(sidecar_path(file_id), checksum(sidecar), None if index is None else checksum(index))
+        self.put(ref.path, sidecar)
+        if index is not None:
+            self.put(ref.index_path, index)
+        return ref
+
+
+def only_identity(coverage: CoverageMap, types: tuple[EntityType, ...]) -> tuple[Identity | None, tuple[EntityType, ...]]:
+    """The one identity that a segment with this coverage holds, with the types of its values; None and no types where it holds several."""
+    identities = coverage.identities()
+    return (identities[0], types) if len(identities) == 1 else (None, ())

@@ -1,0 +1,1 @@
+"""What each log format is. Pure; formats know nothing of each other."""

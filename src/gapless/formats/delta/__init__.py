@@ -1,0 +1,1 @@
+"""The Delta Lake log (PROTOCOL.md): actions, codecs, replay, features, conflicts."""

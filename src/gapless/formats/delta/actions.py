@@ -1,0 +1,379 @@
+"""Delta's vocabulary: what one commit says, and what all of them make (PROTOCOL.md, "Actions").
+
+Paths of files as the log has them: URIs, percent-encoded, relative to the table root or absolute.
+
+Operation ids as Delta's application transactions, and back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote
+
+from gapless.errors import CorruptTable, UnsupportedTable
+from gapless.formats.delta.schema.types import StructType
+from gapless.model.operation import JobId, OperationId, SequenceId, Tally, operation_key, settles
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_FILE = re.compile(r"file:/*(?=/)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class RelativePath:
+    """Below the table root."""
+
+    path: str
+    """Decoded: what the store calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbsolutePath:
+    """Anywhere."""
+
+    url: str
+    """Decoded: `file:///…`, `s3://bucket/…` and the like; one that begins with a slash is of the table's own file system or bucket."""
+
+
+def log_path(store_path: str) -> str:
+    """The log's text for a file whose path is relative to the table root.
+
+    All but ASCII letters, digits and `_-.~=/` is encoded, which every reader decodes alike, and which writers that encode a path anew
+    (deltalake, when it removes a file) leave as it is for the names that we give.
+
+    >>> log_path("site=%C3%BC/part-0.parquet")
+    'site=%25C3%25BC/part-0.parquet'
+    """
+    return quote(store_path, safe="/=")
+
+
+def locate(path: str) -> RelativePath | AbsolutePath:
+    """Where the file of a log's path lies.
+
+    Raises CorruptTable for what is no such path, UnsupportedTable for one with a drive or back-slashes, which Windows alone has.
+
+    >>> locate("site=%25C3%25BC/part-0.parquet")
+    RelativePath(path='site=%C3%BC/part-0.parquet')
+    >>> locate("file:/data/part-0.parquet")
+    AbsolutePath(url='file:///data/part-0.parquet')
+    """
+    scheme = _SCHEME.match(path)
+    if "\\" in path or (scheme is not None and len(scheme[1]) == 1):
+        raise UnsupportedTable(
+            f"the log names a data file {path!r}, by a path of Windows",
+            why="Paths in a Delta log are URIs, with slashes and no drives",
+            fix="Read the table with the tool that wrote it",
+            needs="Windows paths",
+        )
+    decoded = _decoded(path)
+    if scheme is not None or decoded.startswith("/"):
+        return AbsolutePath(_FILE.sub("file://", decoded, count=1))
+    if decoded in ("", ".") or "\0" in decoded or ".." in decoded.split("/"):
+        raise _damaged(path, "It does not lie below the table's root")
+    return RelativePath(decoded)
+
+
+def canonical(path: str) -> str:
+    """One text for all spellings of a path: what a file's identity goes by, since writers may spell it differently in `remove`.
+
+    >>> canonical("/data/b%2Da.parquet") == canonical("file:///data/b-a.parquet")
+    True
+    """
+    if "%" not in path and ":" not in path and not path.startswith("/"):
+        return path
+    decoded = unquote(path)
+    local = _FILE.sub("", decoded, count=1)
+    return f"file://{local}" if local.startswith("/") else decoded
+
+
+def _decoded(path: str) -> str:
+    try:
+        return unquote(path, errors="strict")
+    except UnicodeDecodeError as error:
+        raise _damaged(path, f"It is no UTF-8 when decoded: {error}") from error
+
+
+def _damaged(path: str, why: str) -> CorruptTable:
+    return CorruptTable(f"the log names a data file {path!r}, which is no path", why=why, fix="Restore the log", path=path)
+
+
+Json = Any
+"""What `json.loads` makes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """Which readers and writers a table is for."""
+
+    reader: int
+    """minReaderVersion."""
+    writer: int
+    """minWriterVersion."""
+    reader_features: frozenset[str] = frozenset()
+    """Empty below reader version 3."""
+    writer_features: frozenset[str] = frozenset()
+    """Empty below writer version 7."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """What a table is; the newest one holds."""
+
+    id: str
+    name: str | None = None
+    description: str | None = None
+    schema: StructType
+    """Columns by their logical names, with the fields' own metadata."""
+    partition_by: tuple[str, ...] = ()
+    """Logical names."""
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    """Table properties, known and unknown ones: `delta.appendOnly` and the like."""
+    created_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionVector:
+    """Where the positions of a file's deleted rows are stored (PROTOCOL.md, "Deletion Vector Descriptor Schema")."""
+
+    storage: str
+    """"u": a file named by a UUID, "p": an absolute path, "i": inline."""
+    path_or_inline: str
+    offset: int | None = None
+    """Bytes from the start of its file."""
+    size: int
+    """Bytes of the bitmap."""
+    cardinality: int
+    """Rows that are deleted."""
+
+    @property
+    def id(self) -> str:
+        """What tells it from other vectors of a file."""
+        where = f"{self.storage}{self.path_or_inline}"
+        return where if self.offset is None else f"{where}@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddFile:
+    """A data file becomes part of the table, or is told anew with another deletion vector."""
+
+    path: str
+    """Exactly as the log has it: percent-encoded, relative to the table root or absolute. `file_path.store_path` says where it lies."""
+    partition_values: Mapping[str, str | None] = field(default_factory=dict)
+    """Texts as the log has them, by physical names; see `partition_values`."""
+    size: int
+    """Bytes."""
+    modified_ms: int
+    data_change: bool = True
+    stats: str | None = None
+    """JSON text, as the log has it."""
+    tags: Mapping[str, str] | None = None
+    deletion_vector: DeletionVector | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+    clustering_provider: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What names the logical file: its path and its deletion vector."""
+        return file_key(self.path, self.deletion_vector)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFile:
+    """A logical file is part of the table no more; its bytes stay for older versions until vacuum."""
+
+    path: str
+    """The same text, byte for byte, as the add's: other readers match on it."""
+    deleted_ms: int | None = None
+    data_change: bool = True
+    partition_values: Mapping[str, str | None] | None = None
+    size: int | None = None
+    stats: str | None = None
+    tags: Mapping[str, str] | None = None
+    deletion_vector: DeletionVector | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+
+    @property
+    def key(self) -> str:
+        """What names the logical file: its path and its deletion vector."""
+        return file_key(self.path, self.deletion_vector)
+
+    @classmethod
+    def of(cls, file: AddFile, deleted_ms: int, *, data_change: bool = True) -> RemoveFile:
+        """The removal of a live file."""
+        return cls(
+            path=file.path,
+            deleted_ms=deleted_ms,
+            data_change=data_change,
+            partition_values=file.partition_values,
+            size=file.size,
+            stats=file.stats,
+            tags=file.tags,
+            deletion_vector=file.deletion_vector,
+            base_row_id=file.base_row_id,
+            default_row_commit_version=file.default_row_commit_version,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CdcFile:
+    """A file of change rows; readers of the change feed take it instead of the commit's adds and removes."""
+
+    path: str
+    partition_values: Mapping[str, str | None] = field(default_factory=dict)
+    size: int
+    tags: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Txn:
+    """The newest transaction of an application (`txn`)."""
+
+    app_id: str
+    version: int
+    updated_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainMetadata:
+    """A named text of a feature or a user; a removed one is a tombstone."""
+
+    domain: str
+    configuration: str
+    removed: bool = False
+
+
+Action = Protocol | Metadata | AddFile | RemoveFile | CdcFile | Txn | DomainMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One log entry, without its version and time."""
+
+    id: str
+    """`commitInfo.txnId`: unique per attempted change; empty for writers that give none."""
+    operation: str
+    """Delta's names: WRITE, DELETE, UPDATE, MERGE, OPTIMIZE, RESTORE, CREATE TABLE, SET TBLPROPERTIES, …"""
+    parameters: Mapping[str, Json] = field(default_factory=dict)
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    """`operationMetrics`, whose values the log holds as texts."""
+    blind_append: bool = False
+    isolation: str = ""
+    engine: str = ""
+    read_version: int | None = None
+    in_commit_time: bool = False
+    """Whether its time is an in-commit timestamp, which comes first in the commit and is the commit's time for every reader."""
+    duration_ms: int | None = None
+    operation_id: OperationId | None = None
+    """Ours, beside the `txn` that says it to others."""
+    tally: Tally | None = None
+    """What the change counted, for whoever sends it again."""
+    info: Mapping[str, Json] = field(default_factory=dict)
+    """`commitInfo` as another writer left it; empty for ours."""
+    actions: tuple[Action, ...] = ()
+
+    @property
+    def added(self) -> tuple[AddFile, ...]:
+        """The files this commit makes live."""
+        return tuple(action for action in self.actions if isinstance(action, AddFile))
+
+    @property
+    def removed(self) -> tuple[RemoveFile, ...]:
+        """The files this commit takes away."""
+        return tuple(action for action in self.actions if isinstance(action, RemoveFile))
+
+    @property
+    def change_files(self) -> tuple[CdcFile, ...]:
+        """Its files of change rows."""
+        return tuple(action for action in self.actions if isinstance(action, CdcFile))
+
+    @property
+    def txns(self) -> tuple[Txn, ...]:
+        """The applications' transactions that it applied."""
+        return tuple(action for action in self.actions if isinstance(action, Txn))
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """The metadata this commit sets, if it does."""
+        return next((action for action in self.actions if isinstance(action, Metadata)), None)
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """The protocol this commit sets, if it does."""
+        return next((action for action in self.actions if isinstance(action, Protocol)), None)
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether a file in it comes or goes with its rows, and not only to lie otherwise."""
+        return any(action.data_change for action in self.actions if isinstance(action, AddFile | RemoveFile))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """An operation that was applied, as far as the log still says: of one known from a log checkpoint alone, only which."""
+
+    operation: OperationId
+    updated_ms: int | None = None
+    version: int | None = None
+    tally: Tally | None = None
+
+    def tally_of(self, asked: OperationId) -> Tally:
+        """What the operation asked for counted: nothing, where that is not known or this is a later sequence of its app."""
+        return self.tally if self.tally is not None and self.operation == asked else Tally()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """A Delta table at one version."""
+
+    protocol: Protocol
+    metadata: Metadata
+    files: Mapping[str, AddFile] = field(default_factory=dict)
+    """Live files by `key`, in the order they became live."""
+    removed: Mapping[str, RemoveFile] = field(default_factory=dict)
+    """Tombstones by `key`, as far as their retention goes."""
+    applied: Mapping[str, Applied] = field(default_factory=dict)
+    """By `operation_key`: the highest version of each application, and every job of ours."""
+    domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
+    """By name, without those that were removed."""
+
+    def recognise(self, operation: OperationId) -> Applied | None:
+        """The operation, or the app's higher sequence, if this or a later one was applied."""
+        known = self.applied.get(operation_key(operation))
+        return known if known is not None and settles(known.operation, operation) else None
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The table's properties."""
+        return self.metadata.configuration
+
+
+def file_key(path: str, vector: DeletionVector | None) -> str:
+    """What names a logical file (PROTOCOL.md, "Action Reconciliation"), however its path is spelled; no path holds a NUL."""
+    where = canonical(path)
+    return where if vector is None else f"{where}\0{vector.id}"
+
+
+_JOB = "gapless.job:"
+"""What the application ids of jobs begin with, which run once each."""
+
+
+def txn_of(operation: OperationId, now_ms: int) -> Txn:
+    """The transaction that says to every reader of the log that an operation was applied."""
+    if isinstance(operation, SequenceId):
+        return Txn(app_id=operation.app, version=operation.sequence, updated_ms=now_ms)
+    return Txn(app_id=f"{_JOB}{operation.id}", version=1, updated_ms=now_ms)
+
+
+def operation_of(txn: Txn) -> OperationId:
+    """The operation that a transaction names.
+
+    >>> operation_of(Txn(app_id="gapless.job:backfill", version=1))
+    JobId(id='backfill')
+    """
+    if txn.app_id.startswith(_JOB):
+        return JobId(txn.app_id.removeprefix(_JOB))
+    return SequenceId(txn.app_id, txn.version)

@@ -1,0 +1,1 @@
+"""Delta log checkpoints: classic, in parts and V2, with sidecars."""

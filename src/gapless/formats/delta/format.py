@@ -1,0 +1,159 @@
+"""Delta Lake's log as the engine knows logs: names, codec and replay of `_delta_log` (PROTOCOL.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from gapless.errors import CorruptTable
+from gapless.formats.delta import commit_codec
+from gapless.formats.delta.actions import Commit, RelativePath, TableState, locate
+from gapless.formats.delta.checkpoint import names as checkpoint_names
+from gapless.formats.delta.checkpoint import writing
+from gapless.formats.delta.checkpoint.reading import read_checkpoint
+from gapless.formats.delta.properties import Settings
+from gapless.formats.delta.replay import Draft, LiveFiles
+from gapless.log.effects import Drive
+from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, Stored
+from gapless.model.instant import NS_PER
+
+
+class Delta:
+    """See `gapless.log.format.TableFormat`, which this implements."""
+
+    first = 0
+    open_at = "gl.delta.open_at"
+    tick_ns = NS_PER["ms"]
+    folder = checkpoint_names.LOG_FOLDER
+    hint = None
+    bare = True
+    last_checkpoint = f"{folder}/_last_checkpoint"
+    parts_folder = checkpoint_names.SIDECARS_FOLDER
+
+    def path_of(self, version: int) -> str:
+        """`_delta_log/00000000000000000000.json` for version 0."""
+        return checkpoint_names.commit_path(version)
+
+    def version_of(self, path: str) -> int | None:
+        """The version a commit's path names; None for any other object of the log folder."""
+        return checkpoint_names.version_of(path)
+
+    def encode(self, entry: Commit, version: int, time_ns: int) -> bytes:
+        """One commit, one action a line."""
+        return commit_codec.encode_commit(entry, version, time_ns)
+
+    def decode(self, data: bytes, version: int) -> tuple[Commit, int]:
+        """One commit and its time, 0 where it says none; raises CorruptTable or UnsupportedTable."""
+        return commit_codec.decode_commit(data, self.path_of(version))
+
+    def time_of(self, data: bytes, version: int) -> int:
+        """A commit's time, 0 where it says none; its actions are not looked at where they need not be. Raises as `decode`."""
+        return commit_codec.commit_time(data, self.path_of(version))
+
+    def says_time(self, data: bytes, time_ns: int) -> bool:
+        """Whether a commit begins with this time, as ours and Spark's do."""
+        return commit_codec.says_time(data, time_ns)
+
+    def checkpoint_path(self, version: int) -> str:
+        """`_delta_log/00000000000000000100.checkpoint.parquet` for version 100: the one name that every reader knows, for V2 too."""
+        return checkpoint_names.checkpoint_path(version)
+
+    def checkpoint_of(self, path: str) -> int | None:
+        """The version a checkpoint's path names, of any kind; None for any other object of the log folder."""
+        return checkpoint_names.checkpoint_of(path)
+
+    def checkpoints_in(self, names: Iterable[str]) -> list[Stored]:
+        """Classic ones, those of all their pieces, and those named by a UUID."""
+        return checkpoint_names.checkpoints_in(names)
+
+    def aside_of(self, path: str) -> int | None:
+        """The version of a version checksum or a log compaction file."""
+        return checkpoint_names.aside_of(path)
+
+    def beside(self, path: str) -> str:
+        """The checksum that Hadoop lays beside each file on a disk, and holds against it."""
+        return checkpoint_names.beside(path)
+
+    def encode_pointer(self, snapshot: Snapshot[TableState], size: int) -> bytes:
+        """`_last_checkpoint`."""
+        return writing.encode_pointer(snapshot, size)
+
+    def decode_pointer(self, data: bytes) -> Stored | None:
+        """The checkpoint that `_last_checkpoint` names, of any kind."""
+        return checkpoint_names.decode_pointer(data)
+
+    def encode_checkpoint(self, snapshot: Snapshot[TableState]) -> bytes:
+        """One snapshot as Parquet; file actions that are in sidecars are only named."""
+        return writing.encode_checkpoint(snapshot)
+
+    def assemble(self, pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[TableState]:
+        """The snapshot in a checkpoint of any kind; sidecars are read at once, so that a damaged one is passed over whole."""
+        return read_checkpoint(pieces, stored, drive)
+
+    def owes_parts(self, snapshot: Snapshot[TableState]) -> bool:
+        """Whether file actions go into sidecars: so the table's policy says, and there are many."""
+        return writing.owes_sidecars(snapshot.state)
+
+    def pack(
+        self, snapshot: Snapshot[TableState], token: str, drive: Drive, lost: frozenset[str] = frozenset()
+    ) -> Packed[TableState]:
+        """The snapshot with new sidecars, or with none."""
+        del drive, lost
+        return writing.pack(snapshot, token)
+
+    def settle(self, snapshot: Snapshot[TableState], packed: Snapshot[TableState]) -> None:
+        """Nothing rests on sidecars once they were read."""
+
+    def rests_on(self, snapshot: Snapshot[TableState]) -> int:
+        """Its own version, since each checkpoint has sidecars of its own."""
+        return snapshot.version
+
+    def parts_of(self, snapshot: Snapshot[TableState]) -> tuple[PartName, ...]:
+        """The sidecars that hold its files, in order."""
+        files = snapshot.state.files
+        return tuple(one.part for one in files.sidecars) if isinstance(files, LiveFiles) else ()
+
+    def part_of(self, path: str) -> int | None:
+        """The version in a sidecar's path, as our names and Spark's have it."""
+        return checkpoint_names.sidecar_of(path)
+
+    def id_of(self, entry: Commit) -> str:
+        """`commitInfo.txnId`; empty for writers that give none."""
+        return entry.id
+
+    def timed(self, entry: Commit, duration_ms: int) -> Commit:
+        """The entry with how long its change took."""
+        return replace(entry, duration_ms=duration_ms)
+
+    def placed(self, entry: Commit) -> Iterator[Placed]:
+        """The files below the table root that it makes live, with when they were written."""
+        for file in entry.added:
+            if isinstance(place := locate(file.path), RelativePath):
+                yield Placed(place.path, file.modified_ms * NS_PER["ms"])
+
+    def guarded(self, judge: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
+        """The same: what every change must ask is part of Delta's conflict rules."""
+        return judge
+
+    def interval(self, state: TableState) -> int:
+        """The table's `delta.checkpointInterval`."""
+        return Settings.of(state.configuration).checkpoint_interval
+
+    def replay(self, state: TableState | None, entries: Iterable[tuple[int, Commit, int]]) -> TableState:
+        """Fold commits into the table's state; raises CorruptTable where they do not say what the table is."""
+        draft = Draft.of(state)
+        for version, entry, time_ns in entries:
+            draft.apply(entry, version, time_ns)
+        try:
+            return draft.state()
+        except ValueError as missing:
+            path = self.path_of(self.first)
+            raise CorruptTable(
+                f"the log does not say what the table is: {missing}",
+                why="The first commit of a table must say it, and neither it nor a later one does",
+                fix="Bring the log back from a backup",
+                path=path,
+            ) from missing
+
+
+DELTA = Delta()

@@ -1,0 +1,388 @@
+"""Table properties: what this release knows of them, their defaults, and what users may set.
+
+Texts of table properties as values: flags, counts, sizes, intervals, column lists and choices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+from gapless.errors import InvalidOption, NotSupported, UnsupportedTable, nearest
+
+_US = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 7 * 86_400_000_000,
+}
+_INTERVAL = re.compile(r"(?:interval\s+)?((?:\d+(?:\.\d+)?\s+[a-z]+\s*)+)")
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s+([a-z]+)")
+_SIZE = re.compile(r"(\d+)\s*(b|k|kb|m|mb|g|gb|t|tb)?")
+_SHIFT = {None: 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,\s](?:[^`.,]*[^`.,\s])?))\s*([.,]|$)")
+
+
+def parse_flag(text: str) -> bool:
+    """`true` or `false`, in any case; raises ValueError."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError("neither true nor false")
+    return text.lower() == "true"
+
+
+def parse_count(least: int) -> Callable[[str], int]:
+    """Reads whole numbers from `least` up; it raises ValueError."""
+
+    def parse(text: str) -> int:
+        number = int(text)
+        if not least <= number < 2**63:
+            raise ValueError(f"not a whole number from {least} up")
+        return number
+
+    return parse
+
+
+def parse_size(text: str) -> int:
+    """Bytes, at least one: `134217728`, `128mb`; raises ValueError.
+
+    >>> parse_size("128mb")
+    134217728
+    """
+    found = _SIZE.fullmatch(text.strip().lower())
+    size = int(found[1]) << _SHIFT[found[2] and found[2][0]] if found else 0
+    if not 0 < size < 2**63:
+        raise ValueError("no size in bytes, such as 134217728 or 128mb")
+    return size
+
+
+def parse_interval(text: str) -> timedelta:
+    """Spark's interval texts of units that have one length, weeks the longest; raises ValueError.
+
+    >>> parse_interval("interval 1 week 2 hours")
+    datetime.timedelta(days=7, seconds=7200)
+    """
+    found = _INTERVAL.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError("no interval, such as 'interval 30 days'")
+    total = Fraction(0)
+    for number, unit in _PART.findall(found[1]):
+        if unit.removesuffix("s") not in _US:
+            raise ValueError(f"an interval has no unit {unit!r} here; months and years have no one length")
+        total += Fraction(number) * _US[unit.removesuffix("s")]
+    try:
+        return timedelta(microseconds=int(total))
+    except OverflowError as error:
+        raise ValueError("too long an interval") from error
+
+
+def interval_text(length: timedelta) -> str:
+    """The interval in its largest whole unit below weeks; raises ValueError for a negative one.
+
+    >>> interval_text(timedelta(days=30))
+    'interval 30 days'
+    """
+    us = length // timedelta(microseconds=1)
+    if us < 0:
+        raise ValueError("a negative interval")
+    unit = next(name for name in ("day", "hour", "minute", "second", "millisecond", "microsecond") if us % _US[name] == 0)
+    return f"interval {us // _US[unit]} {unit}s"
+
+
+def parse_columns(text: str) -> tuple[tuple[str, ...], ...]:
+    """Columns by comma, nested ones by dots, odd names in backticks; raises ValueError.
+
+    >>> parse_columns("a, b.c, `d.e`")
+    (('a',), ('b', 'c'), ('d.e',))
+    """
+    columns: list[tuple[str, ...]] = []
+    parts: list[str] = []
+    at, ended = 0, not text.strip()
+    while not ended:
+        found = _NAME.match(text, at)
+        if found is None:
+            raise ValueError("no list of columns, such as 'a, b.c'")
+        parts.append(found[1].replace("``", "`") if found[1] else found[2])
+        if found[3] != ".":
+            columns.append(tuple(parts))
+            parts = []
+        at, ended = found.end(), not found[3]
+    return tuple(columns)
+
+
+def parse_choice(*choices: str) -> Callable[[str], str]:
+    """Reads one of some words, in any case; it raises ValueError."""
+    known = {choice.lower(): choice for choice in choices}
+
+    def parse(text: str) -> str:
+        if text.lower() not in known:
+            raise ValueError(f"not one of {', '.join(choices)}")
+        return known[text.lower()]
+
+    return parse
+
+
+def parse_text(text: str) -> str:
+    """Any text."""
+    return text
+
+
+CONSTRAINT = "delta.constraints."
+"""Before the name of a CHECK constraint, in lower case."""
+FEATURE = "delta.feature."
+"""Before a feature's name, with the value `supported`: a wish for the protocol, never stored."""
+MIN_READER, MIN_WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
+"""Wishes for the protocol, never stored."""
+
+_CODECS = ("uncompressed", "none", "snappy", "gzip", "lz4", "lz4_raw", "zstd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A table's properties as values; each says its default."""
+
+    append_only: bool = False
+    isolation: str = "WriteSerializable"
+
+    checkpoint_interval: int = 100
+    """Commits from one log checkpoint to the next."""
+    checkpoint_policy: str = "classic"
+    stats_as_json: bool = True
+    """Whether checkpoints hold statistics as JSON text."""
+    stats_as_struct: bool = False
+    """Whether checkpoints hold statistics as columns too (`stats_parsed`)."""
+    change_data_feed: bool = False
+    deletion_vectors: bool = False
+    """Whether row changes may write deletion vectors."""
+    in_commit_timestamps: bool = False
+    in_commit_timestamps_since: int | None = None
+    """The version they were enabled in; None for the table's first, or where they are off."""
+    in_commit_timestamps_since_ms: int | None = None
+    column_mapping: str = "none"
+    max_column_id: int = 0
+    type_widening: bool = False
+    row_tracking: bool = False
+    log_retention: timedelta = timedelta(days=30)
+    deleted_file_retention: timedelta = timedelta(weeks=1)
+    txn_retention: timedelta | None = None
+    """How long `txn`s are remembered; None for ever."""
+    enable_expired_log_cleanup: bool = True
+    indexed_columns: int = 32
+    """Of how many columns, leaves in order, statistics are taken; -1 for all."""
+    stats_columns: tuple[tuple[str, ...], ...] | None = None
+    """Of which columns, by logical path, instead of the first `indexed_columns`."""
+    stats_text_length: int = 32
+    """Characters that texts in statistics are cut to."""
+    target_file_size: int | None = None
+    """Bytes of the files that compaction makes."""
+    codec: str = "zstd"
+    """Compression of new data files."""
+
+    @classmethod
+    def of(cls, configuration: Mapping[str, str]) -> Settings:
+        """The settings that a table's properties make; raises UnsupportedTable for a value that has no meaning."""
+        known = {name: _parsed(name, text) for name, text in configuration.items() if name in _SETTINGS}
+        return cls(**{_SETTINGS[name][0]: value for name, value in known.items()})
+
+
+_SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "delta.appendOnly": ("append_only", parse_flag),
+    "delta.isolationLevel": ("isolation", parse_choice("WriteSerializable", "Serializable", "SnapshotIsolation")),
+    "delta.checkpointInterval": ("checkpoint_interval", parse_count(1)),
+    "delta.checkpointPolicy": ("checkpoint_policy", parse_choice("classic", "v2")),
+    "delta.checkpoint.writeStatsAsJson": ("stats_as_json", parse_flag),
+    "delta.checkpoint.writeStatsAsStruct": ("stats_as_struct", parse_flag),
+    "delta.enableChangeDataFeed": ("change_data_feed", parse_flag),
+    "delta.enableDeletionVectors": ("deletion_vectors", parse_flag),
+    "delta.enableInCommitTimestamps": ("in_commit_timestamps", parse_flag),
+    "delta.inCommitTimestampEnablementVersion": ("in_commit_timestamps_since", parse_count(0)),
+    "delta.inCommitTimestampEnablementTimestamp": ("in_commit_timestamps_since_ms", parse_count(0)),
+    "delta.columnMapping.mode": ("column_mapping", parse_choice("none", "name", "id")),
+    "delta.columnMapping.maxColumnId": ("max_column_id", parse_count(0)),
+    "delta.enableTypeWidening": ("type_widening", parse_flag),
+    "delta.enableRowTracking": ("row_tracking", parse_flag),
+    "delta.logRetentionDuration": ("log_retention", parse_interval),
+    "delta.deletedFileRetentionDuration": ("deleted_file_retention", parse_interval),
+    "delta.setTransactionRetentionDuration": ("txn_retention", parse_interval),
+    "delta.enableExpiredLogCleanup": ("enable_expired_log_cleanup", parse_flag),
+    "delta.dataSkippingNumIndexedCols": ("indexed_columns", parse_count(-1)),
+    "delta.dataSkippingStatsColumns": ("stats_columns", parse_columns),
+    "delta.dataSkippingStringPrefixLength": ("stats_text_length", parse_count(0)),
+    "delta.targetFileSize": ("target_file_size", parse_size),
+    "delta.parquet.compression.codec": ("codec", parse_choice(*_CODECS)),
+}
+
+
+def _parsed(name: str, text: str) -> Any:
+    try:
+        return _SETTINGS[name][1](text)
+    except ValueError as error:
+        raise UnsupportedTable(
+            f"the table's property {name} is {text!r}, which has no meaning here",
+            why=f"It is {error}",
+            fix="Set it right with the tool that set it, or use a newer gapless",
+            needs=f"{name}={text}",
+        ) from error
+
+
+_INTERNAL = frozenset(
+    {
+        "delta.columnMapping.maxColumnId",
+        "delta.inCommitTimestampEnablementVersion",
+        "delta.inCommitTimestampEnablementTimestamp",
+        "delta.rowTracking.materializedRowIdColumnName",
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+        "delta.rowTrackingSuspended",
+        "delta.requireCheckpointProtectionBeforeVersion",
+    }
+)
+"""Kept by writers themselves."""
+_FOR_OTHERS: dict[str, Callable[[str], Any]] = {
+    "delta.autoOptimize": parse_flag,
+    "delta.autoOptimize.autoCompact": parse_text,
+    "delta.autoOptimize.optimizeWrite": parse_flag,
+    "delta.castIcebergTimeType": parse_flag,
+    "delta.checkpointRetentionDuration": parse_interval,
+    "delta.dropFeatureTruncateHistory.retentionDuration": parse_interval,
+    "delta.enableFullRetentionRollback": parse_flag,
+    "delta.ignoreIcebergBucketPartition": parse_flag,
+    "delta.ignoreProtocolDefaults": parse_flag,
+    "delta.parquet.format.version": parse_choice("1.0.0"),
+    "delta.randomPrefixLength": parse_count(1),
+    "delta.sampleRetentionDuration": parse_interval,
+    "delta.tuneFileSizesForRewrites": parse_flag,
+}
+"""Hints that change nothing a reader may rely on; kept for the writers that heed them."""
+_UNKEPT = frozenset(
+    {
+        "delta.compatibility.symlinkFormatManifest.enabled",
+        "delta.enableIcebergCompatV1",
+        "delta.enableIcebergCompatV2",
+        "delta.enableIcebergCompatV3",
+        "delta.enableMaterializePartitionColumnsFeature",
+        "delta.enableRowTracking",
+        "delta.enableVariantShredding",
+        "delta.randomizeFilePrefixes",
+        "delta.universalFormat.iceberg.atomicConversion.supported",
+        "delta.writePartitionColumnsToParquet",
+    }
+)
+"""Flags that this release would not keep true while it writes: only `false` may be set."""
+_REFUSED = ("delta.coordinatedCommits.", "delta.redirect", "delta.universalFormat.", "delta.identity.")
+"""Beginnings of names of features that this release does not have."""
+
+_KNOWN: dict[str, Callable[[str], Any]] = {
+    **{name: parse for name, (_, parse) in _SETTINGS.items() if name not in _INTERNAL},
+    **_FOR_OTHERS,
+    **dict.fromkeys(_UNKEPT, parse_flag),
+    MIN_READER: parse_count(1),
+    MIN_WRITER: parse_count(1),
+}
+_CANONICAL = {name.lower(): name for name in _KNOWN}
+
+
+def parse_properties(given: Mapping[str, object], *, constraints: bool = False) -> dict[str, str]:
+    """Properties as a user gives them, checked, as the texts the log has: flags, numbers and timedeltas may be Python's.
+
+    Names of Delta's own may have any case. `constraints` allows `delta.constraints.*`, for a table that has no rows yet.
+    `delta.feature.*` and `delta.min*Version` stay among them for `features.needed_protocol`; `stored` leaves them out.
+    Raises InvalidOption for an unknown `delta.*` name or a wrong value, NotSupported for what this release cannot keep.
+    """
+    return dict(_checked(name, value, constraints=constraints) for name, value in given.items())
+
+
+def check_property_name(name: str) -> str:
+    """The name as the log spells it; raises InvalidOption where it is unknown or not for users to set."""
+    if name.lower().startswith(FEATURE):
+        return FEATURE + name[len(FEATURE) :]
+    if not name.lower().startswith("delta."):
+        return _own_name(name)
+    found = _CANONICAL.get(name.lower())
+    if found is not None:
+        return found
+    if name in _INTERNAL:
+        raise InvalidOption(f"property {name!r} is set by writers alone", fix="Leave it out", option=name, value=None)
+    if name.startswith(_REFUSED):
+        raise NotSupported(
+            f"property {name!r} belongs to a feature that gapless does not have", fix="Leave it out", feature=name
+        )
+    raise InvalidOption(f"property {name!r} is not known", fix=nearest(name, _KNOWN), option=name, value=None)
+
+
+def stored(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The properties that metadata keeps: without wishes for the protocol."""
+    return {
+        name: text
+        for name, text in configuration.items()
+        if not name.startswith(FEATURE) and name not in (MIN_READER, MIN_WRITER, "delta.ignoreProtocolDefaults")
+    }
+
+
+def constraints_of(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The CHECK constraints among a table's properties: SQL expressions by name."""
+    found = {name: text for name, text in configuration.items() if name.lower().startswith(CONSTRAINT)}
+    return {name[len(CONSTRAINT) :]: text for name, text in found.items()}
+
+
+def _own_name(name: str) -> str:
+    meant = _CANONICAL.get(f"delta.{name}".lower())
+    if not name or meant is not None:
+        fix = f"Did you mean {meant!r}?" if meant else "Give it a name"
+        raise InvalidOption(f"property {name!r} is not known", fix=fix, option=name, value=None)
+    return name
+
+
+def _checked(name: str, value: object, *, constraints: bool) -> tuple[str, str]:
+    text = _text(name, value)
+    if name.lower().startswith(CONSTRAINT):
+        return _constraint(name, text, allowed=constraints)
+    known = check_property_name(name)
+    if known.startswith(FEATURE) and text.lower() not in ("supported", "enabled"):
+        raise _wrong(known, value, "not 'supported'")
+    try:
+        parsed = _KNOWN.get(known, parse_text)(text)
+    except ValueError as error:
+        raise _wrong(known, value, str(error)) from error
+    if known in _UNKEPT and parsed:
+        raise NotSupported(
+            f"{known}=true is a promise that gapless would not keep while it writes",
+            fix="Leave it out, or write the table with Spark",
+            feature=known,
+        )
+    return known, str(parsed).lower() if isinstance(parsed, bool) else text
+
+
+def _constraint(name: str, text: str, *, allowed: bool) -> tuple[str, str]:
+    if allowed and len(name) > len(CONSTRAINT) and text.strip():
+        return CONSTRAINT + name[len(CONSTRAINT) :].lower(), text
+    raise InvalidOption(
+        f"property {name!r} makes a constraint, which the table's rows have to be checked against",
+        fix='Use t.alter.add_constraint("name", "expression")',
+        option=name,
+        value=text,
+    )
+
+
+def _text(name: str, value: object) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return str(value).lower()
+        case int():
+            return str(value)
+        case timedelta() if value >= timedelta(0):
+            return interval_text(value)
+    raise _wrong(name, value, "neither a text, a number nor a flag")
+
+
+def _wrong(name: str, value: object, why: str) -> InvalidOption:
+    return InvalidOption(
+        f"property {name}={value!r} cannot be", why=f"It is {why}", fix="Pass a value of its kind", option=name, value=value
+    )

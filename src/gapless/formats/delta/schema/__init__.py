@@ -1,0 +1,1 @@
+"""Delta's schemas and types, column mapping and variants."""

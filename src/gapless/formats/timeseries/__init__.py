@@ -1,0 +1,1 @@
+"""The time-series log (docs/spec/timeseries.md): actions, codecs, replay, conflicts."""

@@ -1,0 +1,1 @@
+"""Log checkpoints of time-series tables, in parts that never change."""

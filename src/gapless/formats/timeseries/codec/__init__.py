@@ -1,0 +1,1 @@
+"""Commits of time-series tables as JSON."""

@@ -1,0 +1,1 @@
+"""Which changes of a time-series table may follow which."""

@@ -1,0 +1,113 @@
+"""The conversations that look back: which version was the newest at a time, and what the commits before it were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gapless.errors import CorruptTable, VersionNotFound
+from gapless.log.effects import Conversation, Get, ListNames, Together, perform
+from gapless.log.format import Entry, Snapshot, State, TableFormat
+from gapless.log.segment import read_checkpoint
+from gapless.log.snapshot import BATCH, cleaned_until, lost, read_entries
+from gapless.model.instant import NS_PER
+
+
+@dataclass(frozen=True, slots=True)
+class TooEarly:
+    """No version in question is as old as that; the first of them was committed then (nanoseconds since 1970 UTC)."""
+
+    first: int
+    time_ns: int
+
+
+def version_at(
+    dialect: TableFormat[Entry, State], newest: Snapshot[State], time_ns: int, *, first: int | None = None
+) -> Conversation[int | TooEarly]:
+    """The newest version from `first` on (where not given, of all) that was committed at `time_ns` (since 1970 UTC) or before.
+
+    Reads about log2 of the commits there are. Commit times are those in the log, in whole microseconds, and never run backward;
+    where another writer's do, it is a version at or before that time whose successor is after it. Raises CorruptTable.
+    """
+    if time_ns >= _shown(newest.time_ns):
+        return newest.version
+    first = dialect.first if first is None else first
+    first_ns = yield from _time_of(dialect, first)
+    if time_ns < first_ns:
+        return TooEarly(first, first_ns)
+    low, high = first, newest.version
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (yield from _time_of(dialect, middle)) <= time_ns:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def read_back(
+    dialect: TableFormat[Entry, State], version: int, limit: int | None = None
+) -> Conversation[list[tuple[int, Entry, int]]]:
+    """The newest `limit` commits up to `version` (all where not given) as (version, entry, commit time), oldest first.
+
+    A log that was cleaned gives those that it still has. Raises CorruptTable where a commit is lost.
+    """
+    end = dialect.first - 1 if limit is None else max(dialect.first - 1, version - limit)
+    entries: list[tuple[int, Entry, int]] = []
+    for newest in range(version, end, -BATCH):
+        versions = range(newest, max(newest - BATCH, end), -1)
+        found = yield from perform(Together(tuple(Get(dialect.path_of(at)) for at in versions)))
+        for at, data in zip(versions, found, strict=True):
+            if data is None:
+                names = yield from perform(ListNames(dialect.folder))
+                if cleaned_until(dialect, names, at) is None:
+                    raise lost(dialect, at, "The commit is missing although others exist")
+                return _in_order(entries)
+            entries.append((at, *dialect.decode(data, at)))
+    return _in_order(entries)
+
+
+def _in_order(entries: list[tuple[int, Entry, int]]) -> list[tuple[int, Entry, int]]:
+    """Oldest first, each that says no commit time with that of the one before it; what begins with none has 0."""
+    ordered: list[tuple[int, Entry, int]] = []
+    for version, entry, time_ns in reversed(entries):
+        ordered.append((version, entry, time_ns or (ordered[-1][2] if ordered else 0)))
+    return ordered
+
+
+def read_range(dialect: TableFormat[Entry, State], start: int, end: int) -> Conversation[list[tuple[int, Entry, int]]]:
+    """The commits of versions `[start, end)`, which there are, as (version, entry, commit time).
+
+    Raises VersionNotFound where the log was cleaned of one, CorruptTable where one is lost.
+    """
+    try:
+        return (yield from read_entries(dialect, start, end))
+    except CorruptTable:
+        kept = cleaned_until(dialect, (yield from perform(ListNames(dialect.folder))), start)
+        if kept is None:
+            raise
+        raise _cleaned(start, kept) from None
+
+
+def _cleaned(version: int, kept: int) -> VersionNotFound:
+    return VersionNotFound(
+        f"what version {version} changed can be told no longer",
+        why=f"The log was cleaned of its commit; it begins with version {kept + 1} now",
+        fix=f"Ask from version {kept + 1} on, and read version {kept} whole",
+        version=version,
+    )
+
+
+def _time_of(dialect: TableFormat[Entry, State], version: int) -> Conversation[int]:
+    """A version's commit time as it is shown; from its log checkpoint where the log was cleaned of the commit."""
+    data = yield from perform(Get(dialect.path_of(version)))
+    if data is not None:
+        return _shown(dialect.decode(data, version)[1])
+    for stored in dialect.checkpoints_in((yield from perform(ListNames(dialect.folder)))):
+        if stored.version == version and (snapshot := (yield from read_checkpoint(dialect, stored))) is not None:
+            return _shown(snapshot.time_ns)
+    raise lost(dialect, version, "Neither its commit nor a log checkpoint of it is there")
+
+
+def _shown(time_ns: int) -> int:
+    """A commit time as people see it, in whole microseconds; other writers count nanoseconds."""
+    return time_ns - time_ns % NS_PER["us"]

@@ -1,1 +1,0 @@
-"""Data files of Delta tables: rows in, files out, and back."""

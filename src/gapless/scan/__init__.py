@@ -1,1 +1,0 @@
-"""Pure: which segments and row groups answer a read, split into picklable tasks."""

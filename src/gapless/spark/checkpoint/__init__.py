@@ -1,0 +1,1 @@
+"""Checkpoint folders of Spark queries, looked at before a query is started."""

@@ -1,0 +1,1 @@
+"""Corrections, compaction and filling of gaps by executors, committed by the driver."""

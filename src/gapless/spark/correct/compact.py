@@ -1,0 +1,134 @@
+"""Compaction of tables that outgrow one machine: planned and committed by the driver, written by executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gapless.coverage.bucket import Grid
+from gapless.errors import GaplessError
+from gapless.files.write.staged_write import StagedWrite
+from gapless.formats.timeseries.actions import TableMeta, TableState
+from gapless.model.index import EntityType
+from gapless.model.protocols import Store
+from gapless.model.schema import entity_types
+from gapless.runtime.environment import Environment
+from gapless.spark.setup.context import inside_to_write
+from gapless.spark.setup.executors import parallelism, spread_work
+from gapless.spark.writing.encode import Outcome
+from gapless.spark.writing.staging import open_to_write
+from gapless.tables.shared.compaction import TARGET_BYTES, CompactionReport, CompactOptions, GivenUp
+from gapless.tables.shared.handle import Location
+from gapless.tables.timeseries.care.compact import Compactor
+from gapless.tables.timeseries.care.compact_bin import WrittenBin, write_bin
+from gapless.tables.timeseries.care.compact_plan import Bin
+from gapless.tables.timeseries.table import TimeSeriesTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def compact(
+    spark: SparkSession,
+    table: TimeSeriesTable | Location,
+    *,
+    target_size: int = TARGET_BYTES,
+    window: str | int | None = None,
+    codec: str | None = None,
+    cluster_by: str | Sequence[str] = (),
+    resort: bool = False,
+) -> CompactionReport:
+    """Compact a table as `table.compact` does, by the same plan, each bin written by a task of Spark's.
+
+    Args:
+        spark: A session; as many bins are written at once, and committed together, as its executors run tasks.
+        table: A table, or the path or URL of one, that executors can reach.
+        target_size: Bytes of Parquet that a segment shall have; this and the others as in `table.compact`.
+        window: No segment that is written crosses an edge of these windows.
+        codec: Segments of another codec are written again with this one.
+        cluster_by: Columns along whose z-order rows shall lie.
+        resort: Segments that scans must sort are written again.
+
+    Runs beside appends, changes and readers, and gives up the bins that these overtook. A task that is tried again, or killed, leaves
+    files that `table.vacuum` takes away, and each row once. A task takes up to about 1 GiB of its executor's memory beside Spark's own.
+
+    Raises as `table.compact`; NotSupported for a table in memory, InvalidOption for a view. Errors of Spark itself are not touched; what
+    was committed until then stands.
+    """
+    handle = open_to_write(table)
+    known = inside_to_write(handle)
+    options = CompactOptions.parse(
+        target_size=target_size,
+        window=window,
+        codec=codec,
+        cluster_by=cluster_by,
+        resort=resort,
+        index=handle.index,
+        schema=handle.schema,
+    )
+    compactor = Compactor(
+        rim=known.rim,
+        committer=known.committer,
+        grid=known.grid,
+        options=options,
+        remember=known.cache.remember,
+        elsewhere=_OnExecutors(spark=spark, rim=known.rim, options=options, grid=known.grid),
+    )
+    return compactor.compact(known.committer.refresh(known.snapshot))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinTask:
+    """Writes one bin on an executor; picklable."""
+
+    store: Store
+    meta: TableMeta
+    options: CompactOptions
+    grid: Grid
+    instant: str
+
+    @property
+    def types(self) -> tuple[EntityType, ...]:
+        """The types of the entity columns."""
+        assert self.meta.schema is not None
+        return entity_types(self.meta.schema, self.meta.index)
+
+    def write(self, one: Bin) -> Outcome | GivenUp:
+        """What became of it; raises StoreError, and then nothing of it is stored."""
+        attempt = StagedWrite(Environment(store=self.store), self.instant)
+        made = write_bin(one, attempt, TableState(meta=self.meta, live={}), self.options, self.grid)
+        if isinstance(made, GivenUp):
+            return made
+        return replace(Outcome.of(attempt, self.types), segments=made.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OnExecutors:
+    """A `BinWriter` whose bins are tasks."""
+
+    spark: SparkSession
+    rim: Environment
+    options: CompactOptions
+    grid: Grid
+
+    def room(self) -> int:
+        return parallelism(self.spark)
+
+    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[WrittenBin | GivenUp]:
+        instant = StagedWrite.begin(self.rim).instant
+        task = BinTask(store=self.rim.store, meta=state.meta, options=self.options, grid=self.grid, instant=instant)
+        for one, answer in zip(bins, spread_work(self.spark, task.write, [_bare(one) for one in bins]), strict=True):
+            if isinstance(answer, GaplessError):
+                raise answer
+            yield self._written(one, answer, task) if isinstance(answer, Outcome) else answer
+
+    def _written(self, one: Bin, outcome: Outcome, task: BinTask) -> WrittenBin:
+        attempt = StagedWrite(self.rim, task.instant)
+        outcome.add_to(attempt, task.types)
+        return WrittenBin(bin=one, attempt=attempt, segments=outcome.segments)
+
+
+def _bare(one: Bin) -> Bin:
+    """The bin without the coverage of its segments, which no task needs and which may be most of its bytes."""
+    return replace(one, segments=tuple(replace(segment, coverage=None) for segment in one.segments))

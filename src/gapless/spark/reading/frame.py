@@ -1,0 +1,271 @@
+"""A version of a table as a Spark DataFrame: pruned here, scanned by Spark's own Parquet reader.
+
+Segments that lie in commits, for Spark: the driver has their bytes already, and hands it the rows.
+
+Which columns the files of a scan hold, so that those that are alike can be read together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from gapless.errors import InvalidOption, NotSupported, UnsupportedType
+from gapless.files.read.scan import ReadPlan
+from gapless.files.read.scan import read as read_rows
+from gapless.files.read.source import open_segment
+from gapless.formats.timeseries.codec.schema import COLUMNS_FEATURE
+from gapless.model.column_ids import PLAIN, ColumnIds
+from gapless.model.protocols import Store
+from gapless.model.schema import stored_schema
+from gapless.model.segment import Segment
+from gapless.predicate.plan import ReadGroup
+from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
+from gapless.spark.reading.columns import ddl, file_type, quoted, spark_columns, spark_condition, spark_type
+from gapless.spark.setup.context import inside
+from gapless.tables.shared.handle import Location
+from gapless.tables.timeseries.read.scan import ScanRequest
+from gapless.tables.timeseries.read.view import TableView
+from gapless.tables.timeseries.table import TimeSeriesTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def inlined_rows(
+    spark: SparkSession, store: Store, plan: ReadPlan, segments: Sequence[Segment], wanted: pa.Schema
+) -> DataFrame:
+    """The rows of segments whose bytes lie in the log that the plan may want, in the declared columns `wanted`, as Spark shows them.
+
+    Raises UnsupportedType, InvalidValue for a value that Spark's type does not hold, CorruptTable.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    groups = tuple(ReadGroup(segments=(one,), sort=False) for one in segments)
+    given, shown = replace(plan.over(groups), columns=tuple(wanted.names)), shown_schema(wanted)
+    batches = list(shown_batches(read_rows(store, given), shown))
+    if not wanted.names:
+        # Without columns Spark would not count them.
+        return spark.range(sum(batch.num_rows for batch in batches)).select()
+    rows = pa.Table.from_batches(batches, shown)
+    return spark.createDataFrame(rows, schema=from_arrow_schema(shown, prefer_timestamp_ntz=True))
+
+
+_WORKERS = 16
+"""Footers that are read at once: what is waited for is the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Segments whose files hold the wanted columns alike."""
+
+    schema: pa.Schema
+    """The wanted columns that the files hold, by stored names, in the types that the files have."""
+    segments: tuple[Segment, ...]
+
+
+def layouts_of(
+    store: Store, segments: Sequence[Segment], wanted: pa.Schema, ids: ColumnIds, *, evolved: bool
+) -> tuple[Layout, ...]:
+    """The segments by what their files hold of the declared columns `wanted`; the order of segments stays within a layout.
+
+    Footers are read, several at once, where the log does not say it: in tables whose columns changed (`evolved`), and of segments of
+    another writer. Raises UnsupportedType (times stored as INT96), CorruptTable, StoreError.
+    """
+    plain = stored_schema(wanted, ids)
+    unknown = [one for one in segments if evolved or one.footer_checksum is None]
+    names = [ids.stored_name(field.name) for field in wanted]
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        read = dict(zip((one.path for one in unknown), pool.map(partial(_file_schema, store, names), unknown), strict=True))
+    grouped: dict[pa.Schema, list[Segment]] = defaultdict(list)
+    for one in segments:
+        grouped[read.get(one.path, plain)].append(one)
+    return tuple(Layout(schema=schema, segments=tuple(held)) for schema, held in grouped.items())
+
+
+def _file_schema(store: Store, names: Iterable[str], segment: Segment) -> pa.Schema:
+    """The columns of a file that have one of the names, in its types; without metadata and nullability."""
+    with open_segment(store, segment) as file:
+        schema, physical = file.schema_arrow, file.metadata.schema
+        # As Spark reads INT96, a time without a zone depends on the session's.
+        old = {one.path.partition(".")[0] for one in map(physical.column, range(len(physical))) if one.physical_type == "INT96"}
+    for name in names:
+        if name in old:
+            raise UnsupportedType(
+                f"column {name!r} of segment {segment.path} is stored as INT96",
+                why="What Spark makes of such times depends on its time zone",
+                fix="Compact the table, which writes them as timestamps, or read it with table.scan()",
+                column=name,
+                type="INT96",
+            )
+    return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names if name in schema.names])
+
+
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+"""Up to so many paths Spark looks at by itself, else in a job of its own, which takes it seconds."""
+_OPTIONS = {
+    "datetimeRebaseMode": "CORRECTED",
+    "mergeSchema": "false",
+    # A session may be set to pass over what it cannot read.
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+}
+_NO_COLUMN = "`gapless: no column` boolean"
+"""Where no column of the files is wanted, their rows still count; no file has this one."""
+# Its own switch for literal paths (`__globPaths__`) reads each file once for every path that looks like a pattern.
+_PATTERN = re.compile(r"[\\*?{}\[\]]")
+_SCHEMES = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "gcs": "gs", "abfs": "abfss", "abfss": "abfss"}
+
+
+def read(
+    spark: SparkSession,
+    table: TableView | Location,
+    *,
+    version: int | None = None,
+    time: object = None,
+    start: object = None,
+    end: object = None,
+    entity: Mapping[str, object] | None = None,
+    columns: Sequence[str] | None = None,
+) -> DataFrame:
+    """The rows of one version as a DataFrame, not read yet, in no order.
+
+    Args:
+        spark: The session; see `gapless.spark.session`.
+        table: A table, a view of one, or its path or URL, which is opened at its newest version.
+        version: Its number, where not the one that `table` sees.
+        time: The version that was the newest then, as in `table.at`.
+        start: Smallest index value, inclusive; this, `end` (just past) and `entity` mean what they do in `table.scan`.
+        end: Index value just past the range.
+        entity: Values of entity columns, `{"symbol": ["NVDA", "AMD"]}`.
+        columns: Columns to give back, in this order; all where not given.
+
+    Segments that cannot hold a wanted row are left out here; the others Spark reads with its own Parquet reader, and rows are exact.
+    What is committed later does not change the DataFrame; it can be read until a vacuum takes its files. Unsigned integers come as the
+    next wider signed type (uint64 as `decimal(20,0)`), times with a zone as `timestamp`, those without as `timestamp_ntz`.
+
+    Raises UnsupportedType for a column that Spark cannot hold exactly (ns, float16, …: leave it out with `columns`), InvalidOption where
+    names differ by case alone, NotSupported for a table in memory, and as `table.at` and `table.scan` do.
+    """
+    known = inside(view_of(table, version, time))
+    store, state = known.rim.store, known.snapshot.state
+    request = ScanRequest(start=start, end=end, where=None, entity=entity or {}, columns=columns, order=None)
+    plan = request.plan(state)
+    if plan is None:
+        return spark.range(0).select()
+    wanted = plan.fetched(sort=False)
+    segments = [segment for group in plan.groups for segment in group.segments]
+    evolved = COLUMNS_FEATURE in state.meta.reader_features
+    inlined = [segment for segment in segments if segment.data is not None]
+    stored = [segment for segment in segments if segment.data is None]
+    layouts = layouts_of(store, stored, wanted, plan.ids, evolved=evolved)
+    _check_names(spark, [wanted, *(layout.schema for layout in layouts)])
+    frames = [_declared(_scan(spark, store, layout), layout.schema, wanted, plan.ids) for layout in layouts]
+    frames += [inlined_rows(spark, store, plan, inlined, wanted)] if inlined else []
+    rows = reduce(_union, frames) if frames else _declared(spark.range(0), pa.schema([]), wanted, PLAIN)
+    condition = spark_condition(plan.predicate, plan.schema)
+    kept = rows if condition is None else rows.where(condition)
+    return kept if plan.columns == tuple(wanted.names) else kept.select([quoted(name) for name in plan.columns])
+
+
+def view_of(table: TableView | Location, version: int | None, time: object) -> TableView:
+    """A table at the version that is meant, the one that it sees or the newest where none is; raises as `table.at` and `gl.open`."""
+    if isinstance(table, TableView):
+        return table if version is None and time is None else table.at(version, time=time)
+    return TimeSeriesTable.open(table) if version is None and time is None else TableView.open_at(table, version, time=time)
+
+
+def _declared(frame: DataFrame, held: pa.Schema, wanted: pa.Schema, ids: ColumnIds) -> DataFrame:
+    """The columns `wanted` as they are declared, out of the `held` ones of files."""
+    as_they_are = [(field.name, file_type(field.type, field.name)) for field in held]
+    if not ids and held and as_they_are == [(field.name, spark_type(field.type, field.name)) for field in wanted]:
+        # Each column named costs calls into Java.
+        return frame
+    return frame.select(spark_columns(held, wanted, ids))
+
+
+def _union(one: DataFrame, other: DataFrame) -> DataFrame:
+    return one.unionAll(other)
+
+
+def _scan(spark: SparkSession, store: Store, layout: Layout) -> DataFrame:
+    """The columns of the layout, as the files have them."""
+    schema = ddl((field.name, file_type(field.type, field.name)) for field in layout.schema)
+    paths = [_spark_path(store, one.path) for one in layout.segments]
+    with _listing(spark, len(paths)), _naming_jars(store):
+        return spark.read.schema(schema or _NO_COLUMN).options(**_OPTIONS).parquet(*paths)
+
+
+@contextlib.contextmanager
+def _naming_jars(store: Store) -> Iterator[None]:
+    """Say which jars are missing where Spark does not find the class that reads S3."""
+    try:
+        yield
+    except Exception as error:
+        if "S3AFileSystem not found" not in str(error):
+            raise
+        raise NotSupported(
+            f"Spark cannot read {store.url}",
+            why="The jars with which it reads s3a:// are not in this session",
+            fix="Make it with gapless.spark.session(s3=True), or gapless.spark.configure(builder, s3=True)",
+            feature="spark",
+        ) from error
+
+
+@contextlib.contextmanager
+def _listing(spark: SparkSession, paths: int) -> Iterator[None]:
+    """While paths are looked at: no job for it."""
+    before = str(spark.conf.get(_LISTING))
+    if int(before) >= paths:
+        yield
+        return
+    spark.conf.set(_LISTING, str(paths))
+    try:
+        yield
+    finally:
+        spark.conf.set(_LISTING, before)
+
+
+def _spark_path(store: Store, path: str) -> str:
+    """A segment's place as Spark takes it, for which it is a pattern; raises NotSupported for a place that Spark does not reach."""
+    return _PATTERN.sub(r"\\\g<0>", _spark_url(store, path))
+
+
+def _spark_url(store: Store, path: str) -> str:
+    local = store.local_path(path)
+    if local is not None:
+        return f"file://{local}"
+    scheme, _, rest = store.url.partition("://")
+    if scheme not in _SCHEMES or (scheme.startswith("abfs") and "@" not in rest):
+        raise NotSupported(
+            f"Spark cannot read {store.url}",
+            why="It reads files that lie where all its processes reach them: on disk, s3://, gs:// and abfss://container@account…",
+            fix="Name the table so; or read it with table.scan()",
+            feature="spark",
+        )
+    return f"{_SCHEMES[scheme]}://{rest}/{path}"
+
+
+def _check_names(spark: SparkSession, schemas: Sequence[pa.Schema]) -> None:
+    """Raise InvalidOption where Spark would not tell columns apart."""
+    if spark.conf.get("spark.sql.caseSensitive") == "true":
+        return
+    for schema in schemas:
+        counts = Counter(name.lower() for name in schema.names)
+        clash = [name for name in schema.names if counts[name.lower()] > 1]
+        if clash:
+            raise InvalidOption(
+                f"the columns {', '.join(map(repr, clash))} differ by case alone",
+                why="Spark does not tell such names apart unless it is told to",
+                fix='spark.conf.set("spark.sql.caseSensitive", "true"), or leave one out with columns=[…]',
+                option="columns",
+                value=tuple(clash),
+            )

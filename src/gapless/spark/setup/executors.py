@@ -1,0 +1,129 @@
+"""Work for executors that is no DataFrame's: values out, answers back.
+
+How much work a session's executors take at once.
+
+Errors of ours on their way through Spark, which keeps nothing of them but their text.
+
+Segments put together into the partitions of a read: pure.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from gapless.errors import GaplessError, StoreError
+from gapless.model.segment import Segment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def spread_work(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T]) -> list[R | GaplessError]:
+    """What `work` makes of each task, in their order, each a Spark task of its own; all of it travels pickled.
+
+    What gapless raises is an answer, as it would be when tried again; Spark tries a task again for StoreError and all other errors.
+    """
+    if not tasks:
+        return []
+    rows = pa.table({"number": pa.array(range(len(tasks)), pa.int32()), "task": [pickle.dumps(task) for task in tasks]})
+    frame = spark.createDataFrame(rows)
+    if len(tasks) > 1:
+        frame = frame.repartitionById(len(tasks), "number")
+    answers = frame.mapInArrow(partial(_answers, work), "number int, answer binary").collect()
+    # Our own executors made them.
+    return [pickle.loads(row.answer) for row in sorted(answers, key=lambda row: row.number)]  # noqa: S301
+
+
+def required(answers: Iterable[R | GaplessError]) -> list[R]:
+    """The answers, where all tasks have one; raises the first error that is among them."""
+    found: list[R] = []
+    for answer in answers:
+        if isinstance(answer, GaplessError):
+            raise answer
+        found.append(answer)
+    return found
+
+
+def _answers(work: Callable[[T], R], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number, task in zip(batch.column("number"), batch.column("task"), strict=True):
+            answer = _answer(work, pickle.loads(task.as_py()))  # noqa: S301  # our own driver made it
+            yield pa.record_batch({"number": pa.array([number.as_py()], pa.int32()), "answer": [pickle.dumps(answer)]})
+
+
+def _answer(work: Callable[[T], R], task: T) -> R | GaplessError:
+    try:
+        return work(task)
+    except StoreError:
+        raise
+    except GaplessError as error:
+        return error
+
+
+_MOST = 1 << 16
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks the session's executors run at once, as far as Spark knows; at least 1."""
+    from pyspark.sql import functions
+
+    # Spark Connect has no context to ask, but makes as many partitions of a range.
+    part = spark.range(_MOST).select(functions.spark_partition_id().alias("part"))
+    last: int = part.agg(functions.max("part")).collect()[0][0]
+    return last + 1
+
+
+@contextmanager
+def coded() -> Iterator[None]:
+    """Whatever of ours is raised inside, or in a function that this decorates, says its code in a line `[code]` below its message.
+
+    Spark shows the traceback of its Python workers: class, message and this line come to the user in the text of Spark's exception.
+    """
+    try:
+        yield
+    except GaplessError as error:
+        line = f"[{error.code}]"
+        if line not in getattr(error, "__notes__", ()):
+            error.add_note(line)
+        raise
+
+
+_MOST_BYTES = 128 << 20
+_OPEN_BYTES = 1 << 20
+"""What opening a file costs, as bytes that could be read meanwhile."""
+_ROW_BYTES = 32
+"""A guess, where another writer left the size out."""
+
+
+def packs_of(segments: Iterable[Segment], cores: int) -> list[tuple[Segment, ...]]:
+    """The segments, in their order, in packs of about one size: about as many as cores, more where they would be above 128 MiB.
+
+    No packs without segments. A segment is never divided, and small ones lie together however many they are.
+    """
+    segments = tuple(segments)
+    total = sum(map(_weight, segments))
+    most = min(_MOST_BYTES, -(-total // max(1, cores)))
+    packs: list[list[Segment]] = []
+    room = 0
+    for segment in segments:
+        if not packs or _weight(segment) > room:
+            packs.append([])
+            room = most
+        packs[-1].append(segment)
+        room -= _weight(segment)
+    return [tuple(pack) for pack in packs]
+
+
+def _weight(segment: Segment) -> int:
+    size = segment.rows * _ROW_BYTES if segment.size is None else segment.size
+    return size + _OPEN_BYTES

@@ -1,0 +1,219 @@
+"""Spark sessions that gapless tables are read and written in, and gapless itself shipped to the workers of a cluster."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import marshal
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from importlib.util import MAGIC_NUMBER, source_hash
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gapless.errors import NotSupported
+from gapless.spark.setup.java import cached_file, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_LOG = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
+"""
+
+_OPTIONS = {
+    "spark.sql.session.timeZone": "UTC",
+    # Times of day are a preview in Spark 4.1; without it a table that has them cannot be read.
+    "spark.sql.timeType.enabled": "true",
+}
+_QUIET = {"spark.log.level": "ERROR", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_REMOTE = "sc://"
+_LOCAL = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+
+_SDK = "2.57.8"
+S3_OPTIONS = {
+    "spark.jars.packages": ",".join(
+        [
+            "org.apache.hadoop:hadoop-aws:3.4.2",
+            *(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts", "kms", "apache-client")),
+        ]
+    ),
+    # 600 MB, of which the parts above are what is used.
+    "spark.jars.excludes": "software.amazon.awssdk:bundle",
+}
+"""The jars with which Spark reads `s3a://`: 23 MB from Maven Central, once."""
+
+_GIB = 1 << 30
+
+
+def session(
+    app: str = "gapless",
+    *,
+    master: str = "local[*]",
+    config: Mapping[str, object] | None = None,
+    s3: bool = False,
+    quick: bool = False,
+) -> SparkSession:
+    """A Spark session, ready to use; the one that runs in this process already, if one does.
+
+    Args:
+        app: Its name.
+        master: Where it runs: "local[4]" is this machine with four threads, "spark://host:7077" a cluster, "sc://host:15002" a server
+            of Spark Connect.
+        config: Spark's own options, which override ours.
+        s3: Bring the jars that tables on S3 need, from Maven Central, the first time.
+        quick: Start some seconds sooner, with a Java that compiles less: for tests and small jobs; long ones run slower.
+
+    Takes the Java of JAVA_HOME or the PATH where Spark runs on it (17 to 22), else the one that `gapless[spark]` brings. Sets JAVA_HOME
+    for this process, and PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to this Python where they are not set. Times are shown in UTC, only
+    errors are logged, there is no web page of Spark's; the driver has a quarter of the machine's memory, of 1 to 8 GiB. Spark Connect
+    needs no Java here; the server's own settings stay, but for the time zone and times of day.
+    Raises NotSupported without pyspark or any Java, and for `s3` with Spark Connect, whose jars are the server's.
+    """
+    if master.startswith(_REMOTE):
+        return _started(configure(_builder().remote(master), s3=s3).appName(app), config or {})
+    builder = configure(_builder(), s3=s3).appName(app).master(master)
+    java = f"-Dlog4j2.configurationFile={cached_file(('log4j2.properties',), _LOG).as_uri()}"
+    options: dict[str, object] = {
+        **_QUIET,
+        **(_LOCAL if master.startswith("local") else {}),
+        "spark.driver.memory": f"{_driver_bytes() >> 20}m",
+        "spark.driver.extraJavaOptions": f"{java} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if quick else java,
+        **(config or {}),
+    }
+    return _started(builder, options)
+
+
+def _started(builder: Any, options: Mapping[str, object]) -> SparkSession:
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    found: SparkSession = builder.getOrCreate()
+    return found
+
+
+def configure(builder: Any, *, s3: bool = False) -> Any:
+    """A `SparkSession.builder` with what gapless needs, for a session of your own; give it your own options afterwards.
+
+    Sets the session's time zone to UTC and lets it hold times of day, and does for Java and Python what `session` does; neither name,
+    master, memory nor logging. `s3` brings the jars for tables on S3. With a `remote`, of Spark Connect, no Java is needed. Returns the
+    builder; raises NotSupported without any Java, and for `s3` with a `remote`.
+    """
+    if _is_remote(builder):
+        _check_no_jars(s3=s3)
+    else:
+        os.environ["JAVA_HOME"] = str(find_java(os.environ))
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        # Without it workers take the python3 of the PATH, which may have no pyarrow.
+        os.environ.setdefault(name, sys.executable)
+    for name, value in {**_OPTIONS, **(S3_OPTIONS if s3 else {})}.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _is_remote(builder: Any) -> bool:
+    return "spark.remote" in getattr(builder, "_options", {}) or "SPARK_REMOTE" in os.environ
+
+
+def _check_no_jars(*, s3: bool) -> None:
+    if s3:
+        raise NotSupported(
+            "a session of Spark Connect cannot bring the jars for tables on S3",
+            why="They belong to the server, which runs already",
+            fix=f"Start the server with --packages {S3_OPTIONS['spark.jars.packages']}, and leave s3 out",
+            feature="spark",
+        )
+
+
+def _builder() -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise NotSupported(
+            "a Spark session cannot be made here",
+            why="pyspark is not installed",
+            fix="pip install 'gapless[spark]'",
+            feature="spark",
+        ) from error
+    return SparkSession.builder
+
+
+def _driver_bytes() -> int:
+    """A quarter of the memory that this process may have, of 1 to 8 GiB."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with contextlib.suppress(OSError, ValueError):  # "max" where a container sets no limit
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return min(8 * _GIB, max(_GIB, min(limits) // 4))
+
+
+PACKAGES = ("gapless", "pyspark_gapless")
+"""What workers import."""
+_MADE = (1980, 1, 1, 0, 0, 0)
+"""The first time that a zip file can hold: nothing asks when its files were made."""
+_BY_HASH = (1).to_bytes(4, "little")
+"""The mark of compiled code that is taken without a look at its source."""
+
+
+def ship(spark: SparkSession) -> None:
+    """Bring this process's gapless to all workers of a session, now and later: they need no gapless of their own, and this one comes first.
+
+    Args:
+        spark: A session on a cluster, or of Spark Connect, where its server too is given it; before its first job with gapless.
+
+    Its dependencies (pyarrow, numpy, obstore, pyroaring, xxhash, …) are not brought: they hold programs for one kind of machine. Does the
+    same as `spark-submit --py-files` with the file that `archive` makes; called again it changes nothing. Raises as `spark.addArtifacts`.
+    """
+    spark.addArtifacts(str(_file()), pyfile=True)
+
+
+@cache
+def archive() -> bytes:
+    """A zip file of this gapless, to be put on a path of Python as it is; the same all the time that this process lives.
+
+    It holds the Python files, and each compiled for this version of Python: nothing keeps what a worker compiles out of a zip file, so
+    each would do it again.
+    """
+    held = BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as file:
+        for package in PACKAGES:
+            for name, source in sorted(_sources(files(package), package)):
+                file.writestr(zipfile.ZipInfo(name, _MADE), source, zipfile.ZIP_DEFLATED)
+                file.writestr(zipfile.ZipInfo(f"{name}c", _MADE), _compiled(name, source), zipfile.ZIP_DEFLATED)
+    return held.getvalue()
+
+
+@cache
+def _file() -> Path:
+    """The archive on disk until this process ends: Spark fetches it from there for each executor that comes."""
+    folder = Path(tempfile.mkdtemp(prefix="gapless-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "gapless.zip"
+    path.write_bytes(archive())
+    return path
+
+
+def _compiled(name: str, source: bytes) -> bytes:
+    code = compile(source, name, "exec", dont_inherit=True)
+    return MAGIC_NUMBER + _BY_HASH + source_hash(source) + marshal.dumps(code)
+
+
+def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    for one in folder.iterdir():
+        path = f"{name}/{one.name}"
+        if one.is_dir():
+            yield from _sources(one, path)
+        elif one.name.endswith(".py"):
+            yield path, one.read_bytes()

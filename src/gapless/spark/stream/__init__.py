@@ -1,0 +1,1 @@
+"""Streams into and out of tables, exactly once."""

@@ -1,0 +1,206 @@
+"""For `foreachBatch`: each batch of a streaming query into a table, once, in every output mode."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from gapless.errors import InvalidOption, LogWarning, nearest
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.snapshot import is_there
+from gapless.model.operation import AppendReport, ChangeReport, parse_operation_id
+from gapless.model.properties import OnOverlap, parse_on_overlap
+from gapless.model.protocols import Store
+from gapless.runtime.environment import Environment
+from gapless.spark.correct.corrections import upsert_frame
+from gapless.spark.setup.context import inside_to_write
+from gapless.spark.setup.executors import coded
+from gapless.spark.setup.options import NewTable
+from gapless.spark.stream.ids import admit, note_name, output_mode_of, stream_of
+from gapless.spark.writing.append import append_frame, arrow_schema, check_described, open_or_create, overwrite_frame
+from gapless.spark.writing.staging import Delivery, open_to_write
+from gapless.store.open import open_store
+from gapless.tables.shared.handle import Location
+from gapless.tables.timeseries.lifecycle import open_table
+from gapless.tables.timeseries.table import TimeSeriesTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+Mode = Literal["append", "complete", "update"]
+
+
+def batch_writer(
+    table: TimeSeriesTable | Location,
+    mode: Mode = "append",
+    key: Sequence[str] | str | None = None,
+    app_id: str | None = None,
+    on_overlap: OnOverlap | None = None,
+    *,
+    index: str | None = None,
+    entity: Sequence[str] | str = (),
+    bucket: str | int | None = None,
+) -> BatchWriter:
+    """What `df.writeStream.foreachBatch(…)` takes: writes each batch as one commit, once, however often Spark sends it.
+
+    Args:
+        table: A table, or the path or URL of one.
+        mode: "append" adds the rows; "complete" has them take the place of all rows; "update" upserts them. The query's output mode must
+            be the same, but for "update", which takes what any query brings.
+        key: With "update": the columns that tell rows apart, as in `gapless.spark.upsert`.
+        app_id: What the batches are known by in the table's log, with their numbers; the query's id where not given. Whoever gives it
+            promises that a number always names the same rows: batches whose number the table has under this name, or a higher one, are
+            passed over, whatever rows they bring, which one LogWarning says. So a query with a new checkpoint location goes on where the
+            one before stopped, if it gets the same batches again from its source.
+        on_overlap: With "append": as in `table.append`, but "allow" where not given.
+        index: With `entity` and `bucket`: how a table that is missing is made, as in `gl.create`. One that is there must be so.
+        entity: Its entity columns.
+        bucket: Its bucket.
+
+    Batches that hold no rows are recorded too. A batch is one write: where it goes to one table in parts, each part needs an `app_id`
+    of its own; what comes second under one name is passed over, with a LogWarning. Partitions are written as they come, each to files of
+    its own: repartition before, where batches are large. In Spark Connect a query beside others of its session needs an `app_id`, and
+    neither its output mode nor a second write is known.
+
+    The batches raise StreamRestarted where rows could be in the table already (a query id that it does not know, at a checkpoint location
+    that another query used, or with a first batch above 0) and no `app_id` is given; and as `write`, `overwrite` and `upsert` do.
+    Raises InvalidOption here, NotSupported for a table in memory, and as `gl.open` for a table given by neither path nor URL.
+    """
+    _check(mode, key, app_id, on_overlap)
+    new = _new_table(index, entity, bucket)
+    handle = None if isinstance(table, str | os.PathLike) else open_to_write(table)
+    if handle is not None and new is not None:
+        check_described(handle, new)
+    return BatchWriter(
+        path=open_store(table).url if isinstance(table, str | os.PathLike) else table.url,
+        store=None if handle is None else inside_to_write(handle).rim.store,
+        handle=handle,
+        mode=mode,
+        key=(key,) if isinstance(key, str) else None if key is None else tuple(key),
+        app_id=app_id,
+        on_overlap="allow" if on_overlap is None else parse_on_overlap(on_overlap),
+        new=new,
+    )
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class BatchWriter:
+    """Writes batches of a stream; it may be pickled, and then opens the table anew where it is unpickled. Make it with `batch_writer`."""
+
+    path: str
+    """Where the table is, or will be: an absolute path or a URL."""
+    store: Store | None
+    """The way to it, where the table was given open."""
+    mode: Mode
+    key: tuple[str, ...] | None
+    app_id: str | None
+    on_overlap: OnOverlap
+    new: NewTable | None
+    """How a missing table is made."""
+    handle: TimeSeriesTable | None = None
+    """The table, once it is open in this process."""
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Write one batch; see `write`. Gives nothing back, as `foreachBatch` wants it."""
+        self.write(frame, batch_id)
+
+    @coded()
+    def write(self, frame: DataFrame, batch_id: int) -> AppendReport | ChangeReport:
+        """Write one batch of the query that calls; its report says `already_applied` where the table has it."""
+        _check_output(self.mode, output_mode_of(frame))
+        if self.handle is None or not _lies_there(self.handle):
+            self.handle = self._open(frame)
+        stream = stream_of(frame, self.app_id, self.path, batch_id)
+        admitted = admit(self.handle, stream, batch_id, on_overlap=self.on_overlap)
+        if isinstance(admitted, AppendReport):
+            if stream.app in stream.parts:
+                warnings.warn(_comes_twice(self.path, batch_id), LogWarning, stacklevel=2)
+            note_name(frame, self.path, stream, batch_id)
+            # A query with state fails where a batch of it was not computed.
+            frame.write.format("noop").mode("overwrite").save()
+            return admitted
+        report = self._write(frame, self.handle, admitted)
+        note_name(frame, self.path, stream, batch_id)
+        return report
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """All but the open table, which is of this process."""
+        return _writer, ({one.name: getattr(self, one.name) for one in fields(self) if one.name != "handle"},)
+
+    def _write(self, frame: DataFrame, handle: TimeSeriesTable, delivery: Delivery) -> AppendReport | ChangeReport:
+        match self.mode:
+            case "append":
+                return append_frame(frame, handle, delivery, spread=False)
+            case "complete":
+                return overwrite_frame(frame, handle, delivery, spread=False)
+        return upsert_frame(frame, handle, key=self.key, delivery=delivery)
+
+    def _open(self, frame: DataFrame) -> TimeSeriesTable:
+        if self.store is not None:
+            rim = Environment(store=self.store)
+            return TimeSeriesTable(rim, self.path, open_table(rim, self.path))
+        return open_or_create(self.path, self.new, arrow_schema(frame))
+
+
+def _check(mode: object, key: object, app_id: str | None, on_overlap: object) -> None:
+    """Raise InvalidOption for what a mode does not take."""
+    if mode not in get_args(Mode):
+        raise _invalid("mode", mode, "It is the output mode of a stream", nearest(str(mode), get_args(Mode)))
+    if key is not None and mode != "update":
+        raise _invalid("key", key, f"Only an update tells rows apart, and mode={mode!r}", 'Leave it out, or pass mode="update"')
+    if on_overlap is not None and mode != "append":
+        raise _invalid("on_overlap", on_overlap, f"Only an append looks at it, and mode={mode!r}", "Leave it out")
+    if app_id is not None:
+        parse_operation_id((app_id, 0))
+
+
+def _check_output(mode: Mode, output: str | None) -> None:
+    """Raise InvalidOption where batches of a query in this output mode, as far as it is known, would double rows or lose some."""
+    if output is None or mode in ("update", output):
+        return
+    harm = {
+        "append": "brings rows again that changed, which would be added",
+        "complete": "brings only a part of the rows with each batch, and all others would go",
+    }
+    raise _invalid(
+        "mode", mode, f"The query is in {output} mode: it {harm[mode]}", f'Pass mode="{output}", or outputMode("{mode}")'
+    )
+
+
+def _comes_twice(url: str, batch: int) -> str:
+    return (
+        f"batch {batch} came to {url} before, in the same run of the query: what comes now is passed over. If these are other rows of "
+        "the batch, write them by a batch_writer with an app_id of its own"
+    )
+
+
+def _lies_there(handle: TimeSeriesTable) -> bool:
+    """Whether the version that a handle sees is still in the log there: the table may have been made anew since."""
+    known = inside_to_write(handle)
+    return known.rim.drive(is_there(TIME_SERIES, known.snapshot.version, known.snapshot.time_ns))
+
+
+def _new_table(index: str | None, entity: Sequence[str] | str, bucket: str | int | None) -> NewTable | None:
+    """How a missing table is made; raises InvalidOption where half of it is said."""
+    if index is None and bucket is None and not entity:
+        return None
+    if index is None or bucket is None:
+        raise _invalid(
+            "index" if index is None else "bucket",
+            None,
+            "A missing table is made of index and bucket, and entity where there are several series",
+            "Give index and bucket, or leave all three out",
+        )
+    return NewTable(index=index, entity=(entity,) if isinstance(entity, str) else tuple(entity), bucket=str(bucket))
+
+
+def _writer(values: Mapping[str, Any]) -> BatchWriter:
+    return BatchWriter(**values)
+
+
+def _invalid(option: str, value: object, why: str, fix: str) -> InvalidOption:
+    return InvalidOption(f"{option}={value!r} cannot be taken here", why=why, fix=fix, option=option, value=value)

@@ -1,0 +1,122 @@
+"""`df.writeStream.format("gapless")`: executors write segments, the driver commits once a batch. Loaded by Spark alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from gapless.errors import InvalidOption
+from gapless.files.write.staged_write import StagedWrite
+from gapless.model.operation import AppendReport, parse_operation_id
+from gapless.spark.reading.arrow_columns import handed_schema
+from gapless.spark.setup.context import inside
+from gapless.spark.setup.executors import coded
+from gapless.spark.setup.options import SourceOptions, check_overwrite
+from gapless.spark.stream.ids import QUERY_ID, Stream, admit, normal_location
+from gapless.spark.writing.append import open_or_create
+from gapless.spark.writing.encode import Encoding, Outcome
+from gapless.spark.writing.staging import append_outcomes, begin, overwrite_outcomes
+from gapless.tables.timeseries.table import TimeSeriesTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamMessage(WriterCommitMessage):
+    """What a task of a batch answers."""
+
+    query: str | None
+    """Spark's id of the query."""
+    encoding: Encoding
+    """What the task wrote by; the same in all tasks of a batch."""
+    outcome: Outcome
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes one batch. Spark makes one for each batch where it plans it, from where it goes to executors, and one more to commit.
+
+    So the instant in the names of a batch's files is that of the batch, however long its query has run. Where the checkpoint lies is known
+    here only from the option `checkpointLocation`, and not where the session sets it for all queries.
+    """
+
+    @coded()
+    def __init__(self, options: SourceOptions, schema: StructType, overwrite: bool) -> None:  # noqa: FBT001  # as Spark passes it
+        """On the driver: `schema` is that of the batches, `overwrite` says that each takes the place of all rows (complete mode).
+
+        Makes a missing table where the options say how. Raises InvalidOption, TableNotFound, SchemaMismatch, and as `gl.open`.
+        """
+        if overwrite:
+            check_overwrite(options)
+        if options.app_id is not None:
+            parse_operation_id((options.app_id, 0))
+        self._options, self._overwrite = options, overwrite
+        given = handed_schema(schema)
+        self._handle: TimeSeriesTable = open_or_create(options.path, options.new_table, given)
+        self._encoding = begin(self._handle, given)
+
+    def __getstate__(self) -> Encoding:
+        """What goes to executors."""
+        return self._encoding
+
+    def __setstate__(self, state: Encoding) -> None:
+        self._encoding = state
+
+    @coded()
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamMessage:
+        """On executors: store the rows of one task. Raises StoreError; rows that cannot be kept are an answer, for `commit` to raise."""
+        context: Any = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(QUERY_ID)
+        return StreamMessage(query=query, encoding=self._encoding, outcome=self._encoding.outcome(iterator))
+
+    @coded()
+    def commit(self, messages: Sequence[Any], batchId: int) -> None:  # noqa: N803  # Spark's name
+        """On the driver: commit what all tasks wrote, once, however often Spark asks for it.
+
+        Raises StreamRestarted, what executors refused, and as `table.append`; the files of the batch are gone then, but where the outcome
+        is unknown.
+        """
+        told: list[StreamMessage] = [message for message in messages if message is not None]
+        outcomes = [message.outcome for message in told]
+        encoding = told[0].encoding if told else self._encoding
+        admitted: object = None
+        try:
+            stream = self._stream(told[0].query if told else None)
+            admitted = admit(self._handle, stream, batchId, on_overlap=self._options.on_overlap or "allow")
+        finally:
+            if admitted is None or isinstance(admitted, AppendReport):
+                self._discard(encoding, outcomes)
+        if isinstance(admitted, AppendReport):
+            return
+        take = overwrite_outcomes if self._overwrite else append_outcomes
+        take(self._handle, admitted, encoding, outcomes)
+
+    def abort(self, messages: Sequence[Any], batchId: int) -> None:  # noqa: N803  # Spark's name
+        """Nothing: another task of the batch may still be writing, so what was written is left for vacuum."""
+
+    def _stream(self, query: str | None) -> Stream:
+        location = self._options.checkpoint_location
+        if location is not None and ":" not in location:
+            location = os.path.abspath(location)  # noqa: PTH100  # a text
+        if query is None and self._options.app_id is None:
+            raise InvalidOption(
+                "the id of the streaming query is not known",
+                why="No task of the batch told it, and without it a batch that Spark sends again would be added again",
+                fix='Say .option("appId", "…")',
+                option="appId",
+                value=None,
+            )
+        return Stream(
+            query=query,
+            location=None if location is None else normal_location(location),
+            app_id=self._options.app_id,
+        )
+
+    def _discard(self, encoding: Encoding, outcomes: Sequence[Outcome]) -> None:
+        """Remove the files of a batch that was not tried to be committed, and will not be."""
+        written = [path for outcome in outcomes for path in outcome.written]
+        StagedWrite(inside(self._handle).rim, encoding.instant, written=written).discard()

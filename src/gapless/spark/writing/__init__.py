@@ -1,0 +1,1 @@
+"""DataFrames into tables: written by executors, committed once by the driver."""

@@ -1,0 +1,221 @@
+"""The driver's half of every parallel write: what executors need before it, and what becomes of their answers.
+
+A stream that must record more than its operation id (the location of its checkpoint) does so in a commit of its own, before its first
+batch: `handle.append([], operation_id=(name, 0))`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import pyarrow as pa
+
+from gapless.coverage.bitmap import overlap
+from gapless.errors import InvalidOption
+from gapless.files.ingest.batches import Batches
+from gapless.files.write.staged_write import StagedWrite
+from gapless.formats.timeseries.actions import SetTransaction, TableState
+from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.replay import live_meeting
+from gapless.model.operation import AppendReport, ChangeReport, JobId, OperationId, SequenceId
+from gapless.model.properties import OnOverlap
+from gapless.model.schema import entity_types
+from gapless.spark.reading.arrow_columns import arriving_schema
+from gapless.spark.setup.context import TableInternals, inside_to_write
+from gapless.spark.writing.encode import Encoding, Outcome
+from gapless.tables.shared.handle import Location
+from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.tables.timeseries.write.append import Appender, Overwriter, read_staged
+from gapless.tables.timeseries.write.refusals import overlap_error
+from gapless.tables.timeseries.write.stage import Stager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One intended write, as the log must know it."""
+
+    on_overlap: OnOverlap | None = None
+    """The table's policy where None."""
+    operation: OperationId | None = None
+
+
+def open_to_write(table: object) -> TimeSeriesTable:
+    """The table itself, or the one at a path or URL; raises InvalidOption for a view, and as `gl.open`."""
+    if isinstance(table, str | os.PathLike):
+        location: Location = table
+        return TimeSeriesTable.open(location)
+    if not isinstance(table, TimeSeriesTable):
+        raise InvalidOption(
+            f"{table!r} cannot be written to",
+            why="A view shows one version, and rows are added to the newest",
+            fix="Pass a table, as from gl.open(path), or its path",
+            option="table",
+            value=table,
+        )
+    return table
+
+
+def recognised(handle: TimeSeriesTable, delivery: Delivery) -> AppendReport | None:
+    """The first report of an operation that the newest version has applied already; moves the handle to that version.
+
+    Raises UpgradeNeeded, UnsupportedTable, NotSupported for a table in memory, StoreError.
+    """
+    known = inside_to_write(handle)
+    snapshot = known.committer.refresh(known.snapshot)
+    return _appender(known, snapshot.state, delivery).known(snapshot)
+
+
+def begin(handle: TimeSeriesTable, given: pa.Schema) -> Encoding:
+    """What executors need to write rows of these columns, in types as Spark has them, into the version that the handle sees.
+
+    It is of now: its instant names the files of one write. Raises SchemaMismatch, UnsupportedType, NotSupported, StoreError.
+    """
+    known = inside_to_write(handle)
+    meta = known.snapshot.state.meta
+    arriving = arriving_schema(given, meta.schema)
+    schema = _schema_with(arriving, known, known.snapshot.state)
+    instant = StagedWrite.begin(known.rim).instant
+    return Encoding(store=known.rim.store, meta=claim(replace(meta, schema=schema)), given=arriving, instant=instant)
+
+
+def append_outcomes(
+    handle: TimeSeriesTable, delivery: Delivery, encoding: Encoding, outcomes: Iterable[Outcome]
+) -> AppendReport:
+    """Commit what executors wrote as one append to the newest version, or nothing.
+
+    Where rows must be looked at one by one ("skip" and "replace" on covered buckets, unique keys, a lost race, columns that changed since)
+    the driver reads the staged segments back and appends their rows. Raises as `table.append`, and what executors refused; no staged
+    file is left then, but where the outcome is unknown.
+    """
+    known = inside_to_write(handle)
+    snapshot = known.committer.refresh(known.snapshot)
+    attempt = gather(known, encoding, outcomes)
+    appender = _appender(known, snapshot.state, delivery)
+    with attempt.discarded_on_error():
+        if (report := appender.known(snapshot)) is not None:
+            attempt.discard()
+            return report
+        direct = _fits(known, snapshot.state, encoding) and _stands(appender, snapshot.state, attempt)
+    if direct:
+        applied = () if delivery.operation is None else (SetTransaction(delivery.operation, attempt.tally),)
+        outcome = appender.commit(snapshot, appender.stager(snapshot).staged(attempt, _schema_of(encoding), applied))
+        if isinstance(outcome, AppendReport):
+            return outcome
+    try:
+        # Whatever stands in the way, an append of the same rows knows what to do about it.
+        rows = _staged_rows(known, snapshot.version, encoding, attempt)
+        return handle.append(rows, on_overlap=delivery.on_overlap, operation_id=_public(delivery.operation))
+    finally:
+        attempt.discard()
+
+
+def overwrite_outcomes(
+    handle: TimeSeriesTable, delivery: Delivery, encoding: Encoding, outcomes: Iterable[Outcome]
+) -> ChangeReport:
+    """Commit what executors wrote in the place of all rows that the table has at that moment; the overlap policy does not matter.
+
+    The driver reads the rows back, and holds them in memory, in a `unique` table and where columns changed since. Raises as
+    `table.replace`, and what executors refused; no staged file is left then, but where the outcome is unknown.
+    """
+    known = inside_to_write(handle)
+    snapshot = known.committer.refresh(known.snapshot)
+    attempt = gather(known, encoding, outcomes)
+    with attempt.discarded_on_error():
+        direct = _fits(known, snapshot.state, encoding) and not snapshot.state.meta.properties.unique
+    if not direct:
+        try:
+            rows = _staged_rows(known, snapshot.version, encoding, attempt)
+            return handle.replace((None, None), rows, operation_id=_public(delivery.operation))
+        finally:
+            attempt.discard()
+    overwriter = Overwriter(
+        committer=known.committer,
+        cache=known.cache,
+        index=snapshot.state.meta.index,
+        grid=known.grid,
+        operation=delivery.operation,
+    )
+    done = overwriter.apply(snapshot, _schema_of(encoding), attempt)
+    return ChangeReport.of(done.tally, done.version, already_applied=done.already)
+
+
+def gather(known: TableInternals, encoding: Encoding, outcomes: Iterable[Outcome]) -> StagedWrite:
+    """What executors wrote as one attempt; raises what one of them refused, with nothing left behind."""
+    types = entity_types(_schema_of(encoding), encoding.meta.index)
+    attempt, refusals = StagedWrite(known.rim, encoding.instant), []
+    for outcome in outcomes:
+        outcome.add_to(attempt, types)
+        refusals += [] if outcome.refusal is None else [outcome.refusal]
+    if refusals:
+        attempt.discard()
+        raise refusals[0]
+    return attempt
+
+
+def _appender(known: TableInternals, state: TableState, delivery: Delivery) -> Appender:
+    return Appender(
+        committer=known.committer,
+        cache=known.cache,
+        grid=known.grid,
+        on_overlap=delivery.on_overlap or state.meta.properties.on_overlap,
+        by_table=delivery.on_overlap is None,
+        operation=delivery.operation,
+    )
+
+
+def _schema_of(encoding: Encoding) -> pa.Schema:
+    """The table's schema once it has taken the rows."""
+    assert encoding.meta.schema is not None
+    return encoding.meta.schema
+
+
+def _schema_with(given: pa.Schema, known: TableInternals, state: TableState) -> pa.Schema:
+    """The schema of this version once it has taken rows of these columns; raises SchemaMismatch."""
+    stager = Stager(rim=known.rim, state=state, cache=known.cache, grid=known.grid, on_overlap="allow")
+    schema = stager.schema_for((Batches(source="the DataFrame", schema=given, read=lambda: iter(())),))
+    assert schema is not None
+    return schema
+
+
+def _fits(known: TableInternals, state: TableState, encoding: Encoding) -> bool:
+    """Whether this version takes the segments as they were written: its columns are those for which they were."""
+    meta = state.meta
+    if (meta.index, meta.ids) != (encoding.meta.index, encoding.meta.ids):
+        return False
+    return bool(_schema_with(encoding.given, known, state) == _schema_of(encoding))
+
+
+def _stands(appender: Appender, state: TableState, attempt: StagedWrite) -> bool:
+    """Whether the rows may be committed as they were written, as far as this version goes; raises CoverageOverlap under "reject"."""
+    if appender.on_overlap == "replace" or state.meta.properties.unique:
+        return False
+    if appender.on_overlap == "allow" or not attempt.segments or state.meta.schema is None:
+        return True
+    covered, types = attempt.covered, entity_types(state.meta.schema, state.meta.index)
+    near = live_meeting(state, covered, appender.grid)
+    present = appender.cache.union(near, types, frozenset(covered.identities()))
+    found = overlap(covered, present, signed=appender.grid.signed)
+    if found is not None and appender.on_overlap == "reject":
+        raise overlap_error(state, appender.cache, found, types, appender.grid)
+    return found is None
+
+
+def _staged_rows(known: TableInternals, version: int, encoding: Encoding, attempt: StagedWrite) -> pa.RecordBatchReader:
+    """The rows that executors wrote, in the columns that came: what files hold of others is nothing that anyone said."""
+    came = set(encoding.given.names)
+    schema = pa.schema([field for field in _schema_of(encoding) if field.name in came])
+    read = (read_staged(known.rim, segment, schema, encoding.meta.ids, version) for segment in attempt.segments)
+    return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(read))
+
+
+def _public(operation: OperationId | None) -> tuple[str, int] | str | None:
+    """An operation id as users write it."""
+    match operation:
+        case SequenceId(app=app, sequence=sequence):
+            return app, sequence
+        case JobId(id=name):
+            return name
+    return None

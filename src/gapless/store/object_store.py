@@ -1,0 +1,356 @@
+"""Objects in a bucket: S3 and what speaks like it, Google Cloud Storage, Azure.
+
+Errors of obstore, told as errors of a store.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from gapless.errors import (
+    AccessDenied,
+    GaplessError,
+    InvalidOption,
+    InvalidPath,
+    ObjectExists,
+    ObjectNotFound,
+    StoreError,
+    StoreUnavailable,
+)
+from gapless.model.instant import ns_from_datetime
+from gapless.model.protocols import Capabilities, ObjectInfo, PutMode
+from gapless.store.background_writes import BackgroundWrites
+from gapless.store.location import RETRY_OPTIONS, Location, check_options, retry_setting, unknown_option
+from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, is_unfinished, resolve_range, truncated
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore as Client
+
+
+_Meaning = tuple[type[GaplessError], str, str]
+"""The error, why, and what to do."""
+
+_EXISTS: _Meaning = (
+    ObjectExists,
+    "It was to be created, and a create replaces nothing",
+    "Read what is there: it can be our own, sent twice",
+)
+_ABSENT: _Meaning = (ObjectNotFound, "Nothing is stored under this path", "Check the path")
+_NO_KEY: _Meaning = (InvalidPath, "The service has no such keys", "Use other characters in the path")
+_SILENT: _Meaning = (
+    StoreUnavailable,
+    "The service gave no usable answer, which does not say whether the effect took place",
+    "Check the endpoint and the network, then look whether it is there",
+)
+_BY_NAME: dict[str, _Meaning] = {
+    "AlreadyExistsError": _EXISTS,
+    "PreconditionError": _EXISTS,
+    "NotFoundError": _ABSENT,
+    "FileNotFoundError": _ABSENT,
+    "InvalidPathError": _NO_KEY,
+    "ValueError": _NO_KEY,
+    "PermissionDeniedError": (
+        AccessDenied,
+        "These credentials may not do that",
+        "Check the credentials in storage_options or the environment, and the bucket's policy",
+    ),
+    "UnauthenticatedError": (
+        AccessDenied,
+        "The credentials are missing, wrong or expired",
+        "Set them in storage_options (access_key_id, secret_access_key, …) or in the environment",
+    ),
+    "NotSupportedError": (
+        StoreError,
+        "The service or these storage options do not offer it",
+        "Set conditional_put='etag' in storage_options, or use a service with conditional writes",
+    ),
+}
+# Where the class of an exception says less than its text.
+_BY_PHRASE: dict[str, _Meaning] = {
+    "NoSuchBucket": (StoreError, "The bucket does not exist", "Check its name, region and endpoint, or make it"),
+    "builder error": (
+        StoreError,
+        "The endpoint is plain http, or no URL",
+        'Set allow_http="true" in storage_options if http is meant',
+    ),
+}
+
+# What obstore says of a request that it sent more than once by itself.
+_SENT_AGAIN = re.compile(r", after [1-9]\d* retries, max_retries")
+
+
+def object_store_error(error: Exception, *, act: str, path: str, url: str) -> GaplessError:
+    """The error of a store that says what an exception of obstore means; `act` is what was done, such as "writing"."""
+    text = str(error).partition("\n\nDebug source:")[0].strip()
+    phrased = next((meaning for phrase, meaning in _BY_PHRASE.items() if phrase in text), None)
+    kind, why, fix = phrased or _BY_NAME.get(type(error).__name__, _SILENT)
+    if act == "writing" and kind is not ObjectExists and _SENT_AGAIN.search(text):
+        kind, why = (
+            StoreUnavailable,
+            f"{why}; but an earlier try of the same write got no usable answer and may have taken effect",
+        )
+    return kind(f"{act} {path!r} in {url} failed: {text.partition(chr(10))[0][:500]}", why=why, fix=fix, path=path)
+
+
+_MAX_RETRIES = 6
+_RETRY_TIMEOUT_S = 30
+_LIST_CHUNK = 1000
+_USED_IN: list[int] = []
+"""The process that first used a bucket, if any did: its client's threads serve all stores, and no forked child has them."""
+
+
+class ObjectStore:
+    """A Store over what lies under one key of a bucket or container.
+
+    `options` go by obstore's names. A request that fails is sent again up to `max_retries` times (6), for at most
+    `retry_timeout` seconds (30); a create whose answer was lost may so come back as ObjectExists though it is our own,
+    or though nothing is stored: read it back. Raises InvalidOption, and as the Store protocol says.
+    """
+
+    def __init__(self, location: Location, options: Mapping[str, str] | None = None) -> None:
+        self._location = location
+        self._options = dict(options or {})
+        self._client = _make_client(location, {**dict(location.options), **check_options(self._options)})
+        self._key_prefix = f"{location.path}/" if location.path else ""
+        # S3 and GCS list in the order of keys; directory buckets and Azure's hierarchical namespaces need not.
+        express = str(self._options.get("s3_express", "")).lower() == "true" or location.container.endswith("--x-s3")
+        self._lists_in_order = location.kind != "az" and not express
+        self._pid = os.getpid()
+        self._later = BackgroundWrites(self._put)
+        _check_key(self._key_prefix)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as the place and its options, credentials among them; the copy makes its own client."""
+        return ObjectStore, (self._location, self._options)
+
+    @property
+    def url(self) -> str:
+        """The URL that was opened."""
+        return self._location.url
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What it was opened with, credentials among them."""
+        return self._options
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Exclusive and durable; a forked child must open its own, since the client's threads do not follow it."""
+        return Capabilities(put_if_absent=True, durable=True, survives_fork=False, concurrent=True)
+
+    def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """Bytes `[start, start + length)` of an object; see `Store.get`."""
+        check_range(start, length)
+        self._await("reading", path)
+        if length == 0:
+            resolve_range(path, self.head(path).size, start, length)
+            return b""
+        try:
+            shift, size, data = self._fetch(path, _asked(start, length))
+        except (ObjectNotFound, AccessDenied):
+            raise
+        except StoreError as error:
+            shift, size, data = self._fetch_resolved(path, start, length, error)
+        begin, end = resolve_range(path, size, start, length)
+        if len(data) < end - shift:
+            raise truncated(path, f"{len(data)} bytes came of {end - shift}")
+        return data if len(data) == end - begin else data[begin - shift : end - shift]
+
+    def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
+        """Store an object in one request; see `Store.put`. A hint (not durable, overwritten) is stored by and by, in the background."""
+        if durable or mode == "create":
+            self._put(path, data, mode)
+            return
+        self._refuse_after_fork("writing", path)
+        self._key(check_new_path(path))
+        self._later.put_hint(path, bytes(data))
+
+    def put_ahead(self, path: str, *pieces: bytes | memoryview) -> None:
+        """Begin to store an object under a name that no one else takes; see `StoresAhead.put_ahead`."""
+        self._refuse_after_fork("writing", path)
+        self._key(check_new_path(path))
+        self._later.put_ahead(path, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
+        """Create an object once others are stored; see `StoresAhead.put_after`."""
+        self._refuse_after_fork("writing", path)
+        self._later.settle(after)
+        self._put(path, data, "create")
+
+    def settle(self, paths: Iterable[str]) -> None:
+        """Wait until objects are stored that were put ahead; see `StoresAhead.settle`."""
+        self._refuse_after_fork("writing to", "")
+        self._later.settle(paths)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Give up objects that were put ahead, once they are stored or not; see `StoresAhead.forget`."""
+        if os.getpid() == self._pid:
+            self._later.forget(paths)
+
+    def _put(self, path: str, data: bytes | memoryview, mode: PutMode = "overwrite") -> None:
+        key = self._key(check_new_path(path))
+        view = memoryview(data)
+        body = view.cast("B") if view.nbytes else b""
+        with self._typed("writing", path) as obstore:
+            try:
+                obstore.put(self._client, key, body, mode=mode, use_multipart=False)
+            except FileNotFoundError as error:
+                raise StoreError(
+                    f"writing {path!r} in {self.url} failed: {str(error).partition(chr(10))[0]}",
+                    why="The bucket or container does not exist",
+                    fix="Check its name, region and endpoint, or make it",
+                    path=path,
+                ) from error
+
+    def head(self, path: str) -> ObjectInfo:
+        """Size and time of an object; see `Store.head`. Services give the time in whole seconds here."""
+        key = self._key(path)
+        self._await("looking at", path)
+        with self._typed("looking at", path) as obstore:
+            return _info(path, obstore.head(self._client, key))
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
+        """Objects in the folder `prefix`, in path order; see `Store.list`."""
+        start = folder_prefix(prefix)
+        self._refuse_after_fork("listing", prefix)
+        self._later.await_all()
+        found = self._list(start, after)
+        return found if self._lists_in_order else iter(sorted(found, key=lambda info: info.path))
+
+    def delete(self, path: str) -> None:
+        """Remove an object; no error where there is none."""
+        key = self._key(path)
+        self._refuse_after_fork("deleting", path)
+        self._later.forget([path])
+        with self._typed("deleting", path) as obstore:
+            try:
+                obstore.delete(self._client, key)
+            except FileNotFoundError:
+                return
+
+    def local_path(self, path: str) -> None:  # noqa: ARG002 - the same answer for every path
+        """None: nothing here is a file of this machine."""
+        return
+
+    def _key(self, path: str) -> str:
+        return _check_key(self._key_prefix + check_path(path))
+
+    def _fetch(self, path: str, asked: Any) -> tuple[int, int, bytes]:
+        """Where the answer begins in the object, the object's size, and the bytes that came."""
+        key = self._key(path)
+        with self._typed("reading", path) as obstore:
+            found = obstore.get(self._client, key, options=asked and {"range": asked})
+            return found.range[0], found.meta["size"], found.bytes().to_bytes()
+
+    def _fetch_resolved(self, path: str, start: int, length: int | None, error: StoreError) -> tuple[int, int, bytes]:
+        """After `error`: services refuse a range that is not there in many ways, and Azure knows none from the end."""
+        if start == 0 and length is None:
+            raise error
+        size = self.head(path).size
+        begin, end = resolve_range(path, size, start, length)
+        if begin == end:
+            return begin, size, b""
+        if start >= 0:
+            raise error
+        return self._fetch(path, (begin, end))
+
+    def _list(self, start: str, after: str) -> Iterator[ObjectInfo]:
+        folder = (self._key_prefix + start).rstrip("/") or None
+        offset = self._key_prefix + after if after and after.isprintable() else None
+        with self._typed("listing", start) as obstore:
+            chunks = iter(obstore.list(self._client, folder, offset=offset, chunk_size=_LIST_CHUNK))
+        while True:
+            with self._typed("listing", start):
+                chunk = next(chunks, None)
+            if chunk is None:
+                return
+            for meta in chunk:
+                path = meta["path"].removeprefix(self._key_prefix)
+                if path > after and not is_unfinished(path.rpartition("/")[2]):
+                    yield _info(path, meta)
+
+    def _await(self, act: str, path: str) -> None:
+        """Wait for what is under way to this path; in a forked child no one would ever end it."""
+        self._refuse_after_fork(act, path)
+        self._later.await_path(path)
+
+    def _refuse_after_fork(self, act: str, path: str) -> None:
+        """Raise StoreError in a process whose parent made this store or used any: there every request would hang."""
+        here = os.getpid()
+        if self._pid == here and not _USED_IN:
+            _USED_IN.append(here)
+        if here != self._pid or here not in _USED_IN:
+            raise StoreError(
+                f"{act} {path!r} in {self.url} failed: process {here} was forked from one that uses buckets",
+                why="A forked child does not inherit the threads of an object store's client, so it would wait for ever",
+                fix='Start processes with multiprocessing.get_context("spawn"), or fork before a bucket is first used',
+                path=path,
+            )
+
+    @contextmanager
+    def _typed(self, act: str, path: str) -> Iterator[Any]:
+        """Give the obstore module; within it, its exceptions leave as ours."""
+        self._refuse_after_fork(act, path)
+        import obstore
+
+        try:
+            yield obstore
+        except GaplessError:
+            raise
+        except Exception as error:
+            raise object_store_error(error, act=act, path=path, url=self.url) from error
+
+
+def _asked(start: int, length: int | None) -> Any:
+    """A range as obstore takes it, None for the whole object; one from the end is read to the end."""
+    if start == 0 and length is None:
+        return None
+    if start < 0:
+        return {"suffix": -start}
+    return {"offset": start} if length is None else (start, start + length)
+
+
+def _info(path: str, meta: ObjectMeta) -> ObjectInfo:
+    return ObjectInfo(path=path, size=meta["size"], modified_ns=ns_from_datetime(meta["last_modified"]))
+
+
+def _check_key(key: str) -> str:
+    """Refuse what no key can hold, which S3's listings could not show either: control characters and broken Unicode."""
+    if any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) < 0xE000 for c in key):
+        raise InvalidPath(
+            f"{key!r} is no key of an object store",
+            why="It holds a control character, or half of one beyond the Basic Multilingual Plane",
+            fix="Use other characters in the path",
+            path=key,
+        )
+    return key
+
+
+def _make_client(location: Location, options: dict[str, str]) -> Client:
+    from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+    kinds: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+    config = {name: value for name, value in options.items() if name not in RETRY_OPTIONS}
+    retry = {
+        "max_retries": retry_setting(options, "max_retries", _MAX_RETRIES),
+        "retry_timeout": timedelta(seconds=retry_setting(options, "retry_timeout", _RETRY_TIMEOUT_S)),
+    }
+    try:
+        client: Client = kinds[location.kind](location.container, config=config, retry_config=retry)
+    except UnknownConfigurationKeyError as error:
+        raise unknown_option(location.kind, location.url, config) from error
+    except (BaseError, ValueError) as error:
+        raise InvalidOption(
+            f"the storage options for {location.url} are refused: {str(error).partition(chr(10))[0]}",
+            why="obstore cannot make a client of them",
+            fix="Correct the option it names, in storage_options or in the environment",
+            option="storage_options", value=tuple(options),
+        ) from error  # fmt: skip
+    return client

@@ -1,1 +1,0 @@
-"""What users hold: a table, its reports and its lazy reads."""

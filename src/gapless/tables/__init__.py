@@ -1,0 +1,1 @@
+"""What users hold: tables of each kind, and the loops that they share."""

@@ -1,0 +1,58 @@
+"""Delta tables: `gl.delta`.
+
+>>> import pyarrow as pa
+>>> import gapless as gl
+>>> table = gl.delta.create("memory://delta-readme", pa.schema({"id": pa.int64(), "day": pa.string()}), partition_by=["day"])
+>>> table.version
+0
+
+Importing this loads nothing: each name below brings its module in when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gapless.tables.delta.alter.alter import Alter
+    from gapless.tables.delta.merge.merge import Merge, MergeReport
+    from gapless.tables.delta.read.rows import DeltaRows, LiveFile
+    from gapless.tables.delta.read.versions import DeltaHistoryEntry
+    from gapless.tables.delta.read.view import DeltaView, open_at
+    from gapless.tables.delta.table import DeltaTable, create, open  # noqa: A004  # gl.delta.open, as gzip.open
+
+__all__ = [
+    "Alter",
+    "DeltaHistoryEntry",
+    "DeltaRows",
+    "DeltaTable",
+    "DeltaView",
+    "LiveFile",
+    "Merge",
+    "MergeReport",
+    "create",
+    "open",
+    "open_at",
+]
+
+_NAMES_OF = {
+    "gapless.tables.delta.alter.alter": ("Alter",),
+    "gapless.tables.delta.read.versions": ("DeltaHistoryEntry",),
+    "gapless.tables.delta.merge.merge": ("Merge", "MergeReport"),
+    "gapless.tables.delta.read.rows": ("DeltaRows", "LiveFile"),
+    "gapless.tables.delta.table": ("DeltaTable", "create", "open"),
+    "gapless.tables.delta.read.view": ("DeltaView", "open_at"),
+}
+_HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Bring a public name in (PEP 562)."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'gapless.tables.delta' has no attribute {name!r}")
+    thing = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return thing
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

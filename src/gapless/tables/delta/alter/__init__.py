@@ -1,0 +1,1 @@
+"""Changes of what a Delta table is: columns, properties, constraints."""

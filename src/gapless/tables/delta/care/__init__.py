@@ -1,0 +1,1 @@
+"""Maintenance of Delta tables: OPTIMIZE, VACUUM, RESTORE, checkpoints, verify."""

@@ -1,0 +1,252 @@
+"""VACUUM, log checkpoints and log cleanup of a Delta table: what no retained version references is deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+
+from gapless.errors import InvalidOption, ObjectNotFound, StoreError, StoreUnavailable
+from gapless.formats.delta.actions import Commit, Json, TableState
+from gapless.formats.delta.conflict import CommitPredicate
+from gapless.formats.delta.features import check_writable
+from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.properties import Settings
+from gapless.log.checkpoint import write_checkpoint
+from gapless.log.cleanup import clean, find_floor
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible, Conflicting, Snapshot
+from gapless.log.versions import read_back
+from gapless.model.instant import NS_PER
+from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo, ShowsUnfinished, Store, is_old
+from gapless.runtime.committer import Committer, Proposal
+from gapless.runtime.environment import Environment
+from gapless.tables.delta.care.vacuum_plan import Surroundings, paths_needed, plan_vacuum
+from gapless.tables.delta.handle import DeltaHandle
+from gapless.tables.delta.write.commits import new_commit
+from gapless.tables.shared.delete_files import delete_all, linked_folders
+from gapless.tables.shared.vacuum import Limits, VacuumEntry, VacuumReport, parse_age
+
+
+def age_ns(kept: timedelta) -> int:
+    """A retention in nanoseconds."""
+    return kept // timedelta(microseconds=1) * NS_PER["us"]
+
+
+def parse_retention(older_than: object, kept: timedelta, named: str, *, enforce: bool) -> int:
+    """The age in nanoseconds by which something goes: `older_than`, or `kept`, which the table's property `named` says.
+
+    Raises InvalidOption for what is no age, and for one below `kept` where that is enforced.
+    """
+    if older_than is None:
+        return age_ns(kept)
+    given_ns = parse_age("older_than", older_than)
+    if enforce and given_ns < age_ns(kept):
+        raise InvalidOption(
+            f"older_than='{older_than}' is shorter than the table's retention, which is '{kept}'",
+            why="Readers of versions within it, and writers that take long, could lose files under their hands",
+            fix=f"Pass a longer one or none, set {named}, or pass enforce_retention=False where nobody else is at work",
+            option="older_than",
+            value=older_than,
+        )
+    return given_ns
+
+
+START, END = "VACUUM START", "VACUUM END"
+"""Operations of the commits before and after files go."""
+
+
+class Vacuuming(DeltaHandle):
+    """Vacuum of a Delta table."""
+
+    def vacuum(
+        self, older_than: timedelta | None = None, *, dry_run: bool = True, enforce_retention: bool = True
+    ) -> VacuumReport:
+        """Delete files that only versions before the last `older_than` need, and what interrupted writes left.
+
+        Args:
+            older_than: How long ago a file must have been removed, as the log says it, or a change file committed. Where not given, the
+                table's `delta.deletedFileRetentionDuration`, else 7 days. What was never committed stays for a day in any case: a writer at
+                work may be about to commit it.
+            dry_run: Only say what would go; with False it goes.
+            enforce_retention: With False `older_than` may be shorter than the table's retention. Readers of older versions, and streams that
+                lag, then lose files under their hands.
+
+        The report has a reason for each file outside the log. Data files, change files and deletion vectors that the log names go by what it
+        says; what it does not name only where it has a name that Delta's writers give. All else is never touched: other files and folders,
+        tables nested in this one's folder, and what lies beyond a symbolic link. A commit before and one after tell of it, and what was
+        deleted can be read by no older version. Raises InvalidOption, UnsupportedTable, CorruptTable (then nothing was deleted),
+        CommitConflict, CommitOutcomeUnknown, StoreError.
+        """
+        committer = self._committer
+        # Files first: one whose commit lands while we look is then named by the log.
+        stored = list_stored(self._rim.store)
+        snapshot = committer.refresh(self._snapshot)
+        self._check_writable()
+        asked = _Asked.parse(older_than, snapshot, enforce=enforce_retention)
+        act = _Vacuum(rim=self._rim, asked=asked, stored=stored)
+        entries = act.decide(snapshot)
+        if not dry_run and any(entry.goes for entry in entries):
+            snapshot, entries = act.apply(committer, snapshot)
+        return VacuumReport(url=self.url, version=snapshot.version, dry_run=dry_run, entries=entries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Which age a vacuum goes by, in nanoseconds."""
+
+    older_than_ns: int
+    retention_ns: int
+    """The table's own."""
+    specified: bool
+    enforced: bool
+
+    @classmethod
+    def parse(cls, older_than: object, snapshot: Snapshot[TableState], *, enforce: bool) -> _Asked:
+        """From the arguments; raises InvalidOption for what is no age, or one below the table's retention where that is enforced."""
+        kept = Settings.of(snapshot.state.configuration).deleted_file_retention
+        given_ns = parse_retention(older_than, kept, "delta.deletedFileRetentionDuration", enforce=enforce)
+        return cls(older_than_ns=given_ns, retention_ns=age_ns(kept), specified=older_than is not None, enforced=enforce)
+
+    @property
+    def parameters(self) -> dict[str, Json]:
+        """What the commit before says, by Delta's names."""
+        said: dict[str, Json] = {
+            "retentionCheckEnabled": self.enforced,
+            "defaultRetentionMillis": self.retention_ns // NS_PER["ms"],
+        }
+        return said | ({"specifiedRetentionMillis": self.older_than_ns // NS_PER["ms"]} if self.specified else {})
+
+
+@dataclass(slots=True, kw_only=True)
+class _Vacuum:
+    """One vacuum under way, with the plan that holds."""
+
+    rim: Environment
+    asked: _Asked
+    stored: list[ObjectInfo]
+    entries: tuple[VacuumEntry, ...] = ()
+
+    @property
+    def doomed(self) -> list[str]:
+        """The paths of the files that go."""
+        return [entry.path for entry in self.entries if entry.goes]
+
+    def decide(self, snapshot: Snapshot[TableState]) -> tuple[VacuumEntry, ...]:
+        """Plan by this version."""
+        store = self.rim.store
+        limits = Limits(now_ns=self.rim.clock.now_ns(), older_than_ns=self.asked.older_than_ns, horizon_ns=WRITER_HORIZON_NS)
+        below = (info.path for info in self.stored if "/" in info.path)
+        around = Surroundings(root=store.url, linked=linked_folders(store, below))
+        entries = self.rim.drive(read_back(DELTA, snapshot.version))
+        self.entries = plan_vacuum(snapshot.state, entries, self.stored, limits, around)
+        return self.entries
+
+    def apply(
+        self, committer: Committer[Commit, TableState], snapshot: Snapshot[TableState]
+    ) -> tuple[Snapshot[TableState], tuple[VacuumEntry, ...]]:
+        """Tell the log, delete, and tell the log how that went; the version after it.
+
+        Whoever restores a version takes a vacuum for dead after a day. So one that hung begins anew, with what is live by then.
+        """
+        while True:
+            begun_ns = self.rim.clock.now_ns()
+            started = committer.change(snapshot, self._propose_start)
+            if started is None:
+                return committer.refresh(snapshot), self.entries
+            try:
+                done = delete_all(self.rim.store, self.doomed, partial(self._is_in_time, begun_ns))
+            except StoreError:
+                committer.change(started, partial(self._propose_end, "FAILED", started.version))
+                raise
+            status = "COMPLETED" if done else "FAILED"
+            snapshot = committer.change(started, partial(self._propose_end, status, started.version)) or started
+            if done:
+                return snapshot, self.entries
+
+    def _is_in_time(self, begun_ns: int) -> bool:
+        return not is_old(self.rim.clock.now_ns(), begun_ns)
+
+    def _propose_start(self, snapshot: Snapshot[TableState]) -> Proposal[Commit] | None:
+        check_writable(snapshot.state.protocol, self.rim.store.url, snapshot.state.metadata)
+        going = [entry for entry in self.decide(snapshot) if entry.goes]
+        if not going:
+            return None
+        counts = {"numFilesToDelete": len(going), "sizeOfDataToDelete": sum(entry.size for entry in going)}
+        commit = new_commit(self.rim, snapshot, START, (), parameters=self.asked.parameters)
+        terms = _VacuumPredicate(
+            base=CommitPredicate(state=snapshot.state), root=self.rim.store.url, doomed=frozenset(self.doomed)
+        )
+        return Proposal(commit=replace(commit, metrics=counts), judge=terms.judge)
+
+    def _propose_end(self, status: str, start: int, snapshot: Snapshot[TableState]) -> Proposal[Commit]:
+        """What says that the vacuum is done which began with version `start`."""
+        commit = new_commit(self.rim, snapshot, END, (), parameters={"status": status})
+        gone = len(self.doomed) if status == "COMPLETED" else 0
+        commit = replace(commit, metrics={"numDeletedFiles": gone}, read_version=start)
+        return Proposal(commit=commit, judge=CommitPredicate(state=snapshot.state).judge)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _VacuumPredicate:
+    """The commit that says which files go follows none that makes one of them live again: then it is decided anew."""
+
+    base: CommitPredicate
+    root: str
+    doomed: frozenset[str]
+
+    def judge(self, mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+        """See `gapless.log.format.ConflictChecker`."""
+        wanted = next((path for path in paths_needed(theirs.added, self.root) if path in self.doomed), None)
+        if wanted is not None:
+            return Conflicting("same files", wanted)
+        return (yield from self.base.judge(mine, version, theirs))
+
+
+def list_stored(store: Store) -> list[ObjectInfo]:
+    """All objects below the root outside the log, the unfinished writes of a local disk among them. Raises StoreError."""
+    stored = [info for info in store.list("") if not info.path.startswith(f"{DELTA.folder}/")]
+    return stored + (list(store.unfinished("")) if isinstance(store, ShowsUnfinished) else [])
+
+
+class Checkpointing(DeltaHandle):
+    """A Delta table's log, kept short."""
+
+    def checkpoint(self) -> int:
+        """Store a log checkpoint of the newest version, where there is none, so that opening needs no commit before it; returns the version.
+
+        One is written by itself every `delta.checkpointInterval` commits. Raises UnsupportedTable, StoreError.
+        """
+        newest = self._committer.refresh(self._snapshot)
+        self._check_writable()
+        self._rim.drive(write_checkpoint(DELTA, newest))
+        path = DELTA.checkpoint_path(newest.version)
+        try:
+            self._rim.store.head(path)
+        except ObjectNotFound as error:
+            raise StoreUnavailable(
+                f"the log checkpoint {path} was not written",
+                why="The store did not take it; see the warning",
+                fix="Try again",
+                path=path,
+            ) from error
+        return newest.version
+
+    def cleanup_log(self, older_than: timedelta | None = None, *, enforce_retention: bool = True) -> tuple[str, ...]:
+        """Remove commits and log checkpoints that no version needs which was the newest within the last `older_than`; returns their paths.
+
+        Args:
+            older_than: By commit time; where not given, the table's `delta.logRetentionDuration`, else 30 days. No commit younger than a day
+                goes in any case.
+            enforce_retention: With False `older_than` may be shorter than that.
+
+        Versions whose commits are gone can be read no longer, nor their changes. Two checkpoints are stored and read back before anything
+        goes, in the form that every reader of Delta knows. Raises InvalidOption, UnsupportedTable, CorruptTable, StoreError.
+        """
+        newest = self._committer.refresh(self._snapshot)
+        self._check_writable()
+        kept = Settings.of(newest.state.configuration).log_retention
+        asked_ns = parse_retention(older_than, kept, "delta.logRetentionDuration", enforce=enforce_retention)
+        cutoff_ns = self._rim.clock.now_ns() - max(asked_ns, WRITER_HORIZON_NS)
+        floor = self._rim.drive(find_floor(DELTA, newest.version, cutoff_ns))
+        return self._rim.drive(clean(DELTA, floor, ()))

@@ -1,0 +1,224 @@
+"""Which files of a Delta table may go, and why each of the others stays. Pure.
+
+Which files below a Delta table's root are such as its writers make, and which path of the log means which of them. Pure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from gapless.formats.delta.actions import AddFile, Commit, DeletionVector, RelativePath, RemoveFile, TableState, locate
+from gapless.formats.delta.deletion_vector import vector_path
+from gapless.model.instant import NS_PER
+from gapless.model.protocols import ObjectInfo
+from gapless.store.path import is_own_unfinished
+from gapless.tables.shared.vacuum import Limits, Reason, VacuumEntry
+
+CHANGES_FOLDER = "_change_data"
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_DATA = re.compile(rf"(?:part|cdc)-\d+-{_UUID}.*\.parquet", re.ASCII | re.DOTALL)
+_VECTOR = re.compile(rf"deletion_vector_{_UUID}\.bin", re.ASCII)
+_DIGEST = re.compile("[0-9a-f]{32}", re.ASCII)
+_LOGS = ("_delta_log", "_timeseries_log", ".hoodie")
+_ICEBERG = re.compile(r"(.*/)?metadata/[^/]*\.metadata\.json", re.DOTALL)
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A file that the log names by a path which does not begin as the table's root does."""
+
+    name: str
+    """The last part of its path."""
+
+
+def place_of(path: str, root: str) -> str | Elsewhere:
+    """Where the file of a log's path lies, relative to the table's root, whose URL is `root`; raises CorruptTable, UnsupportedTable.
+
+    >>> place_of("s3a://b//t/day=%C3%BC/x.parquet", "s3://b/t")
+    'day=ü/x.parquet'
+    """
+    found = locate(path)
+    if isinstance(found, RelativePath):
+        return posixpath.normpath(found.path)
+    bucket, below = _normal(found.url)
+    root_bucket, root_path = _normal(root)
+    inside = bucket in ("", root_bucket) and below.startswith(f"{root_path.rstrip('/')}/")
+    return below[len(root_path.rstrip("/")) + 1 :] if inside else Elsewhere(posixpath.basename(below))
+
+
+def _normal(url: str) -> tuple[str, str]:
+    """A URL's bucket, with its scheme, and its path: one text for spellings that mean the same."""
+    match = _URL.fullmatch(url)
+    if match is None or match[1].lower() == "file":
+        return "", posixpath.normpath("/" + (url if match is None else match[3]).lstrip("/"))
+    scheme = match[1].lower()
+    return f"{_SCHEMES.get(scheme, scheme)}://{match[2]}", posixpath.normpath("/" + match[3].lstrip("/"))
+
+
+def is_written_here(path: str, partitions: Collection[str]) -> bool:
+    """Whether a path (relative to the root) is such as writers give to data files, change files and deletion vectors of a table with these
+    partition columns.
+    """
+    *folders, name = path.removeprefix(f"{CHANGES_FOLDER}/").split("/")
+    if _VECTOR.fullmatch(name) is not None:
+        return len(folders) <= 1 and not any(folder.startswith((".", "_")) for folder in folders)
+    return _DATA.fullmatch(name) is not None and all(_is_partition(folder, partitions) for folder in folders)
+
+
+def _is_partition(folder: str, partitions: Collection[str]) -> bool:
+    name, equals, _ = folder.partition("=")
+    return bool(equals and unquote(name) in partitions) or bool(partitions and _DIGEST.fullmatch(folder))
+
+
+def nested_tables(paths: Collection[str]) -> frozenset[str]:
+    """The folders below the root in which another table lies, as far as objects with these paths show it."""
+    found = set()
+    for path in paths:
+        parts = path.split("/")
+        found |= {"/".join(parts[:at]) for at, part in enumerate(parts[:-1]) if at and part in _LOGS}
+        if match := _ICEBERG.fullmatch(path):
+            found |= {match[1].rstrip("/")} if match[1] else set()
+    return frozenset(found)
+
+
+def folders_of(path: str) -> list[str]:
+    """The folders that a path lies in, the outermost first.
+
+    >>> folders_of("a/b/c.parquet")
+    ['a', 'a/b']
+    """
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: at + 1]) for at in range(len(parts))]
+
+
+Entries = Sequence[tuple[int, Commit, int]]
+"""Commits as (version, commit, commit time in ns), oldest first."""
+
+_LASTING: dict[Reason, int] = {"live": 2, "retained": 1, "expired": 0}
+"""Where a file is named several times, the highest holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fate:
+    reason: Reason
+    version: int | None = None
+
+
+@dataclass(slots=True)
+class _Named:
+    """What becomes of the files that the log names, by path relative to the root."""
+
+    root: str
+    fates: dict[str, _Fate] = field(default_factory=dict)
+    elsewhere: set[str] = field(default_factory=set)
+    """Names of needed files that lie elsewhere, or seem to."""
+
+    def note(self, path: str, fate: _Fate, *, encoded: bool = True) -> None:
+        """Take in a path as the log has it."""
+        place = place_of(path, self.root) if encoded else path
+        if isinstance(place, Elsewhere):
+            if fate.reason != "expired":
+                self.elsewhere.add(place.name)
+            return
+        known = self.fates.get(place)
+        if known is None or _LASTING[fate.reason] > _LASTING[known.reason]:
+            self.fates[place] = fate
+
+    def note_file(self, file: AddFile | RemoveFile, fate: _Fate) -> None:
+        """Take in a data file with its deletion vector."""
+        self.note(file.path, fate)
+        if (vector := file.deletion_vector) is not None and vector.storage != "i":
+            self.note(vector_path(vector), fate, encoded=vector.storage == "p")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What is known of a table's place besides its log."""
+
+    root: str
+    """Its URL."""
+    linked: frozenset[str] = frozenset()
+    """Folders that symbolic links lead to, in which nothing may go."""
+
+
+def plan_vacuum(
+    state: TableState, entries: Entries, stored: Collection[ObjectInfo], limits: Limits, around: Surroundings
+) -> tuple[VacuumEntry, ...]:
+    """Judge each stored object outside the log by the newest state and the commits that the log still has.
+
+    Every object was listed before these were read: one that was committed in between is then named by them. What the log does not name goes
+    only where its name is one that Delta's writers give, in a folder where they put it.
+    """
+    named = _named(state, entries, limits, around.root)
+    nested = nested_tables([info.path for info in stored])
+    barred = around.linked | nested
+    partitions = _partition_names(state)
+    judged = []
+    for info in sorted(stored, key=lambda info: info.path):
+        fate = named.fates.get(info.path) or _fate_of_stray(info, named, partitions, limits)
+        if fate.reason in ("expired", "orphan") and not barred.isdisjoint(folders_of(info.path)):
+            fate = _Fate("unknown")
+        judged.append(VacuumEntry(path=info.path, size=info.size, reason=fate.reason, version=fate.version))
+    return tuple(judged)
+
+
+def _named(state: TableState, entries: Entries, limits: Limits, root: str) -> _Named:
+    named = _Named(root)
+    for version, commit, time_ns in entries:
+        for gone in commit.removed:
+            named.note_file(gone, _fate_of_removed(gone, limits, version, time_ns))
+        for change in commit.change_files:
+            # 0: neither this commit nor one before it says when.
+            kept = time_ns == 0 or limits.now_ns - time_ns < limits.older_than_ns
+            named.note(change.path, _Fate("retained", version) if kept else _Fate("expired"))
+    for gone in state.removed.values():
+        named.note_file(gone, _fate_of_removed(gone, limits, None, 0))
+    for live in state.files.values():
+        named.note_file(live, _Fate("live"))
+    return named
+
+
+def _fate_of_removed(gone: RemoveFile, limits: Limits, version: int | None, time_ns: int) -> _Fate:
+    # A writer may say when its change began, which can be long before its commit.
+    removed_ns = max(time_ns, (gone.deleted_ms or 0) * NS_PER["ms"])
+    if limits.now_ns - removed_ns < limits.older_than_ns:
+        return _Fate("retained", None if version is None else version - 1)
+    return _Fate("expired")
+
+
+def _fate_of_stray(info: ObjectInfo, named: _Named, partitions: Collection[str], limits: Limits) -> _Fate:
+    """What becomes of a file that the log does not name."""
+    if info.path.rpartition("/")[2] in named.elsewhere:
+        # The log may call the table's place by another name than we do.
+        return _Fate("live")
+    if is_own_unfinished(info.path) or is_written_here(info.path, partitions):
+        return _Fate(limits.reason_of_stray(info.modified_ns))
+    return _Fate("unknown")
+
+
+def _partition_names(state: TableState) -> frozenset[str]:
+    fields = (state.metadata.schema.field(name) for name in state.metadata.partition_by)
+    return frozenset(name for one in fields if one is not None for name in (one.name, one.physical_name))
+
+
+def paths_needed(adds: Iterable[AddFile], root: str) -> Iterator[str]:
+    """The paths below the root of files that become live, and of their deletion vectors."""
+    for file in adds:
+        place = place_of(file.path, root)
+        if not isinstance(place, Elsewhere):
+            yield place
+        if file.deletion_vector is not None:
+            yield from _vector_place(file.deletion_vector, root)
+
+
+def _vector_place(vector: DeletionVector, root: str) -> Iterator[str]:
+    if vector.storage == "u":
+        yield vector_path(vector)
+    elif vector.storage == "p" and not isinstance(place := place_of(vector_path(vector), root), Elsewhere):
+        yield place

@@ -1,0 +1,1 @@
+"""SQL expressions over rows of Delta tables, evaluated by DuckDB."""

@@ -1,0 +1,179 @@
+"""New values of columns, as callers give them: SQL texts, or the values themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from gapless.errors import InvalidOption
+from gapless.model.convert import Misfit
+from gapless.model.fit import refuse_misfit
+from gapless.predicate.range import find_column
+from gapless.tables.delta.expressions.evaluate import assigned_values, evaluate
+from gapless.tables.delta.expressions.sql import understand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One column's new value, or that of a field nested in a struct column."""
+
+    path: tuple[str, ...]
+    type: pa.DataType
+    value: str | pa.Scalar
+    """SQL, or a value of the type."""
+
+    @property
+    def name(self) -> str:
+        """Its path as SQL writes it; no two are written alike."""
+        return ".".join(map(_quoted, self.path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignments:
+    """New values for columns of a table."""
+
+    schema: pa.Schema
+    """The table's."""
+    each: tuple[Assignment, ...]
+
+    @classmethod
+    def parse(
+        cls,
+        values: Mapping[str, object],
+        schema: pa.Schema,
+        *,
+        sql: Callable[[str], str] = lambda text: text,
+        target: str = "",
+    ) -> Assignments:
+        """Read new values by column name or dotted path, in any case; each text goes through `sql` first.
+
+        A name may begin with the alias `target`. Raises InvalidOption, UnknownColumn, InvalidValue, SchemaMismatch, and what `sql` raises.
+        """
+        if not isinstance(values, Mapping):
+            raise InvalidOption(
+                f"values={values!r} is no mapping of columns", fix='Pass {"v": "v + 1"}', option="values", value=values
+            )
+        if not values:
+            raise InvalidOption("no column is given a new value", fix='Pass {"v": "v + 1"}', option="values", value={})
+        each = tuple(_parse(name, value, schema, sql, target) for name, value in values.items())
+        paths = sorted((one.path for one in each), key=len)
+        for at, path in enumerate(paths):
+            clash = next((other for other in paths[:at] if other == path[: len(other)]), None)
+            if clash is not None:
+                raise InvalidOption(
+                    f"{'.'.join(path)!r} is given two values",
+                    why=f"{'.'.join(clash)!r} is given one, too",
+                    fix="Give each column one value",
+                    option="values",
+                    value=".".join(path),
+                )
+        return cls(schema=schema, each=each)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that they change."""
+        return frozenset(one.path[0] for one in self.each)
+
+    def apply(self, rows: pa.Table, seen: pa.Table) -> pa.Table:
+        """Rows of the table with the new values, which SQL computes from the rows of `seen`. Raises what `evaluate` raises."""
+        texts = {one.name: one for one in self.each if isinstance(one.value, str)}
+        plain = {name: column for name, one in texts.items() if (column := _plain_column(one, seen)) is not None}
+        asked = {name: str(one.value) for name, one in texts.items() if name not in plain}
+        types = pa.schema([pa.field(name, texts[name].type) for name in asked])
+        found = evaluate(seen, asked, types) if asked else None
+        for one in self.each:
+            name = one.name
+            column = plain[name] if name in plain else _column(found, name) if name in asked else _repeated(one, rows)
+            rows = _set(rows, one.path, column)
+        return rows
+
+
+def _quoted(step: str) -> str:
+    return step if not {'"', "."} & set(step) else '"' + step.replace('"', '""') + '"'
+
+
+def _parse(name: object, value: object, schema: pa.Schema, sql: Callable[[str], str], target: str) -> Assignment:
+    if not isinstance(name, str) or not name:
+        raise InvalidOption(f"{name!r} names no column", fix='Pass {"v": "v + 1"}', option="values", value=name)
+    parts = _parts(name, schema, target)
+    path = find_column(parts, schema, name, "values").path
+    kind = _type_at(path, schema)
+    return Assignment(path=path, type=kind, value=sql(value) if isinstance(value, str) else _scalar(value, kind, name))
+
+
+def _parts(name: str, schema: pa.Schema, target: str) -> Sequence[str]:
+    """A column's name, else a dotted path."""
+    if any(name.lower() == known.lower() for known in schema.names):
+        return (name,)
+    parts = name.split(".")
+    return parts[1:] if target and len(parts) > 1 and parts[0].lower() == target.lower() else parts
+
+
+def _type_at(path: tuple[str, ...], schema: pa.Schema) -> pa.DataType:
+    kind = schema.field(path[0]).type
+    for step in path[1:]:
+        kind = kind.field(step).type
+    return kind
+
+
+def _scalar(value: object, kind: pa.DataType, name: str) -> pa.Scalar:
+    field = pa.field(name, kind)
+    try:
+        given = _array(value, kind)
+    except (ValueError, TypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise InvalidOption(
+            f"{name!r} cannot be given {value!r}",
+            why=str(error),
+            fix="Pass a plain value, or SQL as a text",
+            option="values",
+            value=value,
+        ) from error
+    try:
+        return assigned_values(given, kind, naive_is_utc=False)[0]
+    except Misfit as misfit:
+        raise refuse_misfit(misfit, given, field, 0) from None
+
+
+def _array(value: object, kind: pa.DataType) -> pa.Array:
+    """A value in the type that it says of itself, but a map, which looks like another thing."""
+    if isinstance(value, pa.Scalar):
+        return pa.array([value.as_py()], value.type)
+    if pa.types.is_map(kind) and value is not None:
+        return pa.array([list(value.items()) if isinstance(value, Mapping) else value], kind)
+    return pa.array([value])
+
+
+def _plain_column(one: Assignment, seen: pa.Table) -> pa.ChunkedArray | None:
+    """The column that the SQL names and nothing else, where it has the type that is wanted."""
+    known = understand(str(one.value), seen.schema, "duckdb")
+    named = len(known.columns) == 1 and known.sql == f"(c{known.columns[0]})"
+    return seen.column(known.columns[0]) if named and seen.schema.field(known.columns[0]).type == one.type else None
+
+
+def _column(found: pa.Table | None, name: str) -> pa.ChunkedArray:
+    assert found is not None
+    return found.column(name)
+
+
+def _repeated(one: Assignment, rows: pa.Table) -> pa.ChunkedArray:
+    assert isinstance(one.value, pa.Scalar)
+    # Arrow repeats no list zero times.
+    return pa.chunked_array([pa.repeat(one.value, rows.num_rows)] if rows.num_rows else [], one.type)
+
+
+def _set(rows: pa.Table, path: tuple[str, ...], column: pa.ChunkedArray) -> pa.Table:
+    at = rows.schema.get_field_index(path[0])
+    if len(path) > 1:
+        whole = rows.column(at).combine_chunks()
+        column = pa.chunked_array([_set_field(whole, path[1:], column.combine_chunks())], rows.schema.field(at).type)
+    return rows.set_column(at, rows.schema.field(at), column)
+
+
+def _set_field(struct: pa.StructArray, path: tuple[str, ...], column: pa.Array) -> pa.StructArray:
+    """The structs with one field set; one that was null becomes one whose other fields are."""
+    fields, children = list(struct.type), struct.flatten()
+    at = struct.type.get_field_index(path[0])
+    children[at] = column if len(path) == 1 else _set_field(children[at], path[1:], column)
+    return pa.StructArray.from_arrays(children, fields=fields)

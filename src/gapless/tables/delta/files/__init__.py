@@ -1,0 +1,1 @@
+"""Data files, change files and deletion vectors of Delta tables."""

@@ -1,0 +1,130 @@
+"""What is asked of a Delta table's data files, and a file that was opened for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gapless.files.pages.footer import LOST, Footer, missing
+from gapless.files.read.pieces import Piece
+from gapless.files.read.row_filter import EVERYTHING
+from gapless.formats.delta.actions import AddFile
+from gapless.formats.delta.deletion_vector import Positions
+from gapless.model.column_ids import ColumnIds
+from gapless.model.segment import StoredFile
+from gapless.predicate.predicate import Predicate
+from gapless.tables.delta.files.places import Place
+
+POSITION = "__gapless_position"
+"""The name of the column that counts a file's rows from 0: int64, never null, last."""
+SMALL_BYTES = 256 << 10
+"""Files of so many bytes are fetched as a whole: that is one request, and one file that is opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """What is read of files and given back."""
+
+    columns: tuple[str, ...] | None = None
+    """Logical names of the columns to give back, in order; None for all, in the table's order."""
+    predicate: Predicate = EVERYTHING
+    """Rows for which it is true are kept; over logical columns, partition columns too."""
+    expression: pc.Expression | None = None
+    """A further filter, in Arrow's own semantics."""
+    shown: pa.Schema | None = None
+    """The types under which `expression` sees the columns and they are given back, where these are not the declared ones."""
+    position: bool = False
+    """Whether `POSITION` comes behind the columns."""
+    deleted: bool = False
+    """Whether rows come that a deletion vector deletes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """A file that is to be read."""
+
+    file: AddFile
+    place: Place
+    only: Positions | None = None
+    """The only rows that are given back, ascending, whatever its deletion vector says; None for all that are live."""
+    whole: bool = False
+    """Whether it is known beforehand that the filters keep every row."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is fetched as a whole."""
+        return self.file.size <= SMALL_BYTES
+
+    def fetched(self) -> bytes | None:
+        """Its bytes, where it is small. Raises CorruptTable where it is missing, StoreError."""
+        if not self.is_small:
+            return None
+        try:
+            return self.place.store.get(self.place.path)
+        except LOST as error:
+            raise missing(StoredFile(path=self.place.path)) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A file whose footer and deletion vector were read."""
+
+    asked: ReadRequest
+    stored: StoredFile
+    footer: Footer
+    ids: ColumnIds
+    parsed: pq.ParquetFile | None = None
+    """The file, where its bytes are at hand."""
+    gone: Positions | None = None
+    """Rows that are not given back; None for none."""
+
+    @property
+    def picks(self) -> bool:
+        """Whether rows are left out by their places."""
+        return self.gone is not None or self.asked.only is not None
+
+    def may_give(self) -> list[bool]:
+        """Of each row group, whether it may have rows that are given back, by their places."""
+        rows, only = self.footer.groups.rows, self.asked.only
+        if only is None:
+            return [True] * len(rows)
+        ends = np.searchsorted(only, np.cumsum([0, *rows]))
+        return list(np.diff(ends) > 0)
+
+    def stays(self, positions: Positions) -> np.ndarray | None:
+        """Of ascending positions, which are given back; None where all are."""
+        if self.asked.only is not None:
+            return _among(positions, self.asked.only)
+        return None if self.gone is None else ~_among(positions, self.gone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePiece(Piece):
+    """Row groups of a file of the table."""
+
+    opened: Opened
+    columns: pa.Schema
+    """The logical columns that are read."""
+
+    @property
+    def positions(self) -> Positions:
+        """Where the rows lie in the file."""
+        rows, ends = self.footer.groups.rows, np.cumsum(self.footer.groups.rows)
+        first, last = self.numbers[0], self.numbers[-1]
+        if last - first + 1 == len(self.numbers):
+            return np.arange(ends[first] - rows[first], ends[last])
+        return np.concatenate([np.arange(ends[number] - rows[number], ends[number]) for number in self.numbers])
+
+
+def _among(positions: Positions, chosen: Positions) -> np.ndarray:
+    """Of ascending positions, which are among some, ascending too."""
+    if not len(chosen):
+        return np.zeros(len(positions), dtype=np.bool_)
+    at = np.searchsorted(chosen, positions)
+    at[at == len(chosen)] = 0
+    among: np.ndarray = chosen[at] == positions
+    return among

@@ -1,0 +1,273 @@
+"""One read of a Delta table's data files.
+
+Rows of a Delta table's data files, as the table declares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.files.pages.footer import Footer
+from gapless.files.read.page_pruning import FEW_ROWS, Stage, kept_positions
+from gapless.files.read.pieces import read_pieces
+from gapless.files.read.row_filter import EVERYTHING, RowFilter, within
+from gapless.files.read.scan import PIECE_BYTES
+from gapless.files.read.source import parse_source, segment_footer
+from gapless.formats.delta.actions import AddFile, Metadata
+from gapless.formats.delta.deletion_vector import Positions
+from gapless.model.protocols import Store
+from gapless.model.segment import StoredFile
+from gapless.predicate.expression import to_expression
+from gapless.predicate.plan import row_bytes
+from gapless.predicate.predicate import Predicate, columns_of, terms_on
+from gapless.predicate.prune_files import expression_columns
+from gapless.predicate.range import conjunction
+from gapless.runtime.concurrency import WIDTH, Call, in_order
+from gapless.tables.delta.files.layout import Layout
+from gapless.tables.delta.files.opened import POSITION, FilePiece, Opened, Projection, ReadRequest
+from gapless.tables.delta.files.places import Places, read_vector
+from gapless.tables.delta.files.sets import Steps, read_in_sets
+
+NEAR_WIDTH, MANY_FILES = 2, 8
+"""So many files of a near store are read side by side, where there are so many."""
+_POSITION_FIELD = pa.field(POSITION, pa.int64(), nullable=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What is wanted of files of one version."""
+
+    places: Places
+    layout: Layout
+    wanted: Projection
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of what is read."""
+        names = self.layout.declared.names if self.wanted.columns is None else self.wanted.columns
+        fields = [self._shown.field(name) for name in names]
+        return pa.schema([*fields, _POSITION_FIELD] if self.wanted.position else fields, metadata=self._shown.metadata)
+
+    def rows(self, store: Store, files: Sequence[ReadRequest]) -> Iterator[tuple[AddFile, pa.Table]]:
+        """The rows of files that lie in one store, none of the tables without rows. Raises CorruptTable, StoreError."""
+        if store.capabilities.concurrent:
+            yield from self._streamed(store, files, WIDTH)
+            return
+        steps = Steps(
+            fetched=ReadRequest.fetched,
+            opened=self._opened,
+            pieces=self._pieces,
+            answers=self._answers,
+            row_bytes=self._row_bytes,
+        )
+        for small, some in groupby(files, key=lambda asked: asked.is_small):
+            if small:
+                yield from read_in_sets(store, list(some), steps)
+            else:
+                yield from self._streamed(store, list(some), NEAR_WIDTH if len(files) >= MANY_FILES else 1)
+
+    def _opened(self, asked: ReadRequest, data: bytes | None) -> Opened:
+        """A file's footer and what is deleted of it; `data` are its bytes, where they are at hand. Raises CorruptTable, StoreError."""
+        file, store = asked.file, asked.place.store
+        stored = StoredFile(path=asked.place.path, size=file.size, data=data)
+        parsed = None if data is None else parse_source(pa.BufferReader(data), stored, None)
+        footer = segment_footer(store, stored) if parsed is None else Footer.of(parsed.metadata)
+        ids = self.layout.ids(file, footer)
+        vector = None if asked.only is not None or self.wanted.deleted else file.deletion_vector
+        gone = None if vector is None else read_vector(self.places, vector)
+        return Opened(asked=asked, stored=stored, footer=footer, ids=ids, parsed=parsed, gone=gone)
+
+    def _answers(self, piece: FilePiece, rows: pa.Table) -> list[tuple[AddFile, pa.Table]]:
+        table = self._filtered(self._table(rows, piece), piece).select(self.schema.names)
+        return [(piece.opened.asked.file, table)] if table.num_rows else []
+
+    def _streamed(self, store: Store, files: Sequence[ReadRequest], width: int) -> Iterator[tuple[AddFile, pa.Table]]:
+        """The rows of files, of which several are opened ahead."""
+
+        def opened(asked: ReadRequest) -> Opened:
+            return self._opened(asked, asked.fetched())
+
+        def pieces() -> Generator[FilePiece]:
+            first, *others = files
+            yield from self._pieces(opened(first))
+            calls = (Call(partial(opened, one), one.file.size if one.is_small else 0) for one in others)
+            # An error's traceback may outlive the scan, and generators that it holds on to.
+            with closing(in_order(calls, width=width)) as following:
+                for one in following:
+                    yield from self._pieces(one)
+
+        with closing(pieces()) as planned:
+            for piece, rows in read_pieces(store, planned, near_width=width):
+                yield from self._answers(piece, rows)
+
+    @cached_property
+    def _shown(self) -> pa.Schema:
+        return self.layout.declared if self.wanted.shown is None else self.wanted.shown
+
+    @cached_property
+    def _kept(self) -> RowFilter:
+        expression = self.wanted.expression
+        return RowFilter(
+            schema=self.layout.declared,
+            predicate=self.wanted.predicate,
+            expression=expression,
+            columns=() if expression is None else expression_columns(expression, self._shown),
+            shown=self.wanted.shown,
+        )
+
+    @cached_property
+    def _answered(self) -> pa.Schema:
+        """The columns that are given back, as files have them."""
+        return pa.schema([one for one in self.layout.declared if one.name in self.schema.names])
+
+    @cached_property
+    def _fetched(self) -> pa.Schema:
+        """Those, and what is needed to filter."""
+        names = {*self.schema.names, *columns_of(self.wanted.predicate), *self._kept.columns}
+        return pa.schema([one for one in self.layout.declared if one.name in names])
+
+    @cached_property
+    def _expression(self) -> pc.Expression:
+        """The predicate over those."""
+        return to_expression(self.wanted.predicate, self._fetched)
+
+    @cached_property
+    def _limit(self) -> int:
+        """Rows of a piece, at most."""
+        return max(1, PIECE_BYTES // self._row_bytes)
+
+    @cached_property
+    def _row_bytes(self) -> int:
+        return row_bytes(self._fetched)
+
+    def _pieces(self, opened: Opened) -> Iterator[FilePiece]:
+        """What is read of a file: row groups that may hold a row the filter keeps, as many together as `PIECE_BYTES` hold."""
+        footer, rows = opened.footer, opened.footer.groups.rows
+        stages = self._stages(opened)
+        may_give = opened.may_give()
+        matching = [found for found in self._matching(opened) if may_give[found[0]]]
+        for certain, numbers in groupby(matching, key=lambda found: found[1]):
+            columns = self._answered if certain else self._fetched
+            names = (opened.ids.stored_name(name) for name in columns.names if name not in self.layout.parts.columns)
+            held = tuple(name for name in names if name in footer.names)
+            alone = stages and not certain
+            for together in within(1 if alone else self._limit, [number for number, _ in numbers], rows):
+                yield FilePiece(
+                    segment=opened.stored,
+                    footer=footer,
+                    numbers=together,
+                    names=held,
+                    certain=certain,
+                    file=opened.parsed,
+                    stages=stages if alone else (),
+                    opened=opened,
+                    columns=columns,
+                )
+
+    def _matching(self, opened: Opened) -> list[tuple[int, bool]]:
+        """The row groups that may hold a row the filter keeps, each with whether it certainly keeps all of its rows."""
+        rows = opened.footer.groups.rows
+        if opened.asked.whole:
+            return [(number, True) for number, count in enumerate(rows) if count]
+        of = partial(self.layout.group_stats, opened.asked.file, opened.footer, opened.ids)
+        return self._kept.matching([] if self._kept.keeps_all else [of(number) for number in range(len(rows))], rows)
+
+    def _stages(self, opened: Opened) -> tuple[Stage, ...]:
+        """How near rows are found in a file's row groups; none where that is not worth its while, or places in the file are asked for."""
+        placed = self._kept.keeps_all or opened.asked.whole or self.wanted.position or opened.picks
+        if placed or max(opened.footer.groups.rows, default=0) <= FEW_ROWS:
+            return ()
+        names = [name for name in self._fetched.names if name not in self.layout.parts.columns]
+        asked = [(name, terms) for name in names if (terms := terms_on(self.wanted.predicate, name))]
+        held = [(name, terms) for name, terms in asked if opened.ids.stored_name(name) in opened.footer.names]
+        return tuple(
+            Stage(name=opened.ids.stored_name(name), keep=partial(self._positions, conjunction(terms), name, opened))
+            for name, terms in held
+        )
+
+    def _positions(self, predicate: Predicate, name: str, opened: Opened, rows: pa.Table) -> Positions:
+        """The rows of a table of the column `name`, as the file holds it, that a predicate on it alone keeps."""
+        columns = pa.schema([self.layout.declared.field(name)])
+        return kept_positions(predicate, self.layout.rows(rows, columns, opened.asked.file, opened.footer, opened.ids))
+
+    def _table(self, stored: pa.Table, piece: FilePiece) -> pa.Table:
+        """A piece's rows in its columns and, where it is asked for or there are no others, `POSITION`; without those that are deleted."""
+        opened, columns = piece.opened, piece.columns
+        table = self.layout.rows(stored, columns, opened.asked.file, opened.footer, opened.ids)
+        if not (self.wanted.position or not len(columns) or opened.picks):
+            return table
+        at = piece.positions
+        stays = opened.stays(at)
+        placed = pa.Table.from_arrays([*table.columns, pa.array(at)], schema=columns.append(_POSITION_FIELD))
+        return placed if stays is None else placed.filter(pa.array(stays))
+
+    def _filtered(self, table: pa.Table, piece: FilePiece) -> pa.Table:
+        if self.wanted.predicate != EVERYTHING and not piece.certain:
+            table = table.filter(self._expression)
+        if self.wanted.shown is not None:
+            fields = [one if one.name == POSITION else self._shown.field(one.name) for one in table.schema]
+            table = table.cast(pa.schema(fields))
+        return table if self.wanted.expression is None or piece.certain else table.filter(self.wanted.expression)
+
+
+ALL = Projection()
+"""All live rows in all columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReader:
+    """Reads data files of one version."""
+
+    places: Places
+    layout: Layout
+
+    @classmethod
+    def of(cls, store: Store | Places, metadata: Metadata) -> FileReader:
+        """The reader of the files of a table in `store`, whose columns are those of `metadata`, whatever version wrote them.
+
+        Raises CorruptTable where the table is partitioned by what is no column.
+        """
+        return cls(places=store if isinstance(store, Places) else Places(store), layout=Layout.of(metadata))
+
+    def schema(self, wanted: Projection = ALL) -> pa.Schema:
+        """The columns of what is read."""
+        return self._reading(wanted).schema
+
+    def read(
+        self, files: Iterable[AddFile], wanted: Projection = ALL, *, whole: AbstractSet[str] = frozenset()
+    ) -> Iterator[tuple[AddFile, pa.Table]]:
+        """The files' rows, file by file in their order and in the order of their rows, each with its file; no tables without rows.
+
+        `whole` are the keys of files of which it is known that the filters keep every row, so that no row is asked.
+
+        Held in memory at a time: about 32 MiB of rows, or one row group where that is larger, and of small files those that follow, 16 MiB
+        of them. On a store where requests take long, what follows is fetched meanwhile. Raises CorruptTable where a file is missing or damaged, StoreError, UnsupportedTable.
+        """
+        reading = self._reading(wanted)
+        asked = (
+            ReadRequest(file=file, place=self.places.of(file.path), whole=bool(whole) and file.key in whole) for file in files
+        )
+        for _, together in groupby(asked, key=lambda one: id(one.place.store)):
+            some = list(together)
+            yield from reading.rows(some[0].place.store, some)
+
+    def batches(self, file: AddFile, wanted: Projection = ALL, *, only: Positions | None = None) -> Iterator[pa.RecordBatch]:
+        """One file's rows; with `only`, those at these positions (ascending), whatever its deletion vector says. Raises as `read`."""
+        place = self.places.of(file.path)
+        for _, table in self._reading(wanted).rows(place.store, [ReadRequest(file=file, place=place, only=only)]):
+            yield from table.to_batches()
+
+    def count(self, files: Iterable[AddFile], wanted: Projection = ALL) -> int:
+        """How many rows `read` gives; of row groups of which the filters keep every row, no more than the footer is read."""
+        return sum(table.num_rows for _, table in self.read(files, replace(wanted, columns=(), position=False)))
+
+    def _reading(self, wanted: Projection) -> Reading:
+        return Reading(places=self.places, layout=self.layout, wanted=wanted)

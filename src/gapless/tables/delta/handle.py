@@ -1,0 +1,60 @@
+"""What every handle of a Delta table has: where it is, which version it sees, and how it commits."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from gapless.formats.delta.actions import Commit, Protocol, TableState
+from gapless.formats.delta.features import check_readable, check_writable
+from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.schema.arrow_types import to_arrow
+from gapless.log.format import Snapshot
+from gapless.runtime.committer import Committer
+from gapless.tables.shared.handle import AtVersion
+
+
+class DeltaHandle(AtVersion[TableState]):
+    """A Delta table at one version, of which 0 is the first."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns by their logical names, in Arrow types; see docs for which Delta type is which."""
+        return to_arrow(self._state.metadata.schema)
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """The partition columns, in order."""
+        return self._state.metadata.partition_by
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties, by name."""
+        return dict(sorted(self._state.configuration.items()))
+
+    @property
+    def protocol(self) -> Protocol:
+        """Which readers and writers the table is for."""
+        return self._state.protocol
+
+    @property
+    def _state(self) -> TableState:
+        return self._snapshot.state
+
+    def _move_to(self, snapshot: Snapshot[TableState]) -> None:
+        """See a later version from now on; raises UnsupportedTable for one that this release cannot read, and stays where it is."""
+        check_readable(snapshot.state.protocol, self.url, snapshot.state.metadata)
+        super()._move_to(snapshot)
+
+    @property
+    def _committer(self) -> Committer[Commit, TableState]:
+        """Commits the changes of a call that begins now, and moves this handle to them."""
+        return Committer(dialect=DELTA, rim=self._rim, publish=self._move_to, began=self._rim.clock.monotonic())
+
+    def _check_writable(self) -> None:
+        """Raise UnsupportedTable where this release may not write the table."""
+        check_writable(self._state.protocol, self.url, self._state.metadata)
+
+    def __repr__(self) -> str:
+        """Place, version and size."""
+        files = len(self._state.files)
+        return f"{type(self).__name__}({self.url!r}, version={self.version}, files={files})"

@@ -1,0 +1,158 @@
+"""Making and opening Delta tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.errors import InvalidOption, TableExists, TableNotFound, UnknownColumn, nearest
+from gapless.formats.delta.actions import Commit, Metadata, Protocol, TableState
+from gapless.formats.delta.features import check_readable, check_writable, needed_protocol
+from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.properties import Settings, parse_properties, stored
+from gapless.formats.delta.schema.arrow_types import from_arrow, to_arrow
+from gapless.formats.delta.schema.column_mapping import assign, check_names
+from gapless.formats.delta.schema.types import PrimitiveType, StructType
+from gapless.log.commit import Committed, Unknown, commit
+from gapless.log.effects import Conversation
+from gapless.log.format import Conflicting, Snapshot
+from gapless.log.snapshot import advance, load
+from gapless.model.instant import NS_PER
+from gapless.runtime.committer import ENGINE, outcome_unknown
+from gapless.runtime.environment import Environment
+from gapless.store.open import probe_put_if_absent
+from gapless.tables.delta.expressions.checks import constraints
+from gapless.tables.delta.expressions.sql import understand
+from gapless.tables.delta.write.commits import check_text
+from gapless.tables.delta.write.merge_schema import MAX_ID
+from gapless.tables.shared.handle import kind_of
+
+
+def new_metadata(
+    rim: Environment, schema: pa.Schema | None, partition_by: Sequence[str] | str, properties: Mapping[str, Any]
+) -> tuple[Metadata, Protocol]:
+    """What a new table is and needs. Raises UnsupportedType, UnknownColumn, InvalidOption, NotSupported."""
+    columns = StructType(fields=()) if schema is None else from_arrow(schema)
+    wanted = parse_properties(properties, constraints=True)
+    kept = stored(wanted)
+    settings = Settings.of(kept)
+    check_names(columns, mapped=settings.column_mapping != "none", feed=settings.change_data_feed)
+    columns, highest = assign(columns, settings.column_mapping, 0, lambda: f"col-{rim.ids.uuid()}")
+    ids = {} if settings.column_mapping == "none" else {MAX_ID: str(highest)}
+    protocol = needed_protocol(columns, wanted)
+    metadata = Metadata(
+        id=rim.ids.uuid(),
+        schema=columns,
+        partition_by=_checked_partition_by((partition_by,) if isinstance(partition_by, str) else tuple(partition_by), columns),
+        configuration=kept | ids,
+        created_ms=rim.clock.now_ns() // NS_PER["ms"],
+    )
+    _check_expressions(TableState(protocol=protocol, metadata=metadata))
+    return metadata, protocol
+
+
+def create_table(  # what a table is, said once, at its birth
+    rim: Environment,
+    path: str,
+    schema: pa.Schema | None,
+    *,
+    partition_by: Sequence[str] | str = (),
+    properties: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+) -> Snapshot[TableState]:
+    """Commit version 0. Raises TableExists, or what a wrong schema or property deserves."""
+    check_text("name", name, optional=True)
+    check_text("description", description, optional=True)
+    if kind_of(rim.store) is not None:
+        raise _exists(path)
+    metadata, protocol = new_metadata(rim, schema, partition_by, properties or {})
+    metadata = replace(metadata, name=name, description=description)
+    check_writable(protocol, path, metadata)
+    probe_put_if_absent(rim.store)
+    entry = Commit(
+        id=rim.ids.uuid(),
+        operation="CREATE TABLE",
+        engine=ENGINE,
+        blind_append=True,
+        in_commit_time=Settings.of(metadata.configuration).in_commit_timestamps,
+        actions=(protocol, metadata),
+    )
+    outcome = rim.drive(commit(DELTA, DELTA.first - 1, 0, entry, _give_way))
+    match outcome:
+        case Committed(version, entries):
+            first = Snapshot(version, entries[0][2], DELTA.replay(None, entries[:1]))
+            return advance(DELTA, first, entries[1:])
+        case Unknown(version):
+            raise outcome_unknown(version, entry.id)
+        case _:
+            raise _exists(path)
+
+
+def open_table(rim: Environment, path: str) -> Snapshot[TableState]:
+    """The newest snapshot; raises TableNotFound where there is no Delta table, UnsupportedTable for one this release cannot read."""
+    snapshot = rim.drive(load(DELTA))
+    if snapshot is None:
+        raise no_table(rim, path)
+    check_readable(snapshot.state.protocol, path, snapshot.state.metadata)
+    return snapshot
+
+
+def no_table(rim: Environment, path: str) -> TableNotFound:
+    """The error for a place that holds no Delta table."""
+    why, fix = {
+        "timeseries": (", but is a time-series table", "Open it with gl.open(path)"),
+        "delta": (", but other objects in that folder", "Bring its commits back from a backup, or delete what is left of it"),
+        None: ("", "Make one with gl.delta.create(path, schema), or check the path"),
+    }[kind_of(rim.store)]
+    return TableNotFound(
+        f"there is no Delta table at {path}", why=f"It has no {DELTA.folder}/ with commits{why}", fix=fix, path=path
+    )
+
+
+def _checked_partition_by(names: tuple[str, ...], columns: StructType) -> tuple[str, ...]:
+    for name in names:
+        check_text("partition_by", name)
+        field = columns.field(name)
+        if field is None:
+            raise UnknownColumn(
+                f"partition_by names a column {name!r} that the schema does not have",
+                fix=nearest(name, columns.names), column=name, columns=columns.names,
+            )  # fmt: skip
+        if not isinstance(field.type, PrimitiveType) or field.type.name in ("variant", "void"):
+            raise _wrong_partition(names, f"{name!r} holds no single values", "Take a column of numbers, texts, dates or times")
+    if len(set(names)) < len(names):
+        raise _wrong_partition(names, "It names a column twice", "Name each once")
+    if names and len(names) == len(columns.fields):
+        raise _wrong_partition(names, "Its files would have no column left", "Leave one out")
+    return names
+
+
+def _wrong_partition(names: tuple[str, ...], why: str, fix: str) -> InvalidOption:
+    what = f"partition_by={list(names)!r} cannot be"
+    return InvalidOption(what, why=why, fix=fix, option="partition_by", value=names)
+
+
+def _check_expressions(state: TableState) -> None:
+    """Raise InvalidQuery or UnknownColumn for a constraint or generated column that rows could not be held against."""
+    declared = to_arrow(state.metadata.schema)
+    for one in constraints(state):
+        understand(one.condition, declared, "spark")
+
+
+def _give_way(_mine: Commit, _version: int, _theirs: Commit) -> Conversation[Conflicting]:
+    """Creating never follows another commit."""
+    yield from ()
+    return Conflicting("exists")
+
+
+def _exists(path: str) -> TableExists:
+    return TableExists(
+        f"there is a table at {path} already",
+        why="There are objects in its log's folder",
+        fix="Use gl.delta.open(path) or, for a time-series table, gl.open(path); or take another path",
+        path=path,
+    )

@@ -1,0 +1,1 @@
+"""MERGE into Delta tables."""

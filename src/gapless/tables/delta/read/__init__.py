@@ -1,0 +1,1 @@
+"""Scans, history, versions and the change data feed of Delta tables."""

@@ -1,0 +1,197 @@
+"""What one commit of a Delta table did to its rows, as far as the log tells it. Pure.
+
+The rows that commits of a Delta table changed, read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.files.compare.row_diff import CHANGE_TYPE, DELETE, INSERT
+from gapless.formats.delta.actions import AddFile, CdcFile, Commit, Metadata, RemoveFile, canonical
+from gapless.formats.delta.deletion_vector import Positions
+from gapless.formats.delta.schema.changes import may_widen
+from gapless.formats.delta.schema.types import PrimitiveType, StructField
+from gapless.tables.delta.files.opened import Projection
+from gapless.tables.delta.files.places import Places, read_vector
+from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.shared.changes import TYPE_FIELD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Change rows that the commit's writer stored."""
+
+    file: AddFile
+    """The change file, as if it were a data file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """All live rows of a file came, or went."""
+
+    kind: str
+    """`row_diff.INSERT` or `DELETE`."""
+    file: AddFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vectors:
+    """A file's deletion vector was replaced: rows that it deletes now and did not are gone, others came back."""
+
+    before: AddFile
+    after: AddFile
+
+
+Part = Written | Whole | Vectors
+Live = Callable[[AddFile | RemoveFile], AddFile | None]
+"""The file as it was live before the commit; None where it was not, or is not known."""
+
+
+def parts_of(commit: Commit, live: Live) -> Iterator[Part]:
+    """What a commit changed, deletions first. Where it has change files, they alone tell it."""
+    if commit.change_files:
+        yield from (Written(file=_as_data(file)) for file in commit.change_files)
+        return
+    removed = {canonical(file.path): _as_live(file, live) for file in commit.removed if file.data_change}
+    added = {canonical(file.path): file for file in commit.added if file.data_change}
+    for path, before in removed.items():
+        if path not in added:
+            yield Whole(kind=DELETE, file=before)
+        elif _vector(before) != _vector(added[path]):
+            yield Vectors(before=before, after=added[path])
+    for path, after in added.items():
+        # One that was live as it is came with another word of it, and with no row.
+        if path not in removed and live(after) is None:
+            yield Whole(kind=INSERT, file=after)
+
+
+def files_of(part: Part) -> tuple[AddFile, ...]:
+    """The files that are read to tell a part."""
+    match part:
+        case Written(file=file) | Whole(file=file):
+            return (file,)
+        case Vectors(before=before, after=after):
+            return before, after
+
+
+def _as_live(gone: RemoveFile, live: Live) -> AddFile:
+    """A file that was removed, as it was; from its removal alone where it is not known otherwise."""
+    known = live(gone)
+    return known or AddFile(
+        path=gone.path,
+        partition_values=gone.partition_values or {},
+        size=gone.size or 0,
+        modified_ms=0,
+        deletion_vector=gone.deletion_vector,
+    )
+
+
+def _as_data(file: CdcFile) -> AddFile:
+    return AddFile(path=file.path, partition_values=file.partition_values, size=file.size, modified_ms=0)
+
+
+def _vector(file: AddFile) -> str | None:
+    return None if file.deletion_vector is None else file.deletion_vector.id
+
+
+def unreadable_as(before: Metadata, shown: Metadata) -> str | None:
+    """Why rows that were written under one metadata cannot be shown under another; None where they can, as far as plain columns tell."""
+    known = {field.physical_name: field for field in before.schema.fields}
+    for field in shown.schema.fields:
+        then = known.get(field.physical_name)
+        if then is not None and _contradict(then, field):
+            return f"column {field.name!r} was {_type(then)} and is {_type(field)}"
+    return None
+
+
+def _contradict(then: StructField, now: StructField) -> bool:
+    if isinstance(then.type, PrimitiveType) and isinstance(now.type, PrimitiveType):
+        void = PrimitiveType("void")
+        return then.type not in (now.type, void) and not may_widen(then.type, now.type)
+    return type(then.type) is not type(now.type)
+
+
+def _type(field: StructField) -> str:
+    return field.type.name if isinstance(field.type, PrimitiveType) else type(field.type).__name__.removesuffix("Type").lower()
+
+
+def with_change_type(metadata: Metadata, name: str) -> Metadata:
+    """The metadata of files that have a column of a row's kind of change behind the table's own, `name`."""
+    field = StructField(name=name, type=PrimitiveType("string"))
+    return replace(metadata, schema=replace(metadata.schema, fields=(*metadata.schema.fields, field)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRows:
+    """What one commit changed."""
+
+    version: int
+    time_ns: int
+    """Nanoseconds since 1970 UTC."""
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRows:
+    """Reads the rows of changes."""
+
+    places: Places
+    metadata: Metadata
+    """Says in which columns they are shown."""
+
+    def rows(self, told: Sequence[CommitRows], names: tuple[str, ...]) -> Iterator[tuple[CommitRows, pa.Table]]:
+        """The changed rows in these columns, with their kind of change behind, each table with its commit."""
+        parts = [(one, part) for one in told for part in one.parts]
+        for (kind, parted), some in groupby(parts, key=lambda found: (type(found[1]), self._parted(found[1]))):
+            reader = self._reader(parted, marked=kind is Written)
+            if kind is Vectors:
+                yield from ((one, rows) for one, part in some for rows in self._between(reader, part, names))
+            else:
+                yield from self._read(reader, list(some), (*names, CHANGE_TYPE) if kind is Written else names)
+
+    def _parted(self, part: Part) -> tuple[str, ...]:
+        """The columns whose values the log has for a part's files, by whatever the table was partitioned when they were written."""
+        values = files_of(part)[0].partition_values
+        return tuple(one.name for one in self.metadata.schema.fields if one.physical_name in values)
+
+    def _reader(self, parted: tuple[str, ...], *, marked: bool) -> FileReader:
+        """The reader of files so partitioned; `marked` are those that say themselves what happened to each row."""
+        metadata = replace(self.metadata, partition_by=parted)
+        return FileReader.of(self.places, with_change_type(metadata, CHANGE_TYPE) if marked else metadata)
+
+    def _read(
+        self, reader: FileReader, parts: Sequence[tuple[CommitRows, Part]], names: tuple[str, ...]
+    ) -> Iterator[tuple[CommitRows, pa.Table]]:
+        """The rows of whole files, in order; together, so that those that follow are fetched meanwhile."""
+        # A file may come twice, when it came and when it went.
+        files = [replace(files_of(part)[0]) for _, part in parts]
+        known = {id(file): found for file, found in zip(files, parts, strict=True)}
+        for file, rows in reader.read(files, Projection(columns=names)):
+            one, part = known[id(file)]
+            yield one, _marked(rows, part.kind) if isinstance(part, Whole) else rows
+
+    def _between(self, reader: FileReader, part: Part, names: tuple[str, ...]) -> Iterator[pa.Table]:
+        """The rows that one deletion vector deletes and the other does not."""
+        before, after = files_of(part)
+        old, new = self._gone(before), self._gone(after)
+        for kind, positions in (
+            (DELETE, np.setdiff1d(new, old, assume_unique=True)),
+            (INSERT, np.setdiff1d(old, new, assume_unique=True)),
+        ):
+            if len(positions):
+                for batch in reader.batches(after, Projection(columns=names), only=positions):
+                    yield _marked(pa.Table.from_batches([batch]), kind)
+
+    def _gone(self, file: AddFile) -> Positions:
+        vector = file.deletion_vector
+        return np.empty(0, dtype=np.int64) if vector is None else read_vector(self.places, vector)
+
+
+def _marked(rows: pa.Table, kind: str) -> pa.Table:
+    return rows.append_column(TYPE_FIELD, pa.repeat(pa.scalar(kind, pa.string()), rows.num_rows))

@@ -1,0 +1,226 @@
+"""The change feed of a Delta table: which rows each commit brought and took away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from gapless.errors import InvalidOption, SchemaMismatch, VersionNotFound
+from gapless.formats.delta.actions import AddFile, Commit, Metadata, RemoveFile, TableState
+from gapless.formats.delta.features import check_readable
+from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.properties import Settings
+from gapless.formats.delta.schema.arrow_types import to_arrow
+from gapless.log.format import Snapshot
+from gapless.log.snapshot import refresh
+from gapless.log.versions import read_range
+from gapless.runtime.environment import Environment
+from gapless.tables.delta.files.places import Places
+from gapless.tables.delta.handle import DeltaHandle
+from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, files_of, parts_of, unreadable_as
+from gapless.tables.delta.read.versions import first_missing, no_version, open_version, version_by_time, version_since
+from gapless.tables.shared.changes import COMMIT_FIELDS, TYPE_FIELD, shown_schema, stamped
+from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.versions import parse_version
+
+
+class Feeding(DeltaHandle):
+    """A Delta table's changes."""
+
+    def changes(
+        self,
+        from_version: int | None = None,
+        to_version: int | None = None,
+        *,
+        from_time: object = None,
+        to_time: object = None,
+        columns: Sequence[str] | None = None,
+    ) -> Rows:
+        """What each commit of a range of versions did to the rows, not read yet; for tables whose `delta.enableChangeDataFeed` is true.
+
+        Args:
+            from_version: The first version whose changes are told; one past the newest gives no rows, for a reader that has seen all.
+            to_version: The last, inclusive; the one this handle sees where not given.
+            from_time: Instead of `from_version`: the first version that was committed then or later.
+            to_time: Instead of `to_version`: the last version that was committed by then.
+            columns: Columns to give back, in this order; all where not given.
+
+        Behind the table's columns stand `_change_type` ("insert", "delete", "update_preimage", "update_postimage"), `_commit_version` (int64)
+        and `_commit_timestamp` (µs, UTC). Rows come version by version. Where a commit has change files, they are what is told; else its files
+        that came and went with their rows, and the rows that deletion vectors took. Compaction changes nothing. Columns are those of
+        `to_version`, older rows too.
+
+        Whether all files are there is asked before the first row is given. Raises VersionNotFound for a range that is not there, was written
+        without the change feed, or whose log or files are gone, with what can be told; SchemaMismatch where older rows do not fit the
+        columns; InvalidTime, InvalidOption, UnknownColumn, CorruptTable, StoreError.
+        """
+        newest = self._rim.drive(refresh(DELTA, self._snapshot))
+        first = self._first(newest, from_version, from_time)
+        last = self._last(newest, to_version, to_time)
+        return _feed(self._rim, newest, first, last, columns)
+
+    def _first(self, newest: Snapshot[TableState], version: object, time: object) -> int:
+        _check_one("from", version, time, needed=True)
+        if time is not None:
+            return version_since(self._rim, newest, time)
+        return parse_version(version, "from_version", first=DELTA.first)
+
+    def _last(self, newest: Snapshot[TableState], version: object, time: object) -> int:
+        _check_one("to", version, time, needed=False)
+        if time is not None:
+            return version_by_time(self._rim, newest, time)
+        return self.version if version is None else parse_version(version, "to_version", first=DELTA.first)
+
+
+def _check_one(end: str, version: object, time: object, *, needed: bool) -> None:
+    both = version is not None and time is not None
+    if both or (needed and version is None and time is None):
+        raise InvalidOption(
+            f"the range of changes has {'two beginnings' if both and end == 'from' else 'two ends' if both else 'no beginning'}",
+            why="A version or a time says it",
+            fix=f"Pass {end}_version= or {end}_time=",
+            option=f"{end}_version",
+            value=version,
+        )
+
+
+def _feed(rim: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
+    _check_range(newest, first, last)
+    state = open_version(rim, newest, max(DELTA.first, min(last, newest.version))).state
+    told = _told(rim, newest, first, last, state.metadata) if first <= last else []
+    feed = ChangedRows(places=Places(rim.store), metadata=state.metadata)
+    shown = shown_schema(to_arrow(state.metadata.schema), columns, (TYPE_FIELD, *COMMIT_FIELDS))
+
+    def read() -> Iterator[pa.RecordBatch]:
+        _require_stored(rim, newest, told)
+        for one, rows in feed.rows(told, tuple(shown.names[: -1 - len(COMMIT_FIELDS)])):
+            yield from stamped(rows, one.version, one.time_ns, shown).to_batches()
+
+    return Rows(shown, read)
+
+
+def _check_range(newest: Snapshot[TableState], first: int, last: int) -> None:
+    for version in (first, last):
+        # One past the newest is where a reader that has seen all goes on.
+        if not DELTA.first <= version <= newest.version + (version == first):
+            raise no_version(version, newest.version)
+    if first > last + 1:
+        raise InvalidOption(
+            f"the changes from version {first} on begin after version {last}",
+            fix="Swap them",
+            option="from_version",
+            value=first,
+        )
+
+
+# -- what the log says -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class _ChangeCursor:
+    """The table between two commits of the range."""
+
+    files: Mapping[str, AddFile]
+    """Live before the range, by key; empty where that is not known any more."""
+    enabled: bool
+    """Whether the change feed is on."""
+    since: dict[str, AddFile | None] = field(default_factory=dict)
+    """What the range changed of that."""
+
+    def live(self, file: AddFile | RemoveFile) -> AddFile | None:
+        """The file as it is live, with the same deletion vector."""
+        key = file.key
+        return self.since[key] if key in self.since else self.files.get(key)
+
+    def pass_over(self, commit: Commit) -> None:
+        """Take in a commit's files."""
+        self.since |= dict.fromkeys((file.key for file in commit.removed), None)
+        self.since |= {file.key: file for file in commit.added}
+
+
+def _told(rim: Environment, newest: Snapshot[TableState], first: int, last: int, shown: Metadata) -> list[CommitRows]:
+    """What the commits of versions `[first, last]` changed."""
+    entries = rim.drive(read_range(DELTA, first, last + 1))
+    before = _before(rim, newest, first)
+    known = open_version(rim, newest, first) if before is None and first > DELTA.first else before
+    course = _ChangeCursor(
+        files={} if before is None else before.state.files,
+        enabled=known is not None and _is_fed(known.state.metadata),
+    )
+    _check_shown(None if known is None else known.state.metadata, shown, first)
+    told, latest_ns = [], 0 if before is None else before.time_ns
+    for version, commit, time_ns in entries:
+        if commit.protocol is not None:
+            check_readable(commit.protocol, rim.store.url)
+        if commit.metadata is not None:
+            course.enabled = _is_fed(commit.metadata)
+            _check_shown(commit.metadata, shown, version)
+        if not course.enabled:
+            raise _not_recorded(version)
+        _check_told(version, commit, course, shown)
+        latest_ns = max(latest_ns, time_ns)
+        told.append(CommitRows(version=version, time_ns=latest_ns, parts=tuple(parts_of(commit, course.live))))
+        course.pass_over(commit)
+    return told
+
+
+def _before(rim: Environment, newest: Snapshot[TableState], first: int) -> Snapshot[TableState] | None:
+    """The version before the range; None where there is none, or the log can tell it no longer."""
+    try:
+        return open_version(rim, newest, first - 1) if first > DELTA.first else None
+    except VersionNotFound:
+        return None
+
+
+def _is_fed(metadata: Metadata) -> bool:
+    return Settings.of(metadata.configuration).change_data_feed
+
+
+def _not_recorded(version: int) -> VersionNotFound:
+    return VersionNotFound(
+        f"what version {version} changed was not recorded",
+        why="The table's property delta.enableChangeDataFeed was not true then, so that rows which only moved cannot be told from others",
+        fix="Ask for a later range; table.alter.set_properties({'delta.enableChangeDataFeed': 'true'}) records from then on",
+        version=version,
+    )
+
+
+def _check_told(version: int, commit: Commit, course: _ChangeCursor, shown: Metadata) -> None:
+    """Raise VersionNotFound where a removal does not say of which partition its rows were, and the log tells it no longer."""
+    removed = () if commit.change_files or not shown.partition_by else commit.removed
+    for file in removed:
+        if file.data_change and file.partition_values is None and course.live(file) is None:
+            raise VersionNotFound(
+                f"what version {version} changed can be told no longer: it removed {file.path}, of a partition that is not known",
+                why="The log was cleaned of the commit that added the file, and the removal does not repeat its partition values",
+                fix="Ask for a later range",
+                version=version,
+            )
+
+
+def _check_shown(metadata: Metadata | None, shown: Metadata, version: int) -> None:
+    why = None if metadata is None else unreadable_as(metadata, shown)
+    if why is not None:
+        raise SchemaMismatch(
+            f"the changes cannot be shown in one set of columns: {why}",
+            why=f"The columns were changed after version {version}, and old rows do not fit them",
+            fix="Ask for the ranges before and after the change, each with its to_version",
+            differences=(why,),
+        )
+
+
+def _require_stored(rim: Environment, newest: Snapshot[TableState], told: Sequence[CommitRows]) -> None:
+    """Raise VersionNotFound where a file is gone that the range is told from."""
+    live = newest.state.files
+    for one in reversed(told):
+        files = (file for part in one.parts for file in files_of(part) if file.key not in live)
+        gone = first_missing(rim, (file.path for file in files))
+        if gone is not None:
+            raise VersionNotFound(
+                f"what version {one.version} changed can be told no longer: its file {gone} is gone",
+                why="A vacuum deleted it, since nothing younger needs it",
+                fix=f"Read version {one.version} whole if it is still there, and ask for changes from version {one.version + 1} on",
+                version=one.version,
+            )

@@ -1,0 +1,147 @@
+"""The reading side of a Delta table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow.compute as pc
+
+from gapless.errors import CorruptTable
+from gapless.formats.delta.actions import TableState
+from gapless.formats.delta.features import check_readable
+from gapless.formats.delta.format import DELTA
+from gapless.log.format import Snapshot
+from gapless.log.snapshot import load, refresh
+from gapless.runtime.environment import Environment
+from gapless.store.open import table_name
+from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.delta.lifecycle import open_table
+from gapless.tables.delta.read.changes import Feeding
+from gapless.tables.delta.read.rows import DeltaRows, Guard, LiveFile, Scan, parse_columns, pin_version
+from gapless.tables.delta.read.scan import Condition, Planner
+from gapless.tables.delta.read.versions import DeltaMoment, Recalling, find_version
+from gapless.tables.delta.write.rewrite import RowCondition
+from gapless.tables.shared.duckdb_session import duck_schema
+from gapless.tables.shared.handle import Location, open_environment
+from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.sql import Query
+from gapless.tables.shared.versions import warn_of_damage
+
+
+class DeltaView(Recalling, Feeding):
+    """A Delta table at one version, to be read: what `table.at(…)` gives, and the reading side of every Delta table."""
+
+    _planner: Planner | None = None
+    """That of the last plan."""
+
+    # -- versions ------------------------------------------------------------------------------------------------------
+
+    def at(self, version: int | None = None, *, time: object = None) -> DeltaView:
+        """The table as it was: rows, SQL, columns, properties and history of one version, whatever is committed now or later.
+
+        Args:
+            version: Its number; 0 is the first.
+            time: The version that was the newest then, by the commit times in the log (and not by those of files): an aware datetime, an ISO
+                text with an offset, or a pandas Timestamp with a zone. After the last commit that is the newest version.
+
+        Exactly one of them; a handle that lags knows of newer versions too, since the log is asked. Raises VersionNotFound; InvalidTime for
+        a time before the first commit or without a zone; InvalidOption, UnsupportedTable (a version that this release cannot read),
+        CorruptTable, StoreError. Where a vacuum took files of the version, reading it raises VersionNotFound before the first row.
+        """
+        newest = self._rim.drive(refresh(DELTA, self._snapshot))
+        return _PastView(self._rim, self._name, find_version(self._rim, newest, version=version, time=time), newest)
+
+    @staticmethod
+    def open_at(
+        path: Location,
+        version: int | None = None,
+        *,
+        time: object = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> DeltaView:
+        """Open a table as it was, to be read: `gl.delta.open(path).at(…)`, which also reads a version before a commit that is damaged.
+
+        Raises as `at`, and TableNotFound, UnsupportedTable.
+        """
+        moment = DeltaMoment.parse(version, time)
+        rim, name = open_environment(path, storage_options), table_name(path)
+        try:
+            newest = open_table(rim, str(path))
+        except CorruptTable as damage:
+            if moment.version is None:
+                raise
+            snapshot = rim.drive(load(DELTA, moment.version))
+            if snapshot is None:
+                raise
+            check_readable(snapshot.state.protocol, rim.store.url, snapshot.state.metadata)
+            warn_of_damage(damage)
+            return DeltaView(rim, name, snapshot)
+        return _PastView(rim, name, find_version(rim, newest, version=version, time=time), newest)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def scan(self, *, where: str | pc.Expression | None = None, columns: Sequence[str] | None = None) -> DeltaRows:
+        """Rows of the version this handle sees now, not read yet.
+
+        Args:
+            where: Standard SQL text, such as `day = '2026-01-01' and s.x < 0` (`"name"` quotes a column, a dot leads into a struct; NaN is the
+                largest number), or a pyarrow expression. Files are skipped by partition values and statistics, as far as comparisons of
+                columns with literals say; what else there is DuckDB answers, row by row.
+            columns: Columns to give back, in this order; all where not given.
+
+        Raises UnknownColumn, InvalidFilter, InvalidTime, InvalidQuery, InvalidOption; while it is read, CorruptTable (a file that is missing or damaged is
+        named), StoreError, and VersionNotFound where a vacuum took files of an older version.
+        """
+        asked = RowCondition.parse(where, self.schema)
+        return self._scan(asked.near, parse_columns(columns, self.schema), asked.rest).rows()
+
+    def files(self) -> list[LiveFile]:
+        """The live files, in the log's order, by the log alone: none is opened. `scan(where=…).files()` gives those that a filter may touch."""
+        return self.scan().files()
+
+    def count(self) -> int:
+        """How many rows the table has, those that deletion vectors delete left out.
+
+        By the log alone, where it tells the rows of every file; of others the footers are read. Raises CorruptTable, StoreError.
+        """
+        return self._scan(Condition(schema=self.schema), ()).rows().count()
+
+    def sql(self, query: str, parameters: object = None) -> Rows:
+        """Answer SQL with DuckDB over the version this handle sees now; the table is known by its name and as `this`.
+
+        `parameters` are the values of `?` or `$1` (a list) or `$name` (a mapping). Filters skip files and row groups as in `scan`. Times with
+        a zone come back in UTC, a variant as the struct of its bytes. Raises InvalidQuery, and while it is read as `scan`.
+        """
+        planner, schema = self._plan(), self.schema
+        source = pin_version(planner, self._reader(), duck_schema(schema), self._guard())
+        return Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters).rows()
+
+    def _scan(self, condition: Condition, columns: tuple[str, ...], rest: str | None = None) -> Scan:
+        return Scan(
+            planner=self._plan(), reader=self._reader(), condition=condition, columns=columns, rest=rest, guard=self._guard()
+        )
+
+    def _plan(self) -> Planner:
+        if self._planner is None or self._planner.state is not self._state:
+            self._planner = Planner.of(self._state)
+        return self._planner
+
+    def _reader(self) -> FileReader:
+        return FileReader.of(self._rim.store, self._state.metadata)
+
+    def _guard(self) -> Guard:
+        return Guard(rim=self._rim, snapshot=self._snapshot)
+
+
+class _PastView(DeltaView):
+    """A version that need not be the newest: a vacuum may have taken files of it."""
+
+    def __init__(self, rim: Environment, name: str, snapshot: Snapshot[TableState], newest: Snapshot[TableState]) -> None:
+        super().__init__(rim, name, snapshot)
+        self._newest = newest
+
+    def _guard(self) -> Guard:
+        return Guard(rim=self._rim, snapshot=self._snapshot, newest=self._newest)
+
+
+open_at = DeltaView.open_at

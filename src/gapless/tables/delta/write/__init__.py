@@ -1,0 +1,1 @@
+"""Appends, overwrites, deletes and updates of Delta tables."""

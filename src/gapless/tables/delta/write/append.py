@@ -1,0 +1,120 @@
+"""Appending to a Delta table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gapless.files.ingest.batches import Batches, Progress, watched
+from gapless.files.ingest.files import expand_paths, open_files
+from gapless.formats.delta.actions import Json, TableState
+from gapless.formats.delta.conflict import CommitPredicate
+from gapless.log.format import Snapshot
+from gapless.model.operation import AppendReport, OperationId, parse_operation_id
+from gapless.runtime.committer import Proposal
+from gapless.runtime.environment import Environment
+from gapless.tables.delta.handle import DeltaHandle
+from gapless.tables.delta.write.commits import new_commit
+from gapless.tables.delta.write.landing import RowCommitter, RowProposal, StagedRows
+from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
+from gapless.tables.delta.write.rewrite import OperationArgument
+from gapless.tables.shared.inputs import as_batches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Proposes appends."""
+
+    rim: Environment
+    operation: OperationId | None
+
+    def propose(self, snapshot: Snapshot[TableState], fresh: StagedRows) -> RowProposal | None:
+        """Fresh rows as further rows of a version; None where there is nothing to say."""
+        actions = (*fresh.evolved.actions, *fresh.files)
+        if not actions and self.operation is None:
+            return None
+        commit = new_commit(
+            self.rim,
+            snapshot,
+            "WRITE",
+            actions,
+            parameters=write_parameters("Append", snapshot.state),
+            tally=fresh.tally,
+            operation_id=self.operation,
+            blind_append=True,
+        )
+        judge = CommitPredicate(state=snapshot.state).judge
+        attempt = fresh.attempt
+        proposal = Proposal(commit=commit, judge=judge, discard=attempt.discard, ahead=tuple(attempt.ahead))
+        return RowProposal(proposal=proposal, tally=fresh.tally)
+
+
+def write_parameters(mode: str, state: TableState) -> Mapping[str, Json]:
+    """What the log says of a WRITE, as Delta does."""
+    return {"mode": mode, "partitionBy": json.dumps(list(state.metadata.partition_by))}
+
+
+def parts_of(data: object) -> list[Batches]:
+    """An input's rows, or those of several open files; parts without columns left out. Raises UnreadableInput."""
+    opened = isinstance(data, list | tuple) and data and all(isinstance(part, Batches) for part in data)
+    parts: Sequence[Batches] = data if opened else (as_batches(data),)  # type: ignore[assignment]  # looked at above
+    return [part for part in parts if part.schema.names]
+
+
+class Appending(DeltaHandle):
+    """`append` and `append_file`."""
+
+    def append(
+        self, data: object, *, operation_id: OperationArgument = None, schema_mode: SchemaMode = "strict"
+    ) -> AppendReport:
+        """Append rows as one commit: all of them, or none.
+
+        Args:
+            data: Anything with `__arrow_c_stream__` (Arrow table or reader, Polars frame, DuckDB relation), a pandas DataFrame, a record batch, a
+                mapping of columns, or an iterable of row mappings. Columns are matched by name (exactly, else without regard to case); what
+                the input lacks is generated, takes the column's default, or is null.
+            operation_id: What this change is called, so that sending it again changes nothing. A stream takes ("app", sequence), with
+                sequences that only grow: the highest is remembered for ever. Jobs that run in any order take one text each. Sent again, from
+                anywhere, the first report comes back with `already_applied`, and `data` is not read.
+            schema_mode: "strict" refuses columns that the table lacks; "merge" adds them, nullable, and widens types where the table's
+                property `delta.enableTypeWidening` is true.
+
+        An append steps over commits that came first, and is decided again where one changed the table's columns or rules. Memory stays
+        within about three times 256 MiB beside the input's own batches. Raises SchemaMismatch, InvalidValue (a value that a column does not
+        hold; a row that breaks a constraint) and the other DataErrors, InvalidOption, UnsupportedTable, CommitConflict,
+        CommitOutcomeUnknown, StoreError.
+        """
+        return self._append(parts_of(data), operation_id, schema_mode)
+
+    def append_file(
+        self,
+        path: str | Path | Sequence[str | Path],
+        *,
+        format: object = None,  # noqa: A002  # what users of DuckDB and Polars call it
+        operation_id: OperationArgument = None,
+        schema_mode: SchemaMode = "strict",
+        progress: Progress | None = None,
+    ) -> AppendReport:
+        """Append a file, all data files of a directory, all that a glob matches, or a list of these, as one commit.
+
+        `format` is a `gl.Csv(…)`, `gl.Json(…)`, "parquet", "csv" or "json"; without it the suffix decides. `progress` is called after
+        each batch with the rows read so far, and with all rows there are where that is known (else None). See `append` for the rest;
+        raises InvalidPath for a path that names nothing, or a file named twice, and UnreadableInput where a file cannot be read.
+        """
+        parts = open_files(expand_paths(path), format, index=None, schema=self.schema)
+        return self._append(parts if progress is None else watched(parts, progress), operation_id, schema_mode)
+
+    def _append(self, parts: Sequence[Batches], operation_id: object, schema_mode: object) -> AppendReport:
+        mode = parse_schema_mode(schema_mode, ("strict", "merge"))
+        operation = None if operation_id is None else parse_operation_id(operation_id)
+        lander = RowCommitter(
+            committer=self._committer,
+            propose=Append(rim=self._rim, operation=operation).propose,
+            check_writable=self._check_writable,
+            mode=mode,
+            operation=operation,
+        )
+        done = lander.land(self._snapshot, parts)
+        return AppendReport.of(done.tally, done.version, already_applied=done.already)

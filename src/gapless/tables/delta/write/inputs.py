@@ -1,0 +1,216 @@
+"""Input rows as rows of a Delta table: columns found by name, values converted without loss, missing columns filled in.
+
+Rows that a change of rows writes: generated columns computed anew, constraints checked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.errors import GaplessError, InvalidQuery, SchemaMismatch, UnknownColumn, UnsupportedTable, nearest
+from gapless.files.ingest.batches import Batches, naming
+from gapless.files.sort.merge_runs import pieces
+from gapless.formats.delta.actions import TableState
+from gapless.formats.delta.schema.arrow_types import to_arrow
+from gapless.formats.delta.schema.types import StructField
+from gapless.model.convert import Misfit
+from gapless.model.fit import refuse_misfit
+from gapless.predicate.range import matching
+from gapless.tables.delta.expressions.checks import GENERATED, checked
+from gapless.tables.delta.expressions.evaluate import evaluate, fitted_values, why_unfit
+
+PIECE_BYTES = 32 << 20
+"""Arrow memory of the rows that are converted and checked at a time."""
+DEFAULT, IDENTITY = "CURRENT_DEFAULT", "delta.identity.start"
+"""Metadata of a field: what a row has that lacks the column, as Spark's SQL; and that its values are counted."""
+
+
+def fitted(part: Batches, state: TableState) -> Iterator[pa.RecordBatch]:
+    """An input's rows with all columns of the table, in its order and types (`arrow_types.to_arrow`), checked (`checks.checked`).
+
+    Columns are found by name: exactly, else without regard to case. Missing ones are generated, take their default, or are null. Raises
+    SchemaMismatch at once, and InvalidValue as rows are asked for (names column and row); both name the source.
+    """
+    fitter = Fitter.of(part, state)
+    return _fitted(part, fitter)
+
+
+def _fitted(part: Batches, fitter: Fitter) -> Iterator[pa.RecordBatch]:
+    row = 0
+    for piece in (piece for batch in part for piece in pieces(batch, PIECE_BYTES)):
+        if not piece.num_rows:
+            continue
+        with naming(part):
+            rows = fitter.fit(piece, row)
+        row += piece.num_rows
+        yield rows
+
+
+def input_columns(given: pa.Schema, table: pa.Schema) -> dict[str, str]:
+    """The input's name of each column of a table that it has, by the table's. Raises SchemaMismatch where two mean one, or one none."""
+    counts = Counter(given.names)
+    differences = [f"{name}: comes {count} times" for name, count in counts.items() if count > 1]
+    found: dict[str, str] = {}
+    for name in counts:
+        match matching(name, table.names):
+            case [known] if known not in found:
+                found[known] = name
+            case [known]:
+                differences.append(f"{name}: the input has {found[known]!r} too, and both mean the column {known!r}")
+            case []:
+                differences.append(f"{name}: not in the table. {nearest(name, table.names)}")
+            case several:
+                differences.append(f"{name}: could be {' or '.join(map(repr, several))}")
+    if differences:
+        raise _mismatch(differences)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitter:
+    """Turns batches of one input into rows of one version of a table."""
+
+    state: TableState
+    declared: pa.Schema
+    sources: Mapping[str, str]
+    """The input's name of each column it has."""
+    constants: Mapping[str, pa.Array]
+    """One value each of columns that it lacks and that are not computed."""
+    generated: Mapping[str, str]
+    """Expressions of columns that it lacks, in Spark's SQL."""
+
+    @classmethod
+    def of(cls, part: Batches, state: TableState) -> Fitter:
+        """Raises SchemaMismatch where the input's columns do not fit, UnsupportedTable where it lacks one that this release cannot fill."""
+        declared = to_arrow(state.metadata.schema)
+        with naming(part):
+            sources = input_columns(part.schema, declared)
+            missing = [one for one in state.metadata.schema.fields if one.name not in sources]
+            _check_types(part.schema, declared, sources)
+            _check_missing(declared, missing)
+        generated = {one.name: str(one.metadata[GENERATED]) for one in missing if GENERATED in one.metadata}
+        constants = {one.name: _constant(one, declared.field(one.name)) for one in missing if one.name not in generated}
+        return cls(state=state, declared=declared, sources=sources, constants=constants, generated=generated)
+
+    def fit(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        """A batch of the input, whose first row has this number, as rows of the table. Raises InvalidValue."""
+        arrays = {
+            name: _fit_column(batch.column(given), self.declared.field(name), first_row) for name, given in self.sources.items()
+        }
+        zeros = pa.array(np.zeros(batch.num_rows, np.int64))
+        arrays |= {name: value.take(zeros) for name, value in self.constants.items()}
+        arrays |= self._generate(arrays, first_row)
+        rows = pa.RecordBatch.from_arrays([arrays[name] for name in self.declared.names], schema=_nullable(self.declared))
+        return checked(rows, self.state, first_row=first_row)
+
+    def _generate(self, arrays: Mapping[str, pa.Array], first_row: int) -> dict[str, pa.Array]:
+        if not self.generated:
+            return {}
+        known = pa.table({name: arrays[name] for name in self.declared.names if name in arrays})
+        try:
+            made = evaluate(known, self.generated, _nullable(self.declared), dialect="spark", first_row=first_row)
+        except (InvalidQuery, UnknownColumn) as error:
+            raise _uncomputable("generated columns", self.generated, error) from error
+        return {name: made.column(name).combine_chunks() for name in made.column_names}
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    """The schema whose columns may be null: whether they are is checked, and Arrow does not."""
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def _check_types(given: pa.Schema, declared: pa.Schema, sources: Mapping[str, str]) -> None:
+    differences = []
+    for name, source in sources.items():
+        target, type_ = declared.field(name).type, given.field(source).type
+        if reason := why_unfit(type_, target):
+            differences.append(f"{name}: {target} in the table, {type_} in the input: {reason}")
+    if differences:
+        raise _mismatch(differences)
+
+
+def _check_missing(declared: pa.Schema, missing: list[StructField]) -> None:
+    counted = next((one.name for one in missing if IDENTITY in one.metadata), None)
+    if counted is not None:
+        raise UnsupportedTable(
+            f"column {counted!r} is an identity column, whose values this release does not count",
+            why="The input does not have it",
+            fix="Give its values, or write with Spark",
+            needs="identityColumns",
+        )
+    filled = (GENERATED, DEFAULT)
+    lacking = [
+        one.name for one in missing if not declared.field(one.name).nullable and not any(key in one.metadata for key in filled)
+    ]
+    if lacking:
+        raise _mismatch([f"{name}: missing, and it may not be null" for name in lacking])
+
+
+def _constant(field: StructField, declared: pa.Field) -> pa.Array:
+    """What rows have that lack a column: one value."""
+    if DEFAULT not in field.metadata:
+        return pa.nulls(1, declared.type)
+    texts = {field.name: str(field.metadata[DEFAULT])}
+    try:
+        made = evaluate(
+            pa.table({"row": [0]}), texts, pa.schema([declared.with_nullable(True)]), dialect="spark", deterministic=False
+        )
+    except (InvalidQuery, UnknownColumn) as error:
+        raise _uncomputable("column defaults", texts, error) from error
+    return made.column(0).combine_chunks()
+
+
+def _fit_column(array: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
+    try:
+        return fitted_values(array, field.type)
+    except Misfit as misfit:
+        raise refuse_misfit(misfit, array, field, first_row) from None
+
+
+def _mismatch(differences: list[str]) -> SchemaMismatch:
+    return SchemaMismatch(
+        "the input does not fit the table's schema",
+        why="; ".join(differences),
+        fix='Cast, rename or leave out what differs; schema_mode="merge" adds new columns',
+        differences=tuple(differences),
+    )
+
+
+def _uncomputable(what: str, texts: Mapping[str, str], error: GaplessError) -> UnsupportedTable:
+    shown = "; ".join(f"{name} = {text}" for name, text in texts.items())
+    return UnsupportedTable(
+        f"the {what} {shown} cannot be computed here",
+        why=error.what,
+        fix="Give the values, or write with Spark",
+        needs=shown,
+    )
+
+
+def changed_rows(rows: pa.Table, state: TableState, assigned: AbstractSet[str]) -> pa.Table:
+    """Rows of the table, of which these columns were given new values, as they may be written: other generated columns follow.
+
+    Raises InvalidValue for a row that breaks a constraint.
+    """
+    generated = {field.name for field in state.metadata.schema if GENERATED in field.metadata}
+    return given_rows(rows.drop_columns(sorted(generated - assigned)), state, "changed rows")
+
+
+def given_rows(rows: pa.Table, state: TableState, source: str) -> pa.Table:
+    """Rows with some of the table's columns as they may be written: others are generated, take their default or are null.
+
+    Raises SchemaMismatch, InvalidValue for a row that breaks a constraint; `source` is what messages call the rows.
+    """
+    part = Batches(source=source, schema=rows.schema, read=lambda: iter(rows.to_batches()), rows_hint=rows.num_rows)
+    return pa.Table.from_batches(list(fitted(part, state)), row_schema(state))
+
+
+def row_schema(state: TableState) -> pa.Schema:
+    """The columns of rows on their way into files: each may be null, since whether it may is checked elsewhere."""
+    declared = to_arrow(state.metadata.schema)
+    return pa.schema([field.with_nullable(True) for field in declared])

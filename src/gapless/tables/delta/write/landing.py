@@ -1,0 +1,213 @@
+"""New rows on their way into a Delta table: written once for a version, and committed to it or to a later one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+
+from gapless.errors import CorruptTable, SchemaMismatch
+from gapless.files.ingest.batches import Batches
+from gapless.formats.delta.actions import AddFile, Commit, TableState
+from gapless.formats.delta.schema.arrow_types import to_arrow
+from gapless.log.commit import Conflict
+from gapless.log.format import Snapshot
+from gapless.model.operation import OperationId, Tally
+from gapless.runtime.committer import Committer, Proposal, refuse_conflict, require_file
+from gapless.tables.delta.files.opened import Projection
+from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
+from gapless.tables.delta.write.inputs import fitted, input_columns
+from gapless.tables.delta.write.merge_schema import Evolved, SchemaMode, evolved
+from gapless.tables.shared.handle import ChangeOutcome
+
+Check = Callable[[pa.RecordBatch, int, TableState], None]
+"""Refuses rows for a version of the table, of which the first has this number in its input, by raising DataError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRows:
+    """Rows that were written for a version of the table, and are not in it yet."""
+
+    attempt: StagedWrite
+    evolved: Evolved
+    """The version, with the columns that the rows have."""
+    files: tuple[AddFile, ...]
+    rows: int
+    given: frozenset[str]
+    """The columns that an input had; others were filled in."""
+
+    @property
+    def tally(self) -> Tally:
+        """What was written."""
+        return Tally(rows=self.rows, segments=len(self.files))
+
+    def fits(self, state: TableState) -> bool:
+        """Whether the files are what would be written for another version, too."""
+        mine = self.evolved.state
+        return mine.metadata == state.metadata and mine.protocol == state.protocol
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows, read back, in these columns or all. Raises CorruptTable, StoreError."""
+        reader = FileReader.of(self.attempt.rim.store, self.evolved.state.metadata)
+        wanted = Projection(columns=None if columns is None else tuple(columns))
+        return chain.from_iterable(reader.batches(file, wanted) for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowProposal:
+    """A change of one version that brings fresh rows."""
+
+    proposal: Proposal[Commit]
+    """Its `discard` also removes the fresh files."""
+    tally: Tally
+    beside: StagedWrite | None = None
+    """What was written for this version alone."""
+
+
+Propose = Callable[[Snapshot[TableState], StagedRows], "RowProposal | None"]
+"""The change as it should be made to a version; None where nothing is left to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCommitter:
+    """Lands rows in one table."""
+
+    committer: Committer[Commit, TableState]
+    propose: Propose
+    check_writable: Callable[[], None]
+    """Raises UnsupportedTable where the newest known version may not be written to."""
+    mode: SchemaMode = "strict"
+    operation: OperationId | None = None
+    check: Check | None = None
+    keeps: bool = False
+    """Whether fresh files are made durable by themselves, so that a change which is decided again on each version need not write them again."""
+
+    def land(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> ChangeOutcome:
+        """Write the rows and commit them, or nothing; an operation that was applied before is not applied again.
+
+        What lost to a commit that it cannot follow is decided again on the newest version until the rim's deadline, its rows read back
+        where they have to be written anew. Raises what a wrong input deserves, CommitConflict, CommitOutcomeUnknown, StoreError.
+        """
+        clock = self.committer.rim.clock
+        until = clock.monotonic() + self.committer.rim.deadline_s
+        if self.operation is not None:
+            snapshot = self.committer.refresh(snapshot)
+        if (known := ChangeOutcome.before(snapshot, self.operation)) is not None:
+            return known
+        snapshot, fresh = self._begun(snapshot, parts)
+        while True:
+            with fresh.attempt.discarded_on_error():
+                snapshot, proposed = self._proposed(snapshot, fresh)
+            if proposed is None:
+                fresh.attempt.discard()
+                return ChangeOutcome(Tally(), snapshot.version)
+            outcome = self.committer.commit(snapshot, proposed.proposal)
+            if not isinstance(outcome, Conflict):
+                return ChangeOutcome(proposed.tally, outcome.version)
+            if proposed.beside is not None:
+                proposed.beside.discard()
+            with fresh.attempt.discarded_on_error():
+                if clock.monotonic() >= until:
+                    raise refuse_conflict(outcome)
+                snapshot = self.committer.refresh(snapshot)
+                if (known := ChangeOutcome.before(snapshot, self.operation)) is not None:
+                    fresh.attempt.discard()
+                    return known
+                fresh = self._again(snapshot, fresh)
+
+    def _begun(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> tuple[Snapshot[TableState], StagedRows]:
+        """The rows, written for this version, or for the newest where that has columns which this one lacks."""
+        self.check_writable()
+        try:
+            prepared = self._prepared(snapshot, parts)
+        except SchemaMismatch:
+            newest = self.committer.refresh(snapshot)
+            if newest.state.metadata == snapshot.state.metadata:
+                raise
+            snapshot = newest
+            self.check_writable()
+            prepared = self._prepared(snapshot, parts)
+        return snapshot, self._written(prepared)
+
+    def _prepared(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> _Prepared:
+        """The inputs on their way, none of which was read yet. Raises SchemaMismatch."""
+        now = evolved(snapshot.state, parts, self.mode, lambda: f"col-{self.committer.rim.ids.uuid()}")
+        declared = to_arrow(now.state.metadata.schema)
+        return _Prepared(
+            evolved=now,
+            streams=[self._checked(fitted(part, now.state), now.state) for part in parts],
+            given=frozenset(name for part in parts for name in input_columns(part.schema, declared)),
+        )
+
+    def _written(self, prepared: _Prepared) -> StagedRows:
+        attempt = StagedWrite.begin(self.committer.rim)
+        counted = _Counted(chain.from_iterable(prepared.streams))
+        with attempt.discarded_on_error():
+            files = write_rows(attempt, Target.of(prepared.evolved.state), counted)
+            if self.keeps:
+                attempt.settle()
+        return StagedRows(
+            attempt=attempt, evolved=prepared.evolved, files=tuple(files), rows=counted.rows, given=prepared.given
+        )
+
+    def _checked(self, batches: Iterator[pa.RecordBatch], state: TableState) -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in batches:
+            if self.check is not None:
+                self.check(batch, row, state)
+            row += batch.num_rows
+            yield batch
+
+    def _proposed(self, snapshot: Snapshot[TableState], fresh: StagedRows) -> tuple[Snapshot[TableState], RowProposal | None]:
+        """The proposal for a version; for the newest, where files that this one has are gone."""
+        while True:
+            try:
+                return snapshot, self.propose(snapshot, fresh)
+            except CorruptTable:
+                newest = self.committer.refresh(snapshot)
+                if newest.version == snapshot.version or not fresh.fits(newest.state):
+                    raise
+                snapshot = newest
+
+    def _again(self, snapshot: Snapshot[TableState], lost: StagedRows) -> StagedRows:
+        """The same rows for a later version; their files are the same where that has the same columns and rules."""
+        self.check_writable()
+        if self.keeps and lost.fits(snapshot.state):
+            return lost
+        names = [name for name in lost.evolved.state.metadata.schema.names if name in lost.given]
+        schema = to_arrow(lost.evolved.state.metadata.schema)
+        columns = pa.schema([schema.field(name) for name in names])
+        part = Batches(source="rows staged before", schema=columns, read=lambda: lost.batches(names), rows_hint=lost.rows)
+        try:
+            fresh = self._written(self._prepared(snapshot, [part]))
+        except CorruptTable:
+            for path in lost.attempt.written:
+                require_file(self.committer.rim, path, snapshot.version)
+            raise
+        lost.attempt.discard()
+        return fresh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """Inputs that fit a version by their columns."""
+
+    evolved: Evolved
+    streams: list[Iterator[pa.RecordBatch]]
+    given: frozenset[str]
+
+
+class _Counted:
+    """Batches, whose rows are counted as they pass."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self.rows = 0
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch

@@ -1,0 +1,229 @@
+"""Overwriting a Delta table, or a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.errors import InvalidOption, InvalidValue
+from gapless.files.ingest.batches import Batches
+from gapless.formats.delta.actions import Action, CdcFile, Json, TableState, canonical
+from gapless.formats.delta.conflict import EVERYTHING, CommitPredicate, Reads
+from gapless.formats.delta.partitions import Partitions
+from gapless.formats.delta.schema.arrow_types import to_arrow
+from gapless.log.format import Snapshot
+from gapless.model.operation import AppendReport, OperationId, parse_operation_id
+from gapless.predicate.prune_files import expression_text
+from gapless.runtime.committer import Proposal
+from gapless.runtime.environment import Environment
+from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.delta.files.write import StagedWrite, Target
+from gapless.tables.delta.handle import DeltaHandle
+from gapless.tables.delta.write.append import parts_of, write_parameters
+from gapless.tables.delta.write.commits import check_may_remove, new_commit
+from gapless.tables.delta.write.delete import Delete
+from gapless.tables.delta.write.landing import RowCommitter, RowProposal, StagedRows
+from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
+from gapless.tables.delta.write.revision import ChangeLog, RewriteResult
+from gapless.tables.delta.write.rewrite import BaseVersion, OperationArgument, RowChanges, RowCondition, no_rows
+from gapless.tables.delta.write.row_edit import AffectedFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overwrite:
+    """Proposes to put fresh rows in the place of others."""
+
+    rim: Environment
+    going: Callable[[BaseVersion, StagedRows], RowChanges]
+    """Which rows of a version go."""
+    said: dict[str, Json]
+    """What the log says of that."""
+    operation: OperationId | None
+
+    def propose(self, snapshot: Snapshot[TableState], fresh: StagedRows) -> RowProposal | None:
+        """Fresh rows in the place of those that go; None where none goes and none comes."""
+        state = snapshot.state
+        check_may_remove(state, "WRITE")
+        now = fresh.evolved.state
+        after = replace(state, metadata=now.metadata, protocol=now.protocol)
+        beside = StagedWrite.begin(self.rim)
+        with beside.discarded_on_error():
+            reader = FileReader.of(self.rim.store, after.metadata)
+            decision = self.going(BaseVersion(state=state, after=after, reader=reader), fresh)
+            revision = RewriteResult(state=state, after=after, reader=reader, attempt=beside)
+            removed = revision.run(decision.touches, no_rows)
+            told = _told_inserts(removed, beside, after, fresh)
+        actions = (*removed, *fresh.files, *told)
+        if not actions and self.operation is None:
+            return None
+        gone = revision.tally
+        tally = replace(
+            fresh.tally,
+            segments=fresh.tally.segments + gone.segments,
+            removed_rows=gone.removed_rows,
+            removed_segments=gone.removed_segments,
+        )
+        parameters = {**write_parameters("Overwrite", state), **self.said}
+        commit = new_commit(
+            self.rim, snapshot, "WRITE", actions, parameters=parameters, tally=tally, operation_id=self.operation
+        )
+
+        def discard() -> None:
+            beside.discard()
+            fresh.attempt.discard()
+
+        judge = CommitPredicate(state=state, reads=decision.reads).judge
+        proposal = Proposal(commit=commit, judge=judge, discard=discard, ahead=tuple(beside.ahead))
+        return RowProposal(proposal=proposal, tally=tally, beside=beside)
+
+
+def _told_inserts(removed: tuple[Action, ...], attempt: StagedWrite, after: TableState, fresh: StagedRows) -> list[CdcFile]:
+    """The change feed's files of fresh rows, where it has files of the commit: readers then look at nothing else of it."""
+    if not any(isinstance(action, CdcFile) for action in removed):
+        return []
+    log = ChangeLog(attempt=attempt, target=Target.of(after))
+    for batch in fresh.batches():
+        log.add_inserts(pa.Table.from_batches([batch]))
+    return log.finish()
+
+
+def all_rows(before: BaseVersion, _fresh: StagedRows) -> RowChanges:
+    """Every row goes."""
+    return RowChanges(touches=[AffectedFile(file=file) for file in before.state.files.values()], reads=EVERYTHING)
+
+
+def same_partitions(before: BaseVersion, fresh: StagedRows) -> RowChanges:
+    """The rows of the partitions go that fresh rows lie in."""
+    key = Partitions.of(before.after.metadata).key
+    mine = {key(file) for file in fresh.files}
+    files = [file for file in before.state.files.values() if key(file) in mine]
+    paths = frozenset(canonical(file.path) for file in files)
+    return RowChanges(
+        touches=[AffectedFile(file=file) for file in files], reads=Reads(reaches=lambda file: key(file) in mine, paths=paths)
+    )
+
+
+def matching_rows(where: str | pc.Expression) -> Callable[[BaseVersion, StagedRows], RowChanges]:
+    """The rows go for which a condition is true."""
+    return lambda before, _fresh: Delete(where=where).decide(before)
+
+
+def check_matches(where: str | pc.Expression) -> Callable[[pa.RecordBatch, int, TableState], None]:
+    """A check that refuses rows for which a condition is not true."""
+
+    def check(rows: pa.RecordBatch, first_row: int, state: TableState) -> None:
+        table = pa.Table.from_batches([rows])
+        condition = RowCondition.parse(where, to_arrow(state.metadata.schema))
+        kept = condition.mask(table)
+        if not kept.all():
+            at = int(kept.argmin())
+            names = condition.columns or tuple(table.column_names[:1])
+            values = {name: table.column(name)[at].as_py() for name in names}
+            raise InvalidValue(
+                f"row {first_row + at} does not satisfy where={str(where)!r}",
+                why="It has " + ", ".join(f"{name}={value!r}" for name, value in values.items()),
+                fix="Overwrite with rows of that part alone, or append the others",
+                column=names[0], row=first_row + at, value=values[names[0]],
+            )  # fmt: skip
+
+    return check
+
+
+class Overwriting(DeltaHandle):
+    """`overwrite`."""
+
+    def overwrite(
+        self,
+        data: object,
+        *,
+        where: str | pc.Expression | None = None,
+        partitions: str | None = None,
+        operation_id: OperationArgument = None,
+        schema_mode: SchemaMode = "strict",
+    ) -> AppendReport:
+        """Put rows in the place of all rows, or of a part, in one commit: readers see the old rows or the new ones.
+
+        Args:
+            data: What `append` takes, read once.
+            where: Only rows for which this is true are replaced; every new row must satisfy it. What `delete` takes. Files of
+                which some rows go are written anew or get a deletion vector, as `delete` does it.
+            partitions: "dynamic" replaces the partitions that the new rows lie in, and leaves the others.
+            operation_id: As in `append`.
+            schema_mode: As in `append`; "overwrite", where all rows are replaced, takes the columns of `data` in place of the table's.
+
+        The report counts `rows` and `removed_rows`. Older versions keep their rows until vacuum. Raises NotSupported (an append-only
+        table), InvalidValue for a row that does not satisfy `where`, and what `append` and `delete` raise.
+        """
+        return self._overwrite(parts_of(data), where, partitions, operation_id, schema_mode)
+
+    def _overwrite(
+        self,
+        parts: Sequence[Batches],
+        where: str | pc.Expression | None,
+        partitions: str | None,
+        operation_id: object,
+        schema_mode: object,
+    ) -> AppendReport:
+        mode = parse_schema_mode(schema_mode, ("strict", "merge", "overwrite"))
+        part = _parse_part(where, partitions, mode)
+        operation = None if operation_id is None else parse_operation_id(operation_id)
+        snapshot = self._committer.refresh(self._snapshot)
+        check_may_remove(snapshot.state, "WRITE")
+        if partitions is not None:
+            _check_partitioned(snapshot.state)
+        if where is not None:
+            RowCondition.parse(where, to_arrow(snapshot.state.metadata.schema))
+        overwrite = Overwrite(rim=self._rim, going=part, said=_said(where, partitions), operation=operation)
+        lander = RowCommitter(
+            committer=self._committer,
+            propose=overwrite.propose,
+            check_writable=self._check_writable,
+            mode=mode,
+            operation=operation,
+            check=None if where is None else check_matches(where),
+            keeps=True,
+        )
+        done = lander.land(snapshot, parts)
+        return AppendReport.of(done.tally, done.version, already_applied=done.already)
+
+
+def _said(where: str | pc.Expression | None, partitions: str | None) -> dict[str, Json]:
+    said: dict[str, Json] = {} if where is None else {"predicate": expression_text(where)}
+    return said if partitions is None else {**said, "partitionOverwriteMode": partitions}
+
+
+def _parse_part(
+    where: str | pc.Expression | None, partitions: str | None, mode: SchemaMode
+) -> Callable[[BaseVersion, StagedRows], RowChanges]:
+    if partitions not in (None, "dynamic"):
+        raise InvalidOption(
+            f"partitions={partitions!r} is not known", fix='Pass partitions="dynamic"', option="partitions", value=partitions
+        )
+    if where is not None and partitions is not None:
+        raise InvalidOption(
+            "where and partitions both say what is replaced", fix="Leave one of them out", option="partitions", value=partitions
+        )
+    if mode == "overwrite" and (where is not None or partitions is not None):
+        raise InvalidOption(
+            'schema_mode="overwrite" with a part of the table',
+            why="The rows that stay have the table's columns",
+            fix='Pass schema_mode="merge", or replace all rows',
+            option="schema_mode",
+            value=mode,
+        )
+    if where is not None:
+        return matching_rows(where)
+    return all_rows if partitions is None else same_partitions
+
+
+def _check_partitioned(state: TableState) -> None:
+    if not state.metadata.partition_by:
+        raise InvalidOption(
+            'partitions="dynamic" in a table without partition columns',
+            fix="Pass where=…, or leave it out to replace all rows",
+            option="partitions",
+            value="dynamic",
+        )

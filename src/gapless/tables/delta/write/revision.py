@@ -1,0 +1,270 @@
+"""The files that a change of rows makes of one version: which go, which come, and what the change feed is told.
+
+Rows of the change feed on their way into files, a bounded number at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+import numpy as np
+import pyarrow as pa
+
+from gapless.files.compare.row_diff import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE, PREIMAGE
+from gapless.formats.delta.actions import Action, AddFile, CdcFile, Metadata, RemoveFile, TableState
+from gapless.formats.delta.deletion_vector import Positions
+from gapless.formats.delta.features import supports
+from gapless.formats.delta.properties import Settings
+from gapless.model.operation import Tally
+from gapless.runtime.concurrency import WORTH_THREADS_BYTES, one_ahead
+from gapless.tables.delta.files.opened import POSITION, Projection
+from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.delta.files.write import StagedWrite, Target, write_changes, write_rows
+from gapless.tables.delta.write.inputs import row_schema
+from gapless.tables.delta.write.row_edit import AffectedFile, Edit, Struck, all_gone, edited, live_rows, strike, write_struck
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeLog:
+    """What a change took away and brought, as the feed tells it."""
+
+    attempt: StagedWrite
+    target: Target
+    _held: list[pa.Table] = field(default_factory=list)
+    _bytes: int = 0
+    _files: list[CdcFile] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was told yet."""
+        return not (self._held or self._files)
+
+    def add(self, rows: pa.Table, change: str) -> None:
+        """Tell of rows, all of the table's columns, that all changed in one way."""
+        if not rows.num_rows:
+            return
+        told = rows.append_column(CHANGE_TYPE, pa.repeat(pa.scalar(change, pa.string()), rows.num_rows))
+        self._held.append(told)
+        self._bytes += told.nbytes
+        if self._bytes >= _HELD_BYTES:
+            self._flush()
+
+    def add_edit(self, rows: pa.Table, edit: Edit) -> None:
+        """Tell what became of some rows."""
+        self.add(rows.filter(pa.array(edit.gone)), DELETE)
+        self.add(rows.filter(pa.array(edit.changed)), PREIMAGE)
+        self.add(edit.after, POSTIMAGE)
+
+    def add_inserts(self, rows: pa.Table) -> None:
+        """Tell of rows that are new."""
+        self.add(rows, INSERT)
+
+    def add_deletes(self, rows: pa.Table) -> None:
+        """Tell of rows that are gone."""
+        self.add(rows, DELETE)
+
+    def finish(self) -> list[CdcFile]:
+        """Its files, all stored."""
+        self._flush()
+        return self._files
+
+    def _flush(self) -> None:
+        batches = (batch for table in self._held for batch in table.to_batches())
+        if self._held:
+            self._files += write_changes(self.attempt, self.target, batches)
+        self._held, self._bytes = [], 0
+
+
+_HELD_BYTES = 64 << 20
+"""Rows of a file that are held until the first of them turns out to change; of more, the file is read again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Rows by what happened to them."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some rows of a file, and what becomes of those at `places` among them."""
+
+    rows: pa.Table
+    places: Positions
+    positions: Positions
+    """Where those lie in the file."""
+    edit: Edit
+
+
+@dataclass(slots=True, kw_only=True)
+class RewriteResult:
+    """One change on its way into files. Call `run` once, then ask for `actions` and `tally`."""
+
+    state: TableState
+    """The version it is made to."""
+    after: TableState
+    """The same with the metadata that rows are written for."""
+    reader: FileReader
+    """Reads files with the columns of `after`."""
+    attempt: StagedWrite
+    _schema: pa.Schema = field(init=False)
+    _log: ChangeLog | None = None
+    _removed: list[AddFile] = field(default_factory=list)
+    _whole: list[AddFile] = field(default_factory=list)
+    """Those removed of which no row was read."""
+    _struck: list[Struck] = field(default_factory=list)
+    _added: list[AddFile] = field(default_factory=list)
+    _counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        """Know the schema of rows on their way."""
+        self._schema = row_schema(self.after)
+
+    @property
+    def tally(self) -> Tally:
+        """What it counted: `rows` are inserted and updated ones, `removed_rows` deleted and updated ones."""
+        counts = self._counts
+        return Tally(
+            rows=counts.inserted + counts.updated,
+            segments=len(self._added),
+            removed_rows=counts.deleted + counts.updated,
+            removed_segments=len(self._removed) + len(self._whole),
+            updated_rows=counts.updated,
+        )
+
+    def run(self, touches: Iterable[AffectedFile], inserts: Callable[[], Iterable[pa.RecordBatch]]) -> tuple[Action, ...]:
+        """Write what the touches make of their files, then the rows that are new (asked for when all touches are done).
+
+        The log entry's actions, none where the table stays as it is. Raises what the edits raise, CorruptTable, StoreError.
+        """
+        settings, protocol = Settings.of(self.after.configuration), self.after.protocol
+        target = Target.of(self.after)
+        if settings.change_data_feed and supports(protocol, "changeDataFeed"):
+            self._log = ChangeLog(attempt=self.attempt, target=target)
+        strikes = settings.deletion_vectors and supports(protocol, "deletionVectors")
+        remake = self._strike if strikes else self._copy
+        rows = (batch for touch in touches if not self._is_whole(touch) for batch in remake(touch))
+        # What tells the change feed writes files too, and there is one hand for that.
+        with closing(rows if self._log is not None else _ahead_of_writing(rows)) as kept:
+            self._added = write_rows(self.attempt, target, chain(kept, self._inserted(inserts)))
+        self._tell_whole()
+        struck = write_struck(self.attempt, self._struck) if self._struck else []
+        return self._actions(struck)
+
+    def _is_whole(self, touch: AffectedFile) -> bool:
+        if touch.is_removal:
+            self._whole.append(touch.file)
+            self._count(deleted=live_rows(self.reader, touch.file))
+        return touch.is_removal
+
+    def _copy(self, touch: AffectedFile) -> Iterator[pa.RecordBatch]:
+        """The file's rows, edited, for a file that takes its place; none where every row stays as it is."""
+        pieces = _begun(lambda: self._pieces(touch))
+        if pieces is None:
+            return
+        self._removed.append(touch.file)
+        for piece in pieces:
+            self._heed(piece)
+            yield from edited(piece.rows, piece.places, piece.edit).to_batches()
+
+    def _strike(self, touch: AffectedFile) -> Iterator[pa.RecordBatch]:
+        """The rows that take the place of the file's own, which a deletion vector strikes out."""
+        positions = touch.positions
+        if positions is None or touch.edit is not None or self._log is not None:
+            found = []
+            for piece in self._pieces(touch, only=positions):
+                self._heed(piece)
+                found.append(piece.positions[piece.edit.touched])
+                yield from piece.edit.after.to_batches()
+            positions = np.concatenate([np.empty(0, np.int64), *found])
+        else:
+            self._count(deleted=len(positions))
+        if len(positions):
+            struck = strike(self.reader, touch.file, positions)
+            self._removed.append(touch.file)
+            self._struck += [] if struck is None else [struck]
+
+    def _pieces(self, touch: AffectedFile, only: Positions | None = None) -> Iterator[_Piece]:
+        edit = all_gone if touch.edit is None else touch.edit
+        for batch in self.reader.batches(touch.file, Projection(position=True), only=only):
+            places, positions = _meeting(batch.column(POSITION), touch.positions)
+            rows = self._shaped(batch.drop_columns([POSITION]))
+            chosen = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
+            yield _Piece(rows, places, positions, edit(chosen, positions))
+
+    def _heed(self, piece: _Piece) -> None:
+        """Count what a piece changes, and tell the change feed."""
+        self._count(updated=int(piece.edit.changed.sum()), deleted=int(piece.edit.gone.sum()))
+        if self._log is not None and piece.edit.touched.any():
+            whole = len(piece.places) == piece.rows.num_rows
+            self._log.add_edit(piece.rows if whole else piece.rows.take(pa.array(piece.places)), piece.edit)
+
+    def _inserted(self, inserts: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        for batch in inserts():
+            self._count(inserted=batch.num_rows)
+            # Where files only come and go whole, they say themselves what changed.
+            if self._log is not None and not self._log.is_empty:
+                self._log.add_inserts(pa.Table.from_batches([batch]))
+            yield batch
+
+    def _tell_whole(self) -> None:
+        if self._log is None or self._log.is_empty:
+            return
+        for file in self._whole:
+            for batch in self.reader.batches(file):
+                self._log.add_deletes(self._shaped(batch))
+
+    def _shaped(self, batch: pa.RecordBatch) -> pa.Table:
+        """Rows of a file under the schema that new rows have."""
+        return pa.Table.from_arrays(batch.columns, schema=self._schema)
+
+    def _count(self, *, inserted: int = 0, updated: int = 0, deleted: int = 0) -> None:
+        now = self._counts
+        self._counts = Counts(inserted=now.inserted + inserted, updated=now.updated + updated, deleted=now.deleted + deleted)
+
+    def _actions(self, struck: list[AddFile]) -> tuple[Action, ...]:
+        at = self.attempt.instant_ms
+        told = [] if self._log is None else self._log.finish()
+        removed = [RemoveFile.of(file, at) for file in (*self._removed, *self._whole)]
+        return (*_metadata(self.state, self.after), *removed, *struck, *self._added, *told)
+
+
+def _ahead_of_writing(rows: Generator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+    """The rows; where they are many, the next are read and edited while some are encoded."""
+    first = list(islice(rows, 1))
+    yield from first
+    yield from one_ahead(rows) if any(batch.nbytes >= WORTH_THREADS_BYTES for batch in first) else rows
+
+
+def _metadata(before: TableState, after: TableState) -> tuple[Action, ...]:
+    metadata: tuple[Metadata, ...] = (after.metadata,) if after.metadata != before.metadata else ()
+    return (*((after.protocol,) if after.protocol != before.protocol else ()), *metadata)
+
+
+def _meeting(column: pa.Array, wanted: Positions | None) -> tuple[Positions, Positions]:
+    """Of rows at ascending positions: which are wanted, by their place among them and by their position."""
+    there = column.to_numpy()
+    if wanted is None:
+        return np.arange(len(there)), there
+    near = wanted[np.searchsorted(wanted, there[0]) : np.searchsorted(wanted, there[-1], side="right")]
+    places = np.searchsorted(there, near)
+    return places, near
+
+
+def _begun(pieces: Callable[[], Iterator[_Piece]]) -> Iterator[_Piece] | None:
+    """A file's pieces, if one of them changes anything."""
+    coming, held, size = pieces(), list[_Piece](), 0
+    for piece in coming:
+        held.append(piece)
+        if piece.edit.touched.any():
+            return chain(held, coming) if size < _HELD_BYTES else pieces()
+        size += piece.rows.nbytes
+        if size >= _HELD_BYTES:
+            held.clear()
+    return None

@@ -1,0 +1,1 @@
+"""What tables of every kind do alike."""

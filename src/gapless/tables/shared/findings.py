@@ -1,0 +1,181 @@
+"""What a look at a table found, as values.
+
+Statistics that the log has of a column, held against those of the rows that are there. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gapless.errors import CorruptTable
+from gapless.model.stats import Bound, ColumnStats
+
+Code = Literal[
+    "commit-missing",
+    "commit-damaged",
+    "commit-contradicts",
+    "commit-unsupported",
+    "commit-time",
+    "schema-lost",
+    "hint-ahead",
+    "hint-unreadable",
+    "hint-missing",
+    "hint-behind",
+    "checkpoint-damaged",
+    "checkpoint-differs",
+    "checkpoint-hint",
+    "segment-missing",
+    "segment-altered",
+    "segment-unreadable",
+    "rows-differ",
+    "bounds-differ",
+    "stats-differ",
+    "identity-differs",
+    "order-differs",
+    "coverage-missing",
+    "coverage-altered",
+    "coverage-unreadable",
+    "coverage-differs",
+    "coverage-index",
+    "overlap",
+    "orphan",
+]
+"""What kind of thing was found; a code never changes its meaning."""
+
+Mend = Literal["repair", "accept-loss", "no"]
+"""What mends it: `repair` alone, `repair` with `accept_loss` (what is lost stays lost, the table works again), or neither."""
+
+Severity = Literal["problem", "note"]
+"""A note is a state that a table may well be in: an interrupted write leaves it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is not as the log says."""
+
+    code: Code
+    path: str
+    """The object it is about, relative to the table root."""
+    what: str
+    """One sentence for people."""
+    mend: Mend = "no"
+    severity: Severity = "problem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """What `verify` looked at and found."""
+
+    url: str
+    version: int | None
+    """The newest version that could be told from the log; None where there is none."""
+    deep: bool
+    """Whether every row was read."""
+    commits: int
+    """Commits read."""
+    segments: int
+    """Live segments looked at."""
+    bytes_read: int
+    """Bytes of segments that were read and, where the log has a checksum, compared with it."""
+    unchecked: int
+    """Segments of other writers, for which the log has no checksum: only a deep look says more of them."""
+    findings: tuple[Finding, ...]
+    """Problems and notes, in the order of the table: log, segments, coverage, strays."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no problem; notes do not count."""
+        return not self.problems
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """What is damaged or contradicts itself."""
+        return tuple(finding for finding in self.findings if finding.severity == "problem")
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """What is merely worth knowing."""
+        return tuple(finding for finding in self.findings if finding.severity == "note")
+
+    def require_ok(self) -> None:
+        """Raise CorruptTable for the first problem, if there is one."""
+        for problem in self.problems:
+            raise CorruptTable(
+                f"{self.url}: {problem.what}",
+                why=f"`verify` found {count(len(self.problems), 'problem')}; this is the first",
+                fix="Look at the whole report; `repair` says what it can mend",
+                path=problem.path,
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing that `repair` does, or would do."""
+
+    act: Literal[
+        "set-aside", "fill-version", "write-hint", "write-coverage", "write-part", "remove-checkpoint", "write-checkpoint-hint"
+    ]
+    path: str
+    """The object that it writes, moves or removes, relative to the table root."""
+    what: str
+    """One sentence for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """What `repair` did, or would do."""
+
+    url: str
+    applied: bool
+    """Whether the steps were taken; without it nothing was changed."""
+    steps: tuple[Step, ...]
+    left: tuple[Finding, ...]
+    """Problems that these steps do not mend: those found again once they were applied, or those expected to stay."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether no problem is left, and nothing is left to do."""
+        return not self.left and (self.applied or not self.steps)
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun.
+
+    >>> count(1, "entry", "entries"), count(2_000, "row")
+    ('1 entry', '2,000 rows')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def numbers_of(run: range) -> str:
+    """Consecutive versions in words.
+
+    >>> numbers_of(range(3, 4)), numbers_of(range(3, 6))
+    ('version 3', 'versions 3 to 5')
+    """
+    return f"version {run[0]}" if len(run) == 1 else f"versions {run[0]} to {run[-1]}"
+
+
+def contradiction(known: ColumnStats, found: Sequence[ColumnStats]) -> str:
+    """What the log's statistics exclude although it is there, as a clause; empty where they hold. `found` are those of the parts of a file."""
+    for name in ("nulls", "nans"):
+        said, counted = getattr(known, name), [getattr(one, name) for one in found]
+        if said is not None and None not in counted and sum(counted) != said:
+            return f"{sum(counted):,} {name}, not {said:,}"
+    for one in found:
+        if _less(one.min, known.min):
+            return f"{one.min!r} is below {known.min!r}"
+        if _less(known.max, one.max):
+            return f"{one.max!r} is above {known.max!r}"
+    return ""
+
+
+def _less(low: Bound | None, high: Bound | None) -> bool:
+    if low is None or high is None:
+        return False
+    try:
+        return bool(low < high)  # type: ignore[operator]  # two bounds of one column are of one kind, or it is caught
+    except TypeError:
+        return True

@@ -1,0 +1,236 @@
+"""What users hand to `append`, as record batches.
+
+pandas, Polars and DuckDB are recognised by name and never imported: an object of theirs brings its library along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.errors import UnreadableInput
+from gapless.files.ingest.batches import Batches, read_once
+from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema, to_array
+
+ACCEPTED = (
+    "an Arrow table, batch, reader, dataset or scanner (anything with __arrow_c_stream__ or __arrow_c_array__), "
+    "a pandas or Polars DataFrame, a DuckDB relation, a dict of columns, or an iterable of dicts or of record batches"
+)
+
+
+def as_batches(data: object) -> Batches:
+    """Take rows from what a user has, lazily where it is lazy.
+
+    - Arrow tables, batches, `RecordBatchReader`s, and all that has `__arrow_c_stream__` or `__arrow_c_array__`: as they are.
+    - pandas DataFrame: an index with a name becomes columns; one without is dropped if it only counts rows, else refused.
+      NaN, None, NaT and NA are nulls, as pandas means them.
+    - Polars DataFrame; LazyFrame, which is collected, whole, in memory.
+    - DuckDB relation: read as a stream.
+    - `pyarrow.dataset` Dataset or Scanner: scanned as a stream.
+    - A dict of columns (lists, arrays, Series); an iterable of dicts: columns are the union of all keys, their types are
+      settled by all rows. Such an iterable is held in memory whole, as Arrow, with 10,000 dicts beside it; it has no schema
+      before its end. NaN stays NaN here.
+    - An iterable of record batches, all of the first one's schema: read as a stream.
+
+    An exception that `data` raises while it is read is not touched (KeyboardInterrupt stays itself). Raises UnreadableInput.
+    """
+    for is_kind, read in _KINDS:
+        if is_kind(data):
+            return read(data)
+    raise _refuse(data, f"Rows can come from {ACCEPTED}", "Turn it into one of these")
+
+
+def _refuse(data: object, why: str, fix: str) -> UnreadableInput:
+    name = _name(data)
+    return UnreadableInput(f"an object of type {name} cannot be read as rows", why=why, fix=fix, source=name)
+
+
+def _name(data: object) -> str:
+    kind = type(data)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _comes_from(library: str, *names: str) -> Callable[[object], bool]:
+    """Whether an object is, or descends from, one of a library's classes."""
+
+    def check(data: object) -> bool:
+        return any(one.__module__.partition(".")[0] == library and one.__name__ in names for one in type(data).__mro__)
+
+    return check
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    return schema.remove_metadata()
+
+
+def _from_reader(source: str, reader: Any, rows: int | None = None) -> Batches:
+    schema = _plain(reader.schema)
+    batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader)
+    return Batches(source=source, schema=schema, read=read_once(source, batches), rows_hint=rows)
+
+
+def _from_table(table: pa.Table, source: str | None = None) -> Batches:
+    plain = table.replace_schema_metadata(None)
+    batches = plain.to_batches
+    return Batches(source=source or _name(table), schema=plain.schema, read=lambda: iter(batches()), rows_hint=plain.num_rows)
+
+
+def _from_batch(batch: pa.RecordBatch) -> Batches:
+    return _from_table(pa.Table.from_batches([batch]), _name(batch))
+
+
+def _from_stream(data: object) -> Batches:
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as cause:
+        raise _refuse(data, f"Its Arrow stream is not one of rows: {cause}", f"Pass {ACCEPTED}") from cause
+    return _from_reader(_name(data), reader)
+
+
+def _from_c_array(data: object) -> Batches:
+    try:
+        batch = pa.record_batch(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as cause:
+        raise _refuse(data, f"Its Arrow array is not one of rows: {cause}", f"Pass {ACCEPTED}") from cause
+    return _from_table(pa.Table.from_batches([batch]), _name(data))
+
+
+def _from_pandas(frame: Any) -> Batches:
+    names = list(frame.index.names)
+    counts_rows = frame.index.nlevels == 1 and names == [None] and frame.index.dtype.kind in "iu"
+    if None in names and not counts_rows and len(frame):
+        raise _refuse(
+            frame,
+            f"Its index (of {frame.index.dtype}) has no name, so it is no column",
+            'Name it: df.rename_axis("ts"); or drop it: df.reset_index(drop=True)',
+        )
+    named = None not in names
+    columns = [str(name) for name in (*(names if named else ()), *frame.columns)]
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    if twice:
+        raise _refuse(frame, f"Several of its columns (or its index) are named {', '.join(map(repr, twice))}", "Rename them")
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=named)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as cause:
+        why = " ".join(str(part) for part in cause.args)
+        raise _refuse(frame, f"A column does not have one type: {why}", "Give every column one type (astype)") from cause
+    return _from_table(table, _name(frame))
+
+
+def _from_duckdb(relation: Any) -> Batches:
+    open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+    return _from_reader(_name(relation), open_reader(1 << 16))
+
+
+def _from_lazy(frame: Any) -> Batches:
+    return _from_stream(frame.collect())
+
+
+def _from_dataset(dataset: Any) -> Batches:
+    scanner = dataset.scanner() if hasattr(dataset, "scanner") else dataset
+    return _from_reader(_name(dataset), scanner.to_reader())
+
+
+def _from_columns(data: Mapping[str, Any]) -> Batches:
+    source = "a dict of columns"
+    arrays: dict[str, pa.Array | pa.ChunkedArray] = {}
+    for name, values in data.items():
+        if not _is_column(name, values):
+            why = f"Under {name!r} it holds {str(values)[:60]!r}, a {type(values).__name__}"
+            raise _refuse(data, why, "Give each column as a list or an array; give one row as [row]")
+        plain = isinstance(values, list | tuple)
+        arrays[name] = to_array(values, name, source, 0) if plain else _to_arrow(data, name, values)
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise _refuse(data, f"Its columns have different lengths: {lengths}", "Give all columns the same length")
+    return _from_table(pa.table(arrays), source)
+
+
+def _is_column(name: object, values: object) -> bool:
+    return isinstance(name, str) and not isinstance(values, str | bytes | Mapping) and hasattr(values, "__len__")
+
+
+def _to_arrow(data: object, name: str, values: Any) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    try:
+        return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, OverflowError) as cause:
+        raise _refuse(data, f"Column {name!r} does not have one type: {cause}", "Give every column one type") from cause
+
+
+def _from_iterable(data: Iterable[object]) -> Batches:
+    items = iter(data)
+    first = next(items, None)
+    if first is None:
+        return _from_table(pa.table({}), _name(data))
+    whole = chain([first], items)
+    if isinstance(first, Mapping):
+        return _from_rows(whole)
+    if isinstance(first, pa.RecordBatch):
+        return _from_batch_iterable(first, whole)
+    why = f"Its first item is {str(first)[:60]!r}, of type {_name(first)}"
+    raise _refuse(data, why, f"Rows can come from {ACCEPTED}")
+
+
+def _from_batch_iterable(first: pa.RecordBatch, batches: Iterator[object]) -> Batches:
+    source, schema = "an iterable of record batches", _plain(first.schema)
+
+    def check() -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(batches):
+            if not isinstance(batch, pa.RecordBatch) or not _plain(batch.schema).equals(schema):
+                raise UnreadableInput(
+                    f"item {number} (from 0) of {source} does not have the first one's schema",
+                    why=f"It is {batch.schema.to_string() if isinstance(batch, pa.RecordBatch) else type(batch).__name__}",
+                    fix="Append batches of different schemas one by one",
+                    source=source,
+                )
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    return Batches(source=source, schema=schema, read=read_once(source, check()))
+
+
+def _from_rows(rows: Iterator[object]) -> Batches:
+    """Read all dicts, 10,000 at a time, then give every chunk the types that the whole needs."""
+    source = "an iterable of dicts"
+    types: dict[str, pa.DataType] = {}
+    chunks: list[tuple[int, int, dict[str, pa.Array]]] = []
+    row = 0
+    while chunk := list(islice(rows, CHUNK_ROWS)):
+        arrays = {name: to_array(values, name, source, row) for name, values in columns_of(chunk, source, row).items()}
+        types = merge_schema(types, {name: array.type for name, array in arrays.items()}, source)
+        chunks.append((row, len(chunk), arrays))
+        row += len(chunk)
+    schema = pa.schema(list(types.items()))
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for first, count, arrays in chunks:
+            fitted = [fit_column(arrays.get(name), type_, count, (name, source, first)) for name, type_ in types.items()]
+            yield pa.RecordBatch.from_arrays(fitted, schema=schema)
+
+    return Batches(source=source, schema=schema, read=read, rows_hint=row)
+
+
+def _from_path(data: object) -> Batches:
+    raise _refuse(data, "A text or path is no rows", "Use append_file(path) to read files")
+
+
+_KINDS: Sequence[tuple[Callable[[object], bool], Callable[[Any], Batches]]] = (
+    (lambda data: isinstance(data, str | bytes | Path), _from_path),
+    (lambda data: isinstance(data, pa.Table), _from_table),
+    (lambda data: isinstance(data, pa.RecordBatch), _from_batch),
+    (lambda data: isinstance(data, pa.RecordBatchReader), lambda reader: _from_reader(_name(reader), reader)),
+    (_comes_from("pandas", "DataFrame"), _from_pandas),
+    (_comes_from("polars", "LazyFrame"), _from_lazy),
+    (_comes_from("duckdb", "DuckDBPyRelation"), _from_duckdb),
+    (_comes_from("pyarrow", "Dataset", "Scanner"), _from_dataset),
+    (lambda data: hasattr(data, "__arrow_c_stream__"), _from_stream),
+    (lambda data: hasattr(data, "__arrow_c_array__"), _from_c_array),
+    (lambda data: isinstance(data, Mapping), _from_columns),
+    (lambda data: isinstance(data, Iterable), _from_iterable),
+)
+"""How to read each kind of object; the first that fits is taken."""

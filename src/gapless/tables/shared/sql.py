@@ -1,0 +1,112 @@
+"""SQL over a pinned version of a table, answered by DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gapless.errors import GaplessError, InvalidQuery
+from gapless.files.read.scan import Pinned
+from gapless.tables.shared import duckdb_session
+from gapless.tables.shared.duckdb_session import withheld
+from gapless.tables.shared.rows import Rows
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A query over a pinned version."""
+
+    sql: str
+    names: Sequence[str]
+    """What the table is called in the SQL."""
+    source: Pinned
+    """What DuckDB scans: the columns of `duck_schema(schema)`."""
+    schema: pa.Schema
+    """The table's declared schema. A query that reads a column which DuckDB cannot hold is refused."""
+    parameters: object = None
+    """Values for `?`, `$1` (a list) or `$name` (a mapping)."""
+
+    def rows(self) -> Rows:
+        """The answer, planned but not read; raises InvalidQuery where DuckDB cannot plan it."""
+        started = [self._start()]
+        schema = started[0].schema
+
+        def read() -> Iterator[pa.RecordBatch]:
+            reader = started.pop() if started else self._start()
+            try:
+                yield from reader
+            except (OSError, pa.ArrowException) as error:
+                raise self._refusal(error) from error
+
+        return Rows(schema, read)
+
+    def _start(self) -> pa.RecordBatchReader:
+        import duckdb
+
+        try:
+            shared = duckdb_session.SHARED.connection(self.sql)
+            if shared is not None:
+                try:
+                    return self._answer(shared)
+                except duckdb.FatalException:
+                    duckdb_session.SHARED.give_up()
+                except (duckdb.BinderException, duckdb.NotImplementedException):
+                    pass  # what the one apart says counts
+            return self._answer(duckdb_session.open_apart())
+        except duckdb.Error as error:
+            raise self._refusal(error) from error
+
+    def _answer(self, connection: duckdb.DuckDBPyConnection) -> pa.RecordBatchReader:
+        """The answer of a connection; closes it where there is none."""
+        try:
+            for name in dict.fromkeys(self.names):
+                self._name(connection, name)
+            # The reader holds on to the connection, and so to the pinned version.
+            answer: Any = connection.sql(self.sql, params=self.parameters)  # None where the text holds no statement
+            return pa.table({}).to_reader() if answer is None else answer.to_arrow_reader(BATCH_ROWS)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _name(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
+        """Make the table known by a name; a column that DuckDB cannot hold raises once a query reads it."""
+        lacking = withheld(self.schema)
+        if not lacking:
+            connection.register(name, self.source.dataset)
+            return
+        source, view = f'"source of {_doubled(name)}"', f'"{_doubled(name)}"'
+        connection.register(f"source of {name}", self.source.dataset)
+        columns = ", ".join(_selected(one, lacking.get(one)) for one in self.schema.names)
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {columns} FROM {source}")  # noqa: S608  # names are quoted
+
+    def _refusal(self, error: Exception) -> GaplessError:
+        if self.source.failures:
+            return self.source.failures.pop()
+        return InvalidQuery(
+            f"DuckDB cannot answer the query: {error}",
+            why=f"The table is known as {' and '.join(repr(name) for name in dict.fromkeys(self.names))}",
+            fix="Mend the SQL; table.schema shows the columns",
+            sql=self.sql,
+        )
+
+
+def _selected(column: str, lacking: str | None) -> str:
+    name = f'"{_doubled(column)}"'
+    if lacking is None:
+        return name
+    reason = f"{lacking}; scan reads it".replace("'", "''")
+    return f"error('{reason}')::VARCHAR AS {name}"
+
+
+def _doubled(name: str) -> str:
+    """A name as it stands between double quotes."""
+    return name.replace('"', '""')

@@ -1,0 +1,1 @@
+"""Time-series tables: coverage, overlap-safe appends, corrections, gaps."""

@@ -1,0 +1,262 @@
+"""Changing a table's columns and properties: the commits, each of which leaves every segment as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.errors import InvalidChange
+from gapless.formats.timeseries.actions import Action, Commit, SetTransaction, TableMeta, TableState, UpdateTableMeta
+from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.conflict.maintenance import PropertyChecker, check_alter
+from gapless.log.format import Snapshot
+from gapless.model import evolve
+from gapless.model.column_ids import ColumnPath
+from gapless.model.evolve import Columns, NewColumn, parse_metadata, parse_names, parse_path, parse_type
+from gapless.model.operation import OperationId, Tally, parse_operation_id
+from gapless.model.properties import Properties
+from gapless.model.protocols import Store
+from gapless.runtime.committer import ENGINE, Proposal
+from gapless.tables.timeseries.context import SeriesProposal
+from gapless.tables.timeseries.handle import Handle
+from gapless.tables.timeseries.read.scan import ScanRequest
+from gapless.tables.timeseries.write.append import check_writable
+from gapless.tables.timeseries.write.refusals import refuse_duplicates
+
+ColumnName = str | Sequence[str]
+"""A column's name, a dotted path to a field nested in it ("address.city"), or the path as a tuple where names hold dots."""
+Change = Callable[[Columns], Columns]
+
+
+class Evolution(Handle):
+    """Changes of columns, by identity: each is one commit, costs no look at a segment, and never brings old values back.
+
+    Nested fields go by dotted paths: through a struct by its field's name, through a list by "element", through a map by "value".
+    Each method returns the version that holds the change: the table's own where nothing differs from what was asked.
+    Another writer's append stands beside a change; a change of columns that came first has this one decided again.
+    """
+
+    def add_column(
+        self,
+        name: ColumnName,
+        type: pa.DataType | str,  # noqa: A002  # what Arrow calls it
+        *,
+        default: object = None,
+        after: str | None = None,
+        comment: str | None = None,
+    ) -> int:
+        """Add a column that may be null, or a field to a struct; returns the new version.
+
+        Args:
+            name: The new column, which must not exist; a name that was dropped is a new column without the old values.
+            type: Its Arrow type, or the short name of one, such as "int64".
+            default: What rows have that were written without the column, those of before and those to come; a null that an input has
+                stays null. One value, exactly of the type (a Python float is the nearest value of a narrower float).
+            after: The column beside it that it follows; without it, it is the last.
+            comment: What it is, kept as "comment" in the field's metadata.
+
+        Readers of protocol 7 go on reading a table that grew by columns without a default and under new names. Raises
+        InvalidChange, InvalidOption, UnknownColumn, UnsupportedType, UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        """
+        kind = parse_type(type)
+
+        def change(columns: Columns) -> Columns:
+            path = parse_path(name, columns.schema)
+            new = NewColumn(path=path, type=kind, default=default, after=after, comment=comment)
+            return evolve.add_column(columns, new)
+
+        given = {"default": None if default is None else str(default), "after": after, "comment": comment}
+        return self._alter("add column", {"column": _dotted(name), "type": str(kind), **given}, change)
+
+    def widen_column(self, name: ColumnName, type: pa.DataType | str) -> int:  # noqa: A002
+        """Give a column or nested field a type that holds every value it may hold, exactly; returns the new version.
+
+        Integers and floats become wider ones (and integers floats where no value is rounded), decimals gain digits in front of the
+        point, timestamps in s and ms a finer unit up to µs, times of day a finer unit. A column of unknown type takes any. Raises
+        InvalidChange with what is allowed, UnknownColumn, UnsupportedType, UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        """
+        kind = parse_type(type)
+
+        def change(columns: Columns) -> Columns:
+            return evolve.widen_column(columns, parse_path(name, columns.schema), kind)
+
+        return self._alter("widen column", {"column": _dotted(name), "type": str(kind)}, change)
+
+    def rename_column(self, name: ColumnName, new: str) -> int:
+        """Give a column or nested field another name (`new` alone, not a path); returns the new version.
+
+        Raises InvalidChange (the index or an entity column, a name that is taken), UnknownColumn, UpgradeNeeded,
+        CommitOutcomeUnknown, StoreError.
+        """
+
+        def change(columns: Columns) -> Columns:
+            return evolve.rename_column(columns, parse_path(name, columns.schema), new)
+
+        return self._alter("rename column", {"column": _dotted(name), "new": new}, change)
+
+    def drop_column(self, name: ColumnName) -> int:
+        """Take a column or nested field away; older versions keep it. Returns the new version.
+
+        Raises InvalidChange (the index or an entity column, the last field of a struct), UnknownColumn, UpgradeNeeded,
+        CommitOutcomeUnknown, StoreError.
+        """
+
+        def change(columns: Columns) -> Columns:
+            return evolve.drop_column(columns, parse_path(name, columns.schema))
+
+        return self._alter("drop column", {"column": _dotted(name)}, change)
+
+    def reorder_columns(self, names: Sequence[str], *, within: ColumnName | None = None) -> int:
+        """Put these columns first, in this order; the others follow as they stood. Returns the new version.
+
+        `within` names the struct whose fields are meant. Raises UnknownColumn, InvalidChange, InvalidOption (a name given twice),
+        UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        """
+        given = parse_names(names)
+
+        def change(columns: Columns) -> Columns:
+            parent: ColumnPath = () if within is None else parse_path(within, columns.schema)
+            return evolve.reorder_columns(columns, given, parent)
+
+        return self._alter("reorder columns", {"column": within and _dotted(within), "names": list(given)}, change)
+
+    def comment_column(self, name: ColumnName, comment: str | None) -> int:
+        """Say what a column or nested field is, as "comment" in its metadata; None takes that away. Returns the new version.
+
+        Raises UnknownColumn, InvalidOption, UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        """
+
+        def change(columns: Columns) -> Columns:
+            return evolve.comment_column(columns, parse_path(name, columns.schema), comment)
+
+        return self._alter("comment column", {"column": _dotted(name), "comment": comment}, change)
+
+    def set_metadata(self, metadata: Mapping[str, str | None]) -> int:
+        """Set keys of the schema's metadata; a value of None takes its key away. Returns the new version.
+
+        Raises InvalidOption, UpgradeNeeded, CommitOutcomeUnknown, StoreError.
+        """
+        given = parse_metadata(metadata)
+        return self._alter("set metadata", {"metadata": given}, lambda old: evolve.set_metadata(old, given))
+
+    def _alter(self, said: str, details: Mapping[str, object], change: Change) -> int:
+        shown = {"change": said, **{key: value for key, value in details.items() if value is not None}}
+        # What a column is, the newest version says, whichever this handle sees.
+        newest = self._committer.refresh(self._snapshot)
+        landed = self._committer.change(newest, partial(self._propose, shown, change))
+        return self.version if landed is None else landed.version
+
+    def _propose(self, shown: Mapping[str, object], change: Change, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
+        """The commit that makes this change to a version; None where it changes nothing."""
+        meta = snapshot.state.meta
+        check_writable(snapshot.state, self.url, upgrade=self._upgrade)
+        columns = _columns_of(meta)
+        changed = change(columns)
+        if changed.same_as(columns):
+            return None
+        new = claim(replace(meta, schema=changed.schema, ids=changed.ids))
+        entry = Commit(
+            id=self._rim.ids.uuid(), operation="alter", engine=ENGINE, parameters=shown, actions=(UpdateTableMeta(new),)
+        )
+        return Proposal(commit=entry, judge=check_alter)
+
+
+def _dotted(name: object) -> str:
+    return ".".join(map(str, name)) if isinstance(name, Sequence) and not isinstance(name, str) else str(name)
+
+
+def _columns_of(meta: TableMeta) -> Columns:
+    if meta.schema is None:
+        raise InvalidChange(
+            "the table has no columns yet",
+            why="They come with the first append, in the types of its input",
+            fix="Append first, or create the table with schema=",
+            column="",
+        )
+    return Columns(schema=meta.schema, ids=meta.ids, keys=(meta.index.column, *meta.index.entity))
+
+
+class Settings(Handle):
+    """A table's properties."""
+
+    def set_properties(self, properties: Mapping[str, Any], *, operation_id: tuple[str, int] | str | None = None) -> int:
+        """Change properties, those that `create` takes; None brings a default back. Returns the version that holds the change.
+
+        One commit; the table's version where nothing differs. `unique=True` reads the keys of all rows first. Raises InvalidOption,
+        DuplicateKey where a table that shall be unique is not, UpgradeNeeded, CommitConflict, CommitOutcomeUnknown, StoreError.
+        """
+        operation = None if operation_id is None else parse_operation_id(operation_id)
+        snapshot = self._committer.refresh(self._snapshot)
+        self._check_writable()
+
+        def propose(newest: Snapshot[TableState]) -> SeriesProposal | None:
+            nonlocal snapshot
+            snapshot = newest
+            return self._proposal(newest.state, properties, operation)
+
+        landed = self._committer.change(snapshot, propose)
+        known = None if operation is None or landed is not None else snapshot.state.recognise(operation)
+        return known.version if known is not None else (landed or snapshot).version
+
+    def _proposal(self, state: TableState, changes: Mapping[str, Any], operation: OperationId | None) -> SeriesProposal | None:
+        """The change as it should be made to this version; None where that has it already."""
+        old = state.meta.properties
+        if operation is not None and state.recognise(operation) is not None:
+            return None
+        merged = {**old.changed(), **changes}
+        new = Properties.parse({name: value for name, value in merged.items() if value is not None})
+        actions: list[Action] = [] if new == old else [UpdateTableMeta(claim(replace(state.meta, properties=new)))]
+        if operation is not None:
+            actions.append(SetTransaction(operation, Tally()))
+        if not actions:
+            return None
+        becomes_unique = new.unique and not old.unique
+        if becomes_unique:
+            _check_unique(self._rim.store, state)
+        commit = Commit(
+            id=self._rim.ids.uuid(),
+            operation="set_properties",
+            engine=ENGINE,
+            parameters=dict(changes),
+            actions=tuple(actions),
+        )
+        return Proposal(commit=commit, judge=PropertyChecker(checked_rows=becomes_unique, operation=operation).judge)
+
+
+def _check_unique(store: Store, state: TableState) -> None:
+    """Raise DuplicateKey where two rows have one identity and index value; holds the key columns of a stretch of rows at a time."""
+    index, keys = state.meta.index, state.meta.index.keys
+    if state.meta.schema is None:
+        return
+    known = pc.field(index.column).is_valid()  # other writers leave rows without an index value
+    request = ScanRequest(start=None, end=None, where=known, entity={}, columns=keys, order="index")
+    for stretch in _whole_instants(request.rows(store, state).to_batches(), index.column):
+        counts = stretch.group_by(list(keys)).aggregate([([], "count_all")])
+        repeated = counts.filter(pc.field("count_all") > 1)
+        if repeated.num_rows:
+            raise refuse_duplicates(
+                repeated,
+                keys,
+                "in the table more than once",
+                "A unique table holds no two rows with one identity and index value",
+            )
+
+
+def _whole_instants(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[pa.Table]:
+    """Rows in index order, cut so that all rows of one index value come together."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        last = batch.column(column)[-1]
+        if held and held[0].column(column)[0] != last:
+            earlier = batch.filter(pc.not_equal(batch.column(column), last))
+            yield pa.Table.from_batches([*held, earlier])
+            held = [batch.slice(earlier.num_rows)]
+        else:
+            held.append(batch)
+    if held:
+        yield pa.Table.from_batches(held)

@@ -1,0 +1,1 @@
+"""Maintenance of time-series tables: compaction, expiry, vacuum, restore."""

@@ -1,0 +1,153 @@
+"""`expire`: the log says which versions are kept no longer; where asked, it is then cleaned of their commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gapless.errors import InvalidOption
+from gapless.formats.timeseries.actions import Action, Commit, ExpireVersions, TableState, UpdateTableMeta
+from gapless.formats.timeseries.codec.metadata import CLEANUP_FEATURE, claim
+from gapless.formats.timeseries.conflict.maintenance import check_expiry
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.cleanup import clean, find_floor
+from gapless.log.format import Snapshot
+from gapless.log.versions import TooEarly, version_at
+from gapless.model.protocols import WRITER_HORIZON_NS
+from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.environment import Environment
+from gapless.tables.shared.vacuum import parse_age
+from gapless.tables.timeseries.care.vacuum import load_newest
+from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireReport:
+    """What `expire` did."""
+
+    url: str
+    version: int
+    """The newest version; its own where it made a commit."""
+    earliest: int
+    """Versions below are expired."""
+    expired: int
+    """Versions that this expired, tagged ones not counted."""
+    tags: tuple[str, ...]
+    """Tags that keep an expired version readable."""
+    removed: tuple[str, ...] = ()
+    """Commits, log checkpoints and parts of these that the log was cleaned of, by path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """What may expire; both given, a version stays that either keeps."""
+
+    keep_versions: int | None
+    """How many of the newest versions stay."""
+    older_than_ns: int | None
+    """How long ago a version must have ceased to be the newest, in nanoseconds."""
+
+    def boundary(self, rim: Environment, snapshot: Snapshot[TableState]) -> int:
+        """The version below which all may expire, once a commit after `snapshot` says so. Raises CorruptTable, StoreError."""
+        return min(self._by_count(snapshot), self._by_age(rim, snapshot))
+
+    def _by_count(self, snapshot: Snapshot[TableState]) -> int:
+        newest, earliest = snapshot.version, snapshot.state.earliest
+        if self.keep_versions is None:
+            return newest
+        # The commit that says so is one of those that stay.
+        return earliest if newest - earliest < self.keep_versions else newest + 2 - self.keep_versions
+
+    def _by_age(self, rim: Environment, snapshot: Snapshot[TableState]) -> int:
+        if self.older_than_ns is None:
+            return snapshot.version + 1
+        return newest_before(rim, snapshot, rim.clock.now_ns() - self.older_than_ns)
+
+
+def parse_expiry(keep_versions: object, older_than: object) -> Expiry:
+    """Check what a caller gave; raises InvalidOption."""
+    if keep_versions is None and older_than is None:
+        raise InvalidOption(
+            "expire() does not say which versions are to stay",
+            why="Without a rule all but the newest would go",
+            fix="Pass keep_versions=100, older_than=timedelta(days=30), or both: then a version stays that either keeps",
+            option="keep_versions",
+            value=None,
+        )
+    if keep_versions is not None and (
+        not isinstance(keep_versions, int) or isinstance(keep_versions, bool) or keep_versions < 1
+    ):
+        raise InvalidOption(
+            f"keep_versions={keep_versions!r} is no count of versions to keep",
+            why="The newest version always stays",
+            fix="Pass a whole number from 1 up",
+            option="keep_versions",
+            value=keep_versions,
+        )
+    return Expiry(
+        keep_versions=keep_versions, older_than_ns=None if older_than is None else parse_age("older_than", older_than)
+    )
+
+
+def newest_before(rim: Environment, snapshot: Snapshot[TableState], time_ns: int) -> int:
+    """The version that was the newest at a time (since 1970 UTC), or the earliest that is kept."""
+    earliest = snapshot.state.earliest
+    found = rim.drive(version_at(TIME_SERIES, snapshot, time_ns, first=earliest))
+    return earliest if isinstance(found, TooEarly) else found
+
+
+@dataclass(slots=True, kw_only=True)
+class _Expire:
+    rim: Environment
+    expiry: Expiry
+    clean_log: bool
+    horizon_ns: int
+    floor: int = 1
+    """The first version whose commit must stay, by the last proposal: it is kept, or younger than the writer horizon."""
+
+    def propose(self, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
+        """The commit that expires versions, and says that the log may be cleaned where that is new; None where both are said."""
+        meta, earliest = snapshot.state.meta, snapshot.state.earliest
+        before = max(earliest, self.expiry.boundary(self.rim, snapshot))
+        actions: list[Action] = [ExpireVersions(before)] if before > earliest else []
+        if self.clean_log:
+            cutoff_ns = self.rim.clock.now_ns() - self.horizon_ns
+            self.floor = self.rim.drive(find_floor(TIME_SERIES, before, cutoff_ns))
+        if self.floor > 1 and CLEANUP_FEATURE not in meta.reader_features:
+            claimed = claim(meta)
+            actions.insert(0, UpdateTableMeta(replace(claimed, reader_features=claimed.reader_features | {CLEANUP_FEATURE})))
+        if not actions:
+            return None
+        entry = Commit(
+            id=self.rim.ids.uuid(),
+            operation="expire",
+            engine=ENGINE,
+            parameters={"before": before, "clean_log": self.clean_log},
+            actions=tuple(actions),
+        )
+        return Proposal(commit=entry, judge=check_expiry)
+
+
+def expire_versions(
+    committer: SeriesCommitter, expiry: Expiry, *, clean_log: bool = False, horizon_ns: int = WRITER_HORIZON_NS
+) -> ExpireReport:
+    """Expire versions by one commit; with `clean_log` then remove commits and log checkpoints that no version that is kept needs.
+
+    Cleaning takes nothing younger than `horizon_ns` (nanoseconds, by commit time), and comes after a commit that keeps readers out
+    which need commit 1. Raises TableNotFound, CorruptTable, UnsupportedTable, CommitConflict, CommitOutcomeUnknown, StoreError.
+    """
+    rim = committer.rim
+    before = load_newest(rim)
+    act = _Expire(rim=rim, expiry=expiry, clean_log=clean_log, horizon_ns=horizon_ns)
+    landed = committer.change(before, act.propose)
+    snapshot = before if landed is None else landed
+    state = snapshot.state
+    removed = rim.drive(clean(TIME_SERIES, act.floor, state.tags.values())) if clean_log else ()
+    expired = range(before.state.earliest, state.earliest)
+    return ExpireReport(
+        url=rim.store.url,
+        version=snapshot.version,
+        earliest=state.earliest,
+        expired=sum(version not in state.tags.values() for version in expired),
+        tags=tuple(sorted(name for name, version in state.tags.items() if version < state.earliest)),
+        removed=removed,
+    )

@@ -1,0 +1,161 @@
+"""Going back to an earlier version, and naming versions so that they stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from gapless.errors import CorruptTable, InvalidOption, ObjectNotFound, nearest
+from gapless.formats.timeseries.actions import Commit, SetTag, TableState
+from gapless.formats.timeseries.conflict.maintenance import RestoreChecker, TagChecker, plan_restore
+from gapless.log.format import Snapshot
+from gapless.runtime.committer import ENGINE, Proposal
+from gapless.tables.shared.versions import RestoreReport, parse_version
+from gapless.tables.timeseries.context import SeriesProposal
+from gapless.tables.timeseries.handle import Handle
+from gapless.tables.timeseries.read.versions import Moment, check_kept, find_version, open_version
+
+
+class Restoring(Handle):
+    """Bringing versions back, and keeping them."""
+
+    def restore(self, version: int | None = None, *, time: object = None, tag: str | None = None) -> RestoreReport:
+        """Make the rows, the columns and the properties those of an earlier version again, as a new commit; no version is lost.
+
+        `version`, `time` or `tag` names the version, as in `at`. What was committed since, also while this runs, is live no more, and
+        comes back with another restore. No segment is written: those of that version become live again, once each was seen to be
+        there. A table that is so already stays at its version.
+
+        Raises VersionNotFound for a version that is not there or was expired, InvalidTime, InvalidOption, CorruptTable where a file of it
+        is missing, CommitConflict, CommitOutcomeUnknown, UpgradeNeeded, StoreError.
+        """
+        moment = Moment.parse(version, time, tag)
+        self._check_writable()
+        committer = self._committer
+        newest = committer.refresh(self._snapshot)
+        then = open_version(self._rim, newest, find_version(self._rim, newest, moment))
+        reports: list[RestoreReport] = []
+
+        def propose(now: Snapshot[TableState]) -> SeriesProposal | None:
+            check_kept(now.state, then.version)
+            report, proposal = self._propose_restore(now, then)
+            reports.append(report)
+            return proposal
+
+        landed = committer.change(newest, propose)
+        report = reports[-1]
+        return report if landed is None else replace(report, version=landed.version)
+
+    def _propose_restore(
+        self, now: Snapshot[TableState], then: Snapshot[TableState]
+    ) -> tuple[RestoreReport, SeriesProposal | None]:
+        actions = plan_restore(now.state, then.state)
+        commit = Commit(
+            id=self._rim.ids.uuid(),
+            operation="restore",
+            engine=ENGINE,
+            parameters={"version": then.version},
+            actions=actions,
+        )
+        report = RestoreReport(
+            version=now.version,
+            restored=then.version,
+            added_segments=len(commit.added),
+            removed_segments=len(commit.removed),
+            added_rows=sum(segment.rows for segment in commit.added),
+            removed_rows=sum(now.state.live[path].segment.rows for path in commit.removed),
+        )
+        self._check_files(commit, then.version)
+        return report, Proposal(commit=commit, judge=RestoreChecker(version=then.version).judge) if actions else None
+
+    def _check_files(self, commit: Commit, version: int) -> None:
+        """Raise CorruptTable where a file of a segment that becomes live again is missing."""
+        for segment in commit.added:
+            for path in segment.files:
+                try:
+                    self._rim.store.head(path)
+                except ObjectNotFound as error:
+                    raise CorruptTable(
+                        f"version {version} cannot be restored: {path} is missing",
+                        why="The log keeps that version, but nothing is stored there; nothing was changed",
+                        fix="Bring the file back from a backup, or restore another version",
+                        path=path,
+                    ) from error
+
+    # -- tags ----------------------------------------------------------------------------------------------------------
+
+    def tag(self, name: str, version: int | None = None, *, move: bool = False) -> int:
+        """Name a version, which expiry and vacuum then keep; returns it.
+
+        Args:
+            name: Printable, and not empty.
+            version: The version; the one that this handle sees where not given.
+            move: Take the name from the version that has it, if another does; else that is an error.
+
+        Naming a version again as it is named makes no commit. Raises InvalidOption, VersionNotFound for a version that is not there or was
+        expired, CommitConflict, CommitOutcomeUnknown, UpgradeNeeded, StoreError.
+        """
+        _check_name(name)
+        at = self.version if version is None else parse_version(version)
+        self._check_writable()
+        committer = self._committer
+        committer.change(committer.refresh(self._snapshot), partial(self._propose_tag, name, at, move=move))
+        return at
+
+    def untag(self, name: str) -> int:
+        """Take a tag away, so that expiry may take its version; returns the version it named.
+
+        Raises InvalidOption where there is no such tag, CommitConflict, CommitOutcomeUnknown, UpgradeNeeded, StoreError.
+        """
+        self._check_writable()
+        committer = self._committer
+        named: list[int] = []
+
+        def propose(now: Snapshot[TableState]) -> SeriesProposal:
+            named.append(_tagged(now.state, name))
+            return self._tagging(name, None)
+
+        committer.change(committer.refresh(self._snapshot), propose)
+        return named[-1]
+
+    def _propose_tag(self, name: str, version: int, now: Snapshot[TableState], *, move: bool) -> SeriesProposal | None:
+        find_version(self._rim, now, Moment(version=version))
+        known = now.state.tags.get(name)
+        if known == version:
+            return None
+        if known is not None and not move:
+            raise InvalidOption(
+                f"the tag {name!r} names version {known}",
+                why="A name that moved by accident would let go of the version it kept",
+                fix=f"Pass move=True to let it name version {version}, or take another name",
+                option="name",
+                value=name,
+            )
+        return self._tagging(name, version)
+
+    def _tagging(self, name: str, version: int | None) -> SeriesProposal:
+        commit = Commit(
+            id=self._rim.ids.uuid(),
+            operation="tag" if version is not None else "untag",
+            engine=ENGINE,
+            parameters={"name": name, **({} if version is None else {"version": version})},
+            actions=(SetTag(name, version),),
+        )
+        return Proposal(commit=commit, judge=TagChecker(name=name, version=version).judge)
+
+
+def _tagged(state: TableState, name: str) -> int:
+    if name not in state.tags:
+        raise InvalidOption(f"there is no tag {name!r}", fix=nearest(str(name), state.tags), option="name", value=name)
+    return state.tags[name]
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InvalidOption(
+            f"{name!r} is no name for a version",
+            why="A tag is a text of printable characters, and not empty",
+            fix='Pass one such as "before-backfill"',
+            option="name",
+            value=name,
+        )

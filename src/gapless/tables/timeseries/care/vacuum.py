@@ -1,0 +1,136 @@
+"""`vacuum`: list, read the log, plan, tell the log what goes, and only then delete.
+
+Which parts of log checkpoints are in use, and which of the others can be named by none any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from gapless.errors import CorruptTable, StoreError, TableNotFound, VersionNotFound
+from gapless.formats.timeseries.actions import Commit, ForgetSegments, TableState
+from gapless.formats.timeseries.conflict.maintenance import VacuumChecker
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.checkpoint import store_snapshot
+from gapless.log.cleanup import parts_in_use
+from gapless.log.effects import Conversation, Get, ListNames, perform
+from gapless.log.format import Snapshot
+from gapless.log.snapshot import load
+from gapless.model.instant import NS_PER
+from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo
+from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.environment import Environment
+from gapless.tables.shared.delete_files import delete_all, linked_folders, list_stored
+from gapless.tables.shared.vacuum import Limits, VacuumReport, parse_age
+from gapless.tables.timeseries.care.vacuum_plan import PartsInUse, VacuumPlan, plan_vacuum
+from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
+
+
+def survey_parts(
+    stored: Iterable[ObjectInfo], snapshot: Snapshot[TableState], limits: Limits, *, dry_run: bool
+) -> Conversation[PartsInUse]:
+    """What the log checkpoints say of the stored parts, which were listed before.
+
+    A writer that hangs between a part and the checkpoint that names it may still store that one. So, but for a dry run, the checkpoint
+    is stored in its place first: then it comes too late. Raises StoreError.
+    """
+    parts = {info.path: info for info in stored if TIME_SERIES.part_of(info.path) is not None}
+    if not parts:
+        return PartsInUse()
+    named = yield from parts_in_use(TIME_SERIES, parts.keys())
+    stray = (info for path, info in parts.items() if path not in named and limits.is_stray(info.modified_ns))
+    owing = {version for info in stray if (version := TIME_SERIES.part_of(info.path)) is not None}
+    there = set(map(TIME_SERIES.checkpoint_of, (yield from perform(ListNames(TIME_SERIES.folder)))))
+    settled: set[int] = set()
+    for version in sorted(owing):
+        if version in there or (version <= snapshot.version and (dry_run or (yield from _forestall(version)))):
+            settled.add(version)
+    return PartsInUse(named=named, settled=frozenset(settled))
+
+
+def _forestall(version: int) -> Conversation[bool]:
+    """See to it that no one else can store the checkpoint of a version any more; False where that failed."""
+    try:
+        snapshot = yield from load(TIME_SERIES, version)
+        if snapshot is None:
+            return False
+        yield from store_snapshot(TIME_SERIES, snapshot)
+        return (yield from perform(Get(TIME_SERIES.checkpoint_path(version)))) is not None
+    except VersionNotFound:
+        return True  # the log was cleaned past it: a checkpoint of it leads nowhere
+    except (CorruptTable, StoreError):
+        return False
+
+
+def load_newest(rim: Environment) -> Snapshot[TableState]:
+    """The newest version, read anew from the log; raises TableNotFound, CorruptTable, UnsupportedTable, StoreError."""
+    snapshot = rim.drive(load(TIME_SERIES))
+    if snapshot is None:
+        raise TableNotFound(
+            f"there is no table at {rim.store.url} any more",
+            why=f"It has no {TIME_SERIES.folder}/ with commits",
+            fix="Check the path; nothing was changed",
+            path=rim.store.url,
+        )
+    return snapshot
+
+
+@dataclass(slots=True, kw_only=True)
+class _Vacuum:
+    """One vacuum under way, with the plan that holds."""
+
+    rim: Environment
+    limits: Limits
+    stored: list[ObjectInfo]
+    linked: frozenset[str]
+    parts: PartsInUse
+    plan: VacuumPlan = field(default_factory=lambda: VacuumPlan(entries=(), forget=()))
+
+    def decide(self, snapshot: Snapshot[TableState]) -> VacuumPlan:
+        """Plan by this version."""
+        self.plan = plan_vacuum(snapshot.state, self.stored, self.limits, linked=self.linked, parts=self.parts)
+        return self.plan
+
+    def propose(self, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
+        """The commit that gives up what is to go; None where no version needs to hear of it."""
+        plan = self.decide(snapshot)
+        if not plan.forget:
+            return None
+        removed = {path: gone for path in plan.forget if (gone := snapshot.state.removed.get(path)) is not None}
+        older_than_s = self.limits.older_than_ns / NS_PER["s"]
+        entry = Commit(
+            id=self.rim.ids.uuid(),
+            operation="vacuum",
+            engine=ENGINE,
+            parameters={"older_than_s": older_than_s, "segments": len(plan.forget)},
+            actions=(ForgetSegments(plan.forget),),
+        )
+        return Proposal(commit=entry, judge=VacuumChecker(paths=frozenset(plan.forget), removed=removed).judge)
+
+
+def vacuum_table(
+    committer: SeriesCommitter, *, older_than: timedelta, dry_run: bool = True, horizon_ns: int = WRITER_HORIZON_NS
+) -> VacuumReport:
+    """Delete what no version that is kept needs, or with `dry_run` only say what that is.
+
+    Nothing goes that may belong to a writer at work: younger than `horizon_ns` (nanoseconds) and named by no version. Nothing goes
+    before a commit said so; where the outcome of that is not known, nothing goes at all. Raises InvalidOption, TableNotFound,
+    CorruptTable, UnsupportedTable, CommitConflict, CommitOutcomeUnknown, StoreError.
+    """
+    rim = committer.rim
+    limits = Limits(now_ns=rim.clock.now_ns(), older_than_ns=parse_age("older_than", older_than), horizon_ns=horizon_ns)
+    # Files first: one whose commit lands while we look is then named by the log.
+    stored = list_stored(rim.store)
+    linked = linked_folders(rim.store, (info.path for info in stored))
+    snapshot = load_newest(rim)
+    parts = rim.drive(survey_parts(stored, snapshot, limits, dry_run=dry_run))
+    act = _Vacuum(rim=rim, limits=limits, stored=stored, linked=linked, parts=parts)
+    if dry_run:
+        act.decide(snapshot)
+    else:
+        landed = committer.change(snapshot, act.propose)
+        snapshot = snapshot if landed is None else landed
+        delete_all(rim.store, act.plan.doomed)
+    return VacuumReport(url=rim.store.url, version=snapshot.version, dry_run=dry_run, entries=act.plan.entries)

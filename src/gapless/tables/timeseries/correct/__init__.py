@@ -1,0 +1,1 @@
+"""Upsert, update, delete and replace, by copy-on-write."""

@@ -1,0 +1,191 @@
+"""The life of a correction, from the version it finds to the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.bucket import Grid
+from gapless.files.ingest.batches import Batches
+from gapless.files.write.staged_write import StagedWrite
+from gapless.formats.timeseries.actions import (
+    Action,
+    AddSegment,
+    Commit,
+    RemoveSegment,
+    SetTransaction,
+    TableMeta,
+    TableState,
+    UpdateTableMeta,
+)
+from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.conflict.rows import KEEPS_OVERLAPS, RewriteChecker
+from gapless.log.format import Snapshot
+from gapless.model.fit import restore
+from gapless.model.operation import OperationId, Tally
+from gapless.runtime.committer import ENGINE, Proposal
+from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
+from gapless.tables.timeseries.correct.revision import RewriteResult, RowChanges, revise
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, Cut
+from gapless.tables.timeseries.read.coverage import CoverageCache
+from gapless.tables.timeseries.write.stage import Stager
+
+
+class CommitInfo(Protocol):
+    """One intended change of rows, as the log speaks of it."""
+
+    @property
+    def operation(self) -> str:
+        """What the log calls it."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """What the log says of it, as JSON has it."""
+        ...
+
+
+class Correction(CommitInfo, Protocol):
+    """One intended change of rows."""
+
+    def decide(self, before: BaseVersion, rows: pa.Table) -> RowChanges:
+        """What it does to this version with the input's rows, which are in declared types and in the order in which they came.
+
+        Raises what a wrong input deserves.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A correction made to one version, and not committed yet."""
+
+    actions: tuple[Action, ...]
+    """None of them where the table would stay as it is."""
+    parameters: Mapping[str, object]
+    terms: RewriteChecker
+    attempt: StagedWrite
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriter:
+    """Makes corrections of one table."""
+
+    committer: SeriesCommitter
+    cache: CoverageCache
+    grid: Grid
+    operation: OperationId | None = None
+
+    def apply(self, snapshot: Snapshot[TableState], correction: Correction, parts: Sequence[Batches] = ()) -> ChangeOutcome:
+        """Make a correction to a version, in one commit; `parts` can be read again and again.
+
+        It is made anew, to the newest version, where another's commit came first and clashes, until the deadline. Raises CommitConflict then,
+        CommitOutcomeUnknown, StoreError, and what `correction` raises.
+        """
+        return self.land(snapshot, correction.operation, lambda state: self._make(state, correction, tuple(parts)))
+
+    def land(self, snapshot: Snapshot[TableState], operation: str, make: Callable[[TableState], Made]) -> ChangeOutcome:
+        """Commit what `make` makes of a version, or of a newer one where another's commit came first and clashes; see `apply`."""
+        last: Made | None = None
+
+        def propose(newest: Snapshot[TableState]) -> SeriesProposal | None:
+            nonlocal snapshot, last
+            snapshot, last = newest, None
+            if ChangeOutcome.before(newest, self.operation) is not None:
+                return None
+            last = make(newest.state)
+            return self._proposal(operation, last) if last.actions else None
+
+        landed = self.committer.change(snapshot, propose)
+        if landed is None or last is None:
+            return ChangeOutcome.before(snapshot, self.operation) or ChangeOutcome(Tally(), snapshot.version)
+        for segment, coverage in zip(last.attempt.segments, last.attempt.coverage, strict=True):
+            self.cache.remember(segment, coverage)
+        return ChangeOutcome(last.tally, landed.version)
+
+    def _proposal(self, operation: str, made: Made) -> SeriesProposal:
+        commit = Commit(
+            id=self.committer.rim.ids.uuid(),
+            operation=operation,
+            engine=ENGINE,
+            parameters=made.parameters,
+            actions=made.actions,
+        )
+        return Proposal(commit=commit, judge=made.terms.judge, discard=made.attempt.discard, ahead=made.attempt.ahead)
+
+    def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> Made:
+        attempt = StagedWrite.begin(self.committer.rim, committed_here=True)
+        with attempt.discarded_on_error():
+            return self._write(state, correction, parts, attempt)
+
+    def _write(self, state: TableState, correction: Correction, parts: tuple[Batches, ...], attempt: StagedWrite) -> Made:
+        stager = Stager(rim=self.committer.rim, state=state, cache=self.cache, grid=self.grid, on_overlap="replace")
+        schema = stager.schema_for(parts)
+        if schema is None:
+            return self.made_of_nothing(state, correction, attempt)
+        meta = state.meta if schema == state.meta.schema else claim(replace(state.meta, schema=schema))
+        before = BaseVersion(store=self.committer.rim.store, state=state, schema=schema, grid=self.grid, cache=self.cache)
+        rows = [restore(batch, schema, ids=state.meta.ids) for batch in stager.fitted(parts, schema)]
+        decision = correction.decide(before, pa.Table.from_batches(rows, schema))
+        made = revise(before, meta, decision, attempt)
+        return self.made(before, meta, correction, decision.cut, made, attempt)
+
+    def made(  # all that a log entry is made of
+        self, before: BaseVersion, meta: TableMeta, correction: CommitInfo, cut: Cut, made: RewriteResult, attempt: StagedWrite
+    ) -> Made:
+        """What was written for a correction, whose rows go by `cut`, with its log entry and what must hold for that.
+
+        `meta` is the table's after the change, `before.meta` itself where it stays.
+        """
+        terms = RewriteChecker(
+            near=cut.near,
+            reaches=lambda segment, coverage: cut.reach(segment, lambda: coverage) != "none",
+            coverage=made.coverage,
+            entity_types=before.entity_types,
+            grid=self.grid,
+            operation=self.operation,
+            written=attempt.covered,
+        )
+        return Made(
+            actions=self._actions(before.state, meta, made, attempt),
+            parameters={**correction.parameters, KEEPS_OVERLAPS: True} if made.keeps_overlaps else correction.parameters,
+            terms=terms,
+            attempt=attempt,
+            tally=made.tally,
+        )
+
+    def made_of_nothing(self, state: TableState, correction: CommitInfo, attempt: StagedWrite) -> Made:
+        """What a correction makes of a table without columns to which no rows come."""
+        terms = RewriteChecker(
+            # Rows that come first bring the columns, and that alone is a clash.
+            near=lambda segments: segments,
+            reaches=lambda _segment, _coverage: True,
+            coverage=CoverageMap(),
+            entity_types=(),
+            grid=self.grid,
+            operation=self.operation,
+        )
+        actions = self._actions(state, state.meta, None, attempt)
+        return Made(actions=actions, parameters=correction.parameters, terms=terms, attempt=attempt, tally=Tally())
+
+    def _actions(
+        self, state: TableState, meta: TableMeta, made: RewriteResult | None, attempt: StagedWrite
+    ) -> tuple[Action, ...]:
+        """The log entry's actions; none where the table would stay as it is."""
+        actions: list[Action] = []
+        if made is not None:
+            actions += [RemoveSegment(path) for path in made.removed]
+            actions += [AddSegment(segment) for segment in attempt.segments]
+        if self.operation is not None:
+            actions.append(SetTransaction(self.operation, Tally() if made is None else made.tally))
+        if meta is not state.meta:
+            actions.insert(0, UpdateTableMeta(meta))
+        elif actions and not state.meta.is_ours:
+            actions.insert(0, UpdateTableMeta(claim(meta)))
+        return tuple(actions)

@@ -1,0 +1,214 @@
+"""What takes the place of a segment from which rows go or to which rows come.
+
+Corrections that give rows other values and leave them where they are: then a segment's file is patched, and not written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapless.errors import NullKey
+from gapless.files.adopt.patch import Change, PatchedSource
+from gapless.files.compare.keys import KeyIds
+from gapless.files.read.page_pruning import Stage, kept_positions
+from gapless.files.read.row_filter import RowFilter
+from gapless.files.sort.merge_runs import as_written, gather_runs, merge_runs
+from gapless.files.sort.run import Run, sort_run
+from gapless.files.write.segment_encoder import EncodedSegment, SegmentEncoder
+from gapless.files.write.staged_write import StagedWrite
+from gapless.formats.timeseries.actions import TableMeta
+from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
+from gapless.model.fit import fit, restore
+from gapless.model.schema import stored_schema
+from gapless.model.segment import Segment
+from gapless.model.stats import distinct
+from gapless.predicate.predicate import terms_on
+from gapless.predicate.range import conjunction
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, KeyCut, Splitting
+from gapless.tables.timeseries.write import stage
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """A segment in which rows have other values."""
+
+    encoded: EncodedSegment
+    hits: KeyIds
+    """The numbers of their keys, each once; as many rows have changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patcher:
+    """Patches segments of one version for a change by key."""
+
+    before: BaseVersion
+    meta: TableMeta
+    """The table's metadata after the change."""
+    cut: KeyCut
+
+    def patch(self, segment: Segment, arrivals: pa.Table, stored: pa.Table) -> Patched | None:
+        """The segment with rows that take the place of those with their keys, `stored` as files hold them; None where it must be written anew.
+
+        That is where its file is not as we would write it now, or a row goes for which none of `arrivals` comes to the same place.
+        Raises CorruptTable, StoreError.
+        """
+        before, keys = self.before, self.cut.keys
+        if (
+            set(keys.columns) != set(before.keys)
+            or segment.sorted_by != before.keys
+            or METADATA_FEATURE in self.meta.reader_features
+        ):
+            return None
+        source = PatchedSource.open(before.store, segment, stored.schema, self.meta.properties.codec)
+        if source is None:
+            return None
+        found = list(self._found(source))
+        hits, coming = np.concatenate([np.zeros(0, dtype=np.int64), *(ids for _, _, ids in found)]), keys.match(arrivals)
+        if len(np.unique(hits)) != len(hits) or not np.array_equal(np.sort(hits), np.sort(coming)):
+            return None
+        by_key = np.argsort(coming)
+        values = stored.drop_columns(list(before.keys))
+        changes = {
+            group: Change(positions=positions, rows=values.take(pa.array(by_key[np.searchsorted(coming[by_key], ids)])))
+            for group, positions, ids in found
+            if len(ids)
+        }
+        return Patched(source.patched(changes, before.coverage(segment)), hits)
+
+    def _found(self, source: PatchedSource) -> Iterator[tuple[int, KeyIds, KeyIds]]:
+        """By row group that may hold a key: the positions of the rows that have one, and its number."""
+        schema, ids, groups = self.before.schema, self.meta.ids, source.footer.groups
+        keyed = pa.schema([schema.field(name) for name in self.before.keys])
+        stats = [groups.of(number, schema, ids) for number in range(len(groups.rows))]
+        stages = [self._stage(name, source.segment) for name in self.before.keys]
+        for number, _ in RowFilter(schema=schema, predicate=self.cut.seen.predicate).matching(stats, groups.rows):
+            near = source.near(number, stages)
+            if near[0] < near[1]:
+                stored = source.between(number, keyed.names, near)
+                matched = self.cut.keys.match(restore(stored, keyed, ids=ids, path=source.segment.path))
+                found = np.flatnonzero(matched >= 0)
+                yield number, found + near[0], matched[found]
+
+    def _stage(self, name: str, segment: Segment) -> Stage:
+        """How rows with a key's value in one column are found."""
+        one, terms = pa.schema([self.before.schema.field(name)]), conjunction(terms_on(self.cut.seen.predicate, name))
+        ids = self.meta.ids
+        return Stage(name=name, keep=lambda rows: kept_positions(terms, restore(rows, one, ids=ids, path=segment.path)))
+
+
+@dataclass(slots=True)
+class Losses:
+    """What has been taken away so far."""
+
+    rows: int = 0
+    hits: list[KeyIds] = field(default_factory=list)
+    """The numbers of the keys for which rows went, segment by segment."""
+
+    @property
+    def keys(self) -> int:
+        """For how many keys rows went."""
+        return len(distinct(np.concatenate(self.hits))) if self.hits else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuccessorWriter:
+    """Writes what remains of segments, and new rows, as segments of an attempt."""
+
+    before: BaseVersion
+    meta: TableMeta
+    """The table's metadata after the change."""
+    cut: Splitting
+    attempt: StagedWrite
+    losses: Losses = field(default_factory=Losses)
+
+    def loses_rows(self, segment: Segment) -> bool:
+        """Whether a row of the segment goes; reads no more columns than tell."""
+        seen = self.before.rows(segment, self.cut.seen)
+        return any(self.cut.split(rows).kept.num_rows < rows.num_rows for rows in seen)
+
+    def succeed(self, segment: Segment, arrivals: Run | None) -> None:
+        """Write the segment's rows less those that go, and `arrivals`, as one segment; nothing where no row is left.
+
+        A segment whose rows are in no order, as other writers leave them, becomes as many segments as an append of its rows would.
+        """
+        index, grid, schema = self.before.index, self.before.grid, self.before.schema
+        if arrivals is not None and self._patched(segment, arrivals):
+            return
+        kept = self._kept(segment)
+        if segment.sorted_by == self.before.keys:
+            new = sort_run(schema.empty_table(), index, grid) if arrivals is None else arrivals
+            self.write(merge_runs(kept, new, index, grid))
+            return
+        tables = chain(kept, () if arrivals is None else (arrivals.table,))
+        batches = (batch for table in tables for batch in table.to_batches())
+        for run in gather_runs(batches, schema, index, grid, stage.RUN_BYTES):
+            self.write((run,))
+
+    def _patched(self, segment: Segment, arrivals: Run) -> bool:
+        """Write the segment with `arrivals` in the place of as many rows that have their keys; False where it has other rows, too."""
+        if not isinstance(self.cut, KeyCut):
+            return False
+        patcher = Patcher(before=self.before, meta=self.meta, cut=self.cut)
+        patched = patcher.patch(segment, arrivals.table, self._stored(arrivals).table)
+        if patched is None:
+            return False
+        self.losses.rows += len(patched.hits)
+        self.losses.hits.append(patched.hits)
+        self.attempt.write(patched.encoded, self.before.state, self.before.entity_types)
+        return True
+
+    def write_new(self, rows: Run) -> None:
+        """Write new rows as segments of bounded size."""
+        count = rows.table.num_rows
+        each = max(1, count * stage.RUN_BYTES // max(1, rows.table.nbytes))
+        for start in range(0, count, each):
+            self.write((rows.part(start, min(count, start + each)),))
+
+    def write(self, runs: Iterable[Run]) -> None:
+        """Write runs, each of which belongs after those before it, as one segment; nothing where they hold no rows."""
+        encoder: SegmentEncoder | None = None
+        for run in runs:
+            stored = as_written(self._stored(run), self.meta)
+            if encoder is None:
+                encoder = SegmentEncoder(stored.rows.schema, self.before.index, self.meta.properties.codec)
+            encoder.write(stored)
+        if encoder is not None and encoder.rows:
+            self.attempt.write(encoder.finish(), self.before.state, self.before.entity_types)
+
+    def _kept(self, segment: Segment) -> Iterator[pa.Table]:
+        first = 0
+        for rows in self.before.rows(segment):
+            split = self.cut.split(rows)
+            self._check_keys(segment, rows, split.kept, first)
+            self.losses.rows += rows.num_rows - split.kept.num_rows
+            if len(split.hits):
+                self.losses.hits.append(split.hits)
+            first += rows.num_rows
+            yield split.kept
+
+    def _check_keys(self, segment: Segment, rows: pa.Table, kept: pa.Table, first: int) -> None:
+        """Raise NullKey for a kept row without an index value or identity, which other writers may have left."""
+        for name in self.before.keys:
+            if kept.column(name).null_count:
+                row = first + pc.index(rows.column(name).is_null(), True).as_py()
+                raise NullKey(
+                    f"column {name!r} is null in row {row} of segment {segment.path}, which this change would write again",
+                    why="Another writer left the row, and every row that is written needs its index value and its identity",
+                    fix=f'Delete such rows first: table.delete(where="{name} IS NULL")',
+                    column=name, row=row,
+                )  # fmt: skip
+
+    def _stored(self, run: Run) -> Run:
+        schema, ids = self.before.schema, self.meta.ids
+        stored = stored_schema(schema, ids)
+        if run.rows.schema.equals(stored):
+            # Restored or fitted once already: to fit the values again would give the same.
+            return run.with_rows(run.rows.with_schema(stored))
+        batches = [fit(batch, schema, self.before.index, 0, ids) for batch in run.table.to_batches()]
+        return run.with_rows(pa.Table.from_batches(batches, stored))

@@ -1,0 +1,140 @@
+"""Making and opening tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.coverage.bucket import grid_of
+from gapless.coverage.local_days import parse_zone
+from gapless.errors import InvalidOption, TableExists, TableNotFound, nearest
+from gapless.formats.timeseries.actions import Commit, TableMeta, TableState, UpdateTableMeta
+from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.commit import Committed, Unknown, commit
+from gapless.log.effects import Conversation
+from gapless.log.format import Conflicting, Snapshot
+from gapless.log.snapshot import advance, load
+from gapless.model.index import INDEX_TYPES, IndexSpec, IndexType, parse_bucket
+from gapless.model.properties import Properties
+from gapless.model.schema import adopt_schema
+from gapless.runtime.committer import ENGINE, outcome_unknown
+from gapless.runtime.environment import Environment
+from gapless.store.open import probe_put_if_absent
+from gapless.tables.shared.handle import LOG_FOLDERS, Kind, kind_of
+
+
+def parse_index(index: str, index_type: str, bucket: str | int, entity: Sequence[str] | str, timezone: str | None) -> IndexSpec:
+    """The index of a new table from what the caller typed; raises InvalidOption."""
+    kind: IndexType | None = next((known for known in INDEX_TYPES if known == index_type), None)
+    if kind is None:
+        raise InvalidOption(
+            f"index_type={index_type!r} is not known",
+            fix=nearest(index_type, INDEX_TYPES),
+            option="index_type",
+            value=index_type,
+        )
+    if timezone is not None and kind != "timestamp":
+        raise InvalidOption(
+            f"timezone={timezone!r} with index_type={kind!r}",
+            why="Only a timestamp index has a time zone",
+            fix="Leave it out",
+            option="timezone",
+            value=timezone,
+        )
+    if timezone is not None:
+        parse_zone(timezone)
+    spec = IndexSpec(
+        column=index,
+        type=kind,
+        bucket=parse_bucket(bucket, kind, timezone),
+        entity=_entity_columns(entity),
+        timezone=timezone,
+    )
+    grid_of(spec.bucket, signed=kind != "uint64")  # a width that the grid cannot have is refused here, not at the first append
+    return spec
+
+
+def _entity_columns(entity: object) -> tuple[str, ...]:
+    """The entity columns as a caller typed them, a name or several; raises InvalidOption."""
+    if isinstance(entity, str):
+        return (entity,)
+    names = tuple(entity) if isinstance(entity, Iterable) else (entity,)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidOption(
+            f"entity={entity!r} names no columns",
+            why="The columns whose values together identify a series are named by strings",
+            fix="Give a list of names, or one name; leave it out for a table of one series",
+            option="entity",
+            value=entity,
+        )
+    return names
+
+
+def create_table(
+    rim: Environment, path: str, index: IndexSpec, schema: pa.Schema | None, properties: Mapping[str, Any]
+) -> Snapshot[TableState]:
+    """Commit version 1. Raises TableExists, also where a Delta table lies, or what a wrong schema or property deserves."""
+    if rim.drive(load(TIME_SERIES)) is not None:
+        raise _exists(path)
+    if kind_of(rim.store) == "delta":
+        raise _exists(path, "gl.delta.open(path)")
+    meta = TableMeta(
+        index=index,
+        schema=None if schema is None else adopt_schema(schema, index),
+        created_ns=rim.clock.now_ns(),
+        properties=Properties.parse(properties),
+    )
+    probe_put_if_absent(rim.store)
+    entry = Commit(id=rim.ids.uuid(), operation="create", engine=ENGINE, actions=(UpdateTableMeta(claim(meta)),))
+    outcome = rim.drive(commit(TIME_SERIES, 0, 0, entry, _give_way))
+    match outcome:
+        case Committed(version, entries):
+            first = Snapshot(version, entries[0][2], TIME_SERIES.replay(None, entries[:1]))
+            return advance(TIME_SERIES, first, entries[1:])
+        case Unknown(version):
+            raise outcome_unknown(version, entry.id)
+        case _:
+            raise _exists(path)
+
+
+def open_table(rim: Environment, path: str) -> Snapshot[TableState]:
+    """The newest snapshot; raises TableNotFound where there is no table."""
+    snapshot = rim.drive(load(TIME_SERIES))
+    if snapshot is None:
+        raise no_table(path, kind_of(rim.store))
+    return snapshot
+
+
+def no_table(path: str, kind: Kind | None = None) -> TableNotFound:
+    """The error for a place that holds no time-series table; `kind` is that of the table that it holds instead."""
+    if kind == "delta":
+        return TableNotFound(
+            f"the table at {path} is a Delta table, and no time-series table",
+            why=f"It has a {LOG_FOLDERS[kind]}/ and no {TIME_SERIES.folder}/",
+            fix=f"Open it with gl.delta.open({path!r})",
+            path=path,
+        )
+    return TableNotFound(
+        f"there is no table at {path}",
+        why=f"It has no {' and no '.join(f'{folder}/' for folder in LOG_FOLDERS.values())} with commits",
+        fix='Make one with gl.create(path, index="ts", bucket="1h") or gl.delta.create(path, schema), or check the path',
+        path=path,
+    )
+
+
+def _give_way(_mine: Commit, _version: int, _theirs: Commit) -> Conversation[Conflicting]:
+    """Creating never follows another commit."""
+    yield from ()
+    return Conflicting("exists")
+
+
+def _exists(path: str, opening: str = "gl.open(path)") -> TableExists:
+    return TableExists(
+        f"there is a table at {path} already",
+        why="Its log has commits",
+        fix=f"Use {opening}, or another path",
+        path=path,
+    )

@@ -1,0 +1,1 @@
+"""Scans, coverage, history, versions and the change feed of time-series tables."""

@@ -1,0 +1,180 @@
+"""The change feed: which rows each commit brought and took away, told from the log and the segments it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from gapless.errors import InvalidOption, VersionNotFound
+from gapless.files.compare.row_diff import DELETE, INSERT, all_rows, diff_ordered
+from gapless.formats.timeseries.actions import AddSegment, Commit, LiveSegment, RemoveSegment, TableMeta, TableState
+from gapless.formats.timeseries.common_schema import reading_meta
+from gapless.formats.timeseries.conflict.rules import change_of
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.format import Snapshot
+from gapless.log.versions import read_range
+from gapless.model.protocols import Store
+from gapless.model.segment import Segment
+from gapless.runtime.environment import Environment
+from gapless.tables.shared.changes import COMMIT_FIELDS, TYPE_FIELD, shown_schema, stamped
+from gapless.tables.shared.rows import Rows
+from gapless.tables.timeseries.read.scan import ScanRequest
+from gapless.tables.timeseries.read.versions import no_version, open_version, remains
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The segments that hold what a change took away, and what it brought; some rows may be in both."""
+
+    removed: tuple[Segment, ...]
+    added: tuple[Segment, ...]
+
+    def rows(self, store: Store, state: TableState) -> Iterator[pa.Table]:
+        """The rows that changed, under the columns of `state`, with a column `_change_type` behind; see `diff_rows`."""
+        if self.removed and self.added:
+            before, after = (_rows_of(store, state, some, "index") for some in (self.removed, self.added))
+            yield from diff_ordered(before.to_batches(), after.to_batches(), before.schema, state.meta.index)
+            return
+        for batch in _rows_of(store, state, self.removed or self.added, None).to_batches():
+            yield all_rows(batch, DELETE if self.removed else INSERT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRows:
+    """One commit's change."""
+
+    version: int
+    time_ns: int
+    """Its commit time (nanoseconds since 1970 UTC)."""
+    change: Change
+
+    def rows(self, store: Store, state: TableState, shown: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows that changed, read under the columns of `state`, as the feed gives them; `shown` is a `feed_schema` of that."""
+        for rows in self.change.rows(store, state):
+            yield from stamped(rows, self.version, self.time_ns, shown).to_batches()
+
+
+def change_rows(rim: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
+    """The changes of versions `[first, last]`, which the newest version must keep, as `TableView.changes` gives them."""
+    _check_range(newest, first, last)
+    state, told = newest.state, list[CommitRows]()
+    if first <= last:
+        told, metas = changes_between(rim, newest, first, last + 1)
+        state = replace(newest.state, meta=reading_meta(metas))
+    shown = feed_schema(state, columns)
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for one in told:
+            yield from one.rows(rim.store, state, shown)
+
+    return Rows(shown, read)
+
+
+def changes_between(
+    rim: Environment, newest: Snapshot[TableState], start: int, end: int
+) -> tuple[list[CommitRows], list[TableMeta]]:
+    """What the commits of versions `[start, end)`, at least one, changed, those left out that changed no row; and what the table was
+    before them and as each of them left it, as far as they say it.
+
+    Raises VersionNotFound where that can be told no longer, CorruptTable, StoreError.
+    """
+    entries = rim.drive(read_range(TIME_SERIES, start, end))
+    live, metas = _before(rim, newest, start, entries[0][1])
+    return _follow(live, entries), metas + [commit.meta for _, commit, _ in entries if commit.meta is not None]
+
+
+def feed_schema(state: TableState, columns: Sequence[str] | None) -> pa.Schema:
+    """The declared columns of a change feed: those asked for, all where None, with ours behind. Raises UnknownColumn, InvalidOption."""
+    return shown_schema(state.meta.schema or pa.schema([]), columns, (TYPE_FIELD, *COMMIT_FIELDS))
+
+
+def diff_rows_of(store: Store, state: TableState, change: Change) -> Rows:
+    """The rows of one change under the columns of `state`, with `_change_type`."""
+    shown = shown_schema(state.meta.schema or pa.schema([]), None, (TYPE_FIELD,))
+
+    def read() -> Iterator[pa.RecordBatch]:
+        if change.removed or change.added:
+            for rows in change.rows(store, state):
+                yield from pa.Table.from_arrays(rows.columns, schema=shown).to_batches()
+
+    return Rows(shown, read)
+
+
+def _before(
+    rim: Environment, newest: Snapshot[TableState], first: int, commit: Commit
+) -> tuple[dict[str, Segment], list[TableMeta]]:
+    """The segments that were live before the first version of a range, as far as commits of the range may remove them, and what
+    the table was.
+    """
+    if first == 1:
+        return {}, []
+    if newest.state.keeps(first - 1):
+        state = open_version(rim, newest, first - 1).state
+        return _segments(state.live), [state.meta]
+    if change_of(commit) == "rewrite":
+        raise _cannot_tell(newest.state, first, f"The rows of version {first - 1} are needed too, and it is expired", first + 1)
+    state, added = open_version(rim, newest, first).state, {segment.path for segment in commit.added}
+    return {path: segment for path, segment in _segments(state.live).items() if path not in added}, [state.meta]
+
+
+def _follow(live: dict[str, Segment], entries: Iterable[tuple[int, Commit, int]]) -> list[CommitRows]:
+    """What each commit removed and added, after what was live before the first of them; those that changed no row are left out."""
+    return [
+        CommitRows(version=version, time_ns=time_ns, change=change)
+        for version, commit, time_ns in entries
+        if (change := _apply(live, commit)) is not None
+    ]
+
+
+def _apply(live: dict[str, Segment], commit: Commit) -> Change | None:
+    """A commit's change, applied to the segments that were live before it; None where no row changed."""
+    removed: dict[str, Segment] = {}
+    for action in commit.actions:
+        if isinstance(action, RemoveSegment) and (gone := live.pop(action.path, None)) is not None:
+            removed[action.path] = gone
+        elif isinstance(action, AddSegment):
+            live[action.segment.path] = action.segment
+    added = {segment.path: segment for segment in commit.added if segment.path in live}
+    change = Change(
+        removed=tuple(segment for path, segment in removed.items() if path not in added),
+        added=tuple(segment for path, segment in added.items() if path not in removed),
+    )
+    return None if change_of(commit) == "compact" or not (change.removed or change.added) else change
+
+
+def _segments(live: Mapping[str, LiveSegment]) -> dict[str, Segment]:
+    return {path: one.segment for path, one in live.items()}
+
+
+def _check_range(newest: Snapshot[TableState], first: int, last: int) -> None:
+    for version in (first, last):
+        # One past the newest is where a reader that has seen all goes on.
+        if not 1 <= version <= newest.version + (version == first):
+            raise no_version(version, newest)
+    if first > last + 1:
+        raise InvalidOption(
+            f"from_version={first} lies after to_version={last}",
+            fix="Swap them",
+            option="from_version",
+            value=first,
+        )
+    earliest = newest.state.earliest
+    if first <= last and first < earliest:
+        raise _cannot_tell(newest.state, first, f"Versions before {earliest} are expired", earliest + 1)
+
+
+def _cannot_tell(state: TableState, first: int, why: str, begin: int) -> VersionNotFound:
+    return VersionNotFound(
+        f"what version {first} changed can be told no longer",
+        why=f"{why}; {remains(state)}",
+        fix=f"Read version {begin - 1} whole, and ask for changes from version {begin} on",
+        version=first,
+    )
+
+
+def _rows_of(store: Store, state: TableState, segments: Iterable[Segment], order: str | None) -> Rows:
+    """All rows of some segments, live or not, under the columns of `state`."""
+    alone = replace(state, live={one.path: LiveSegment(one, 0) for one in segments})
+    return ScanRequest(start=None, end=None, where=None, entity={}, columns=None, order=order).rows(store, alone)

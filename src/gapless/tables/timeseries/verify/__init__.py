@@ -1,0 +1,1 @@
+"""verify and repair of time-series tables."""

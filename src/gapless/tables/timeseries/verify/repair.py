@@ -1,0 +1,296 @@
+"""`repair`: plan what mends a table from what was found, and apply the plan where asked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from gapless.coverage.bucket import index_grid
+from gapless.coverage.codec import encode, index_sidecar
+from gapless.errors import CorruptTable, GaplessError, ObjectExists, ObjectNotFound, StoreError
+from gapless.files.pages.footer import checksum
+from gapless.files.read.source import open_segment
+from gapless.formats.timeseries.actions import TableState
+from gapless.formats.timeseries.checkpoint.part_reading import remade
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.model.protocols import Store
+from gapless.model.schema import adopt_schema, entity_types
+from gapless.model.segment import Segment, SidecarCoverage
+from gapless.runtime.environment import Environment
+from gapless.tables.shared.findings import Finding, RepairReport, Step
+from gapless.tables.timeseries.verify.log_fold import Entry
+from gapless.tables.timeseries.verify.log_repair import refill
+from gapless.tables.timeseries.verify.segment_check import observe
+from gapless.tables.timeseries.verify.verify import Examination, examine_table, verify_table
+
+DAMAGED_FOLDER = f"{TIME_SERIES.folder}/_damaged"
+"""Where replaced and removed files of a log are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """A step with what it takes to do it."""
+
+    step: Step
+    how: Literal["create", "overwrite", "delete"]
+    data: bytes = b""
+    keep: str = ""
+    """Where the object's present bytes are kept first; empty where they need not be."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What would mend a table, and what nothing here mends."""
+
+    acts: list[Act] = field(default_factory=list)
+    left: list[Finding] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedies:
+    """What can be made again, gathered before a plan is made."""
+
+    coverage: Mapping[str, bytes]
+    """Sidecars that were rebuilt from whole rows, and indexes from whole sidecars, that have the checksum the log names if it names one."""
+    parts: Mapping[str, bytes]
+    """Lost parts of log checkpoints that could be made again from the commits, by path."""
+    fillers: tuple[Entry, ...] | str
+    """Commits for lost versions, or why there are none."""
+
+
+def repair_table(rim: Environment, *, apply: bool = False, accept_loss: bool = False, deep: bool = False) -> RepairReport:
+    """Mend what can be mended, or only say what would be done. Raises StoreError."""
+    examined = examine_table(rim.store, deep=deep)
+    token = rim.ids.uuid()
+    coverage = dict(_rebuilt_coverage(rim.store, examined))
+    coverage |= dict(_rebuilt_indexes(rim.store, examined, coverage))
+    again = {ref.path: rim.drive(remade(TIME_SERIES, ref)) for ref in examined.view.lost_parts}
+    parts = {path: data for path, data in again.items() if data is not None}
+    remedies = Remedies(coverage=coverage, parts=parts, fillers=_fillers(rim, examined, token))
+    plan = plan_repair(examined, remedies, accept_loss=accept_loss, token=token)
+    steps = tuple(act.step for act in plan.acts)
+    if not apply:
+        return RepairReport(url=rim.store.url, applied=False, steps=steps, left=tuple(plan.left))
+    taken = tuple(act.step for act in plan.acts if _apply(rim.store, act))
+    left = verify_table(rim.store, deep=deep).problems
+    return RepairReport(url=rim.store.url, applied=True, steps=taken, left=left)
+
+
+# -- the plan, pure ----------------------------------------------------------------------------------------------------
+
+
+def plan_repair(examined: Examination, remedies: Remedies, *, accept_loss: bool, token: str) -> Plan:
+    """What mends the findings. `token` makes the names of kept files unique. Pure."""
+    plan = Plan()
+    filled = _plan_fill(examined, remedies, plan, token) if accept_loss else frozenset()
+    kept = _plan_parts(examined, remedies, plan, token)
+    _plan_checkpoints(examined, plan, token, kept)
+    _plan_hint(examined, filled, plan)
+    _plan_coverage(examined, remedies, plan, token)
+    mended = {act.step.path for act in plan.acts} | ({TIME_SERIES.folder} if filled else set())
+    mended |= {TIME_SERIES.checkpoint_path(version) for version, whole in kept.items() if whole}
+    for finding in examined.findings:
+        if finding.severity == "problem" and finding.path not in mended:
+            plan.left.append(_explained(finding, remedies, accept_loss=accept_loss))
+    return plan
+
+
+def _plan_fill(examined: Examination, remedies: Remedies, plan: Plan, token: str) -> frozenset[int]:
+    """Commits under the numbers of lost ones; the files of damaged ones are kept."""
+    if isinstance(remedies.fillers, str):
+        return frozenset()
+    for version, commit, time_ns in remedies.fillers:
+        path = TIME_SERIES.path_of(version)
+        holds = (
+            "with what a later log checkpoint or the segments tell of it"
+            if commit.actions
+            else "which is empty: what it did is lost"
+        )
+        what = f"put a commit under the number of version {version}, {holds}"
+        data = TIME_SERIES.encode(commit, version, time_ns)
+        if version in examined.view.damaged:
+            keep = _kept(path, token)
+            step = Step(act="set-aside", path=path, what=f"{what}; keep the damaged file as {keep}")
+            plan.acts.append(Act(step=step, how="overwrite", data=data, keep=keep))
+        else:
+            plan.acts.append(Act(step=Step(act="fill-version", path=path, what=what), how="create", data=data))
+    return frozenset(version for version, _, _ in remedies.fillers)
+
+
+def _plan_parts(examined: Examination, remedies: Remedies, plan: Plan, token: str) -> dict[int, bool]:
+    """Lost parts that can be made again are. Gives the versions of checkpoints that stay, though they lack parts, and whether those come
+    back: of a log that does not begin with version 1, one that lacks a part still tells more than none.
+    """
+    view = examined.view
+    for path, data in remedies.parts.items():
+        what = f"write the part {path} of a log checkpoint anew, from the commits"
+        step = Step(act="write-part", path=path, what=what)
+        plan.acts.append(Act(step=step, how="overwrite", data=data, keep=_kept(path, token)))
+    begins_later = view.base is not None or any(1 in run for run in view.missing)
+    whole = {version: lost <= remedies.parts.keys() for version, lost in view.lacking.items()}
+    return {version: mended for version, mended in whole.items() if mended or begins_later}
+
+
+def _plan_checkpoints(examined: Examination, plan: Plan, token: str, kept: Mapping[int, bool]) -> None:
+    """Checkpoints that must not be believed go; the hint then names one that may be."""
+    for version in examined.view.bad_checkpoints:
+        if version in kept:
+            continue
+        path = TIME_SERIES.checkpoint_path(version)
+        keep = _kept(path, token)
+        step = Step(
+            act="remove-checkpoint", path=path, what=f"remove the log checkpoint of version {version}; keep it as {keep}"
+        )
+        plan.acts.append(Act(step=step, how="delete", keep=keep))
+    if not any(finding.code == "checkpoint-hint" for finding in examined.findings):
+        return
+    path, good = TIME_SERIES.last_checkpoint, examined.view.checkpoints
+    if good:
+        step = Step(act="write-checkpoint-hint", path=path, what=f"let _last_checkpoint name version {good[-1]}")
+        plan.acts.append(Act(step=step, how="overwrite", data=json.dumps({"version": good[-1]}).encode()))
+    else:
+        step = Step(act="write-checkpoint-hint", path=path, what="remove _last_checkpoint: there is no log checkpoint")
+        plan.acts.append(Act(step=step, how="delete"))
+
+
+def _plan_hint(examined: Examination, filled: frozenset[int], plan: Plan) -> None:
+    """CURRENT names the newest version, once that can be read."""
+    view = examined.view
+    newest = max(view.newest, *filled) if filled else view.newest
+    behind = any(finding.path == TIME_SERIES.hint for finding in examined.findings) or view.hinted < newest
+    if newest == 0 or not behind or view.hinted > newest or (newest in view.damaged and newest not in filled):
+        return
+    step = Step(act="write-hint", path=TIME_SERIES.hint, what=f"let CURRENT name version {newest}")
+    plan.acts.append(Act(step=step, how="overwrite", data=b"%d\n" % newest))
+
+
+def _plan_coverage(examined: Examination, remedies: Remedies, plan: Plan, token: str) -> None:
+    for segment in examined.lost_coverage:
+        sidecar = segment.coverage
+        if isinstance(sidecar, SidecarCoverage) and sidecar.path in remedies.coverage:
+            keep = "" if sidecar.checksum else _kept(sidecar.path, token)
+            what = f"write the coverage of segment {segment.path} anew, from its rows"
+            step = Step(act="write-coverage", path=sidecar.path, what=what)
+            plan.acts.append(Act(step=step, how="overwrite", data=remedies.coverage[sidecar.path], keep=keep))
+    for segment in examined.lost_indexes:
+        sidecar = segment.coverage
+        if isinstance(sidecar, SidecarCoverage) and sidecar.index_path in remedies.coverage:
+            what = f"write the coverage index of segment {segment.path} anew, from its coverage"
+            step = Step(act="write-coverage", path=sidecar.index_path, what=what)
+            plan.acts.append(Act(step=step, how="overwrite", data=remedies.coverage[sidecar.index_path]))
+
+
+def _kept(path: str, token: str) -> str:
+    return f"{DAMAGED_FOLDER}/{path.rpartition('/')[2]}.{token}"
+
+
+def _explained(finding: Finding, remedies: Remedies, *, accept_loss: bool) -> Finding:
+    """A finding that stays, saying why where a remedy was looked for."""
+    if finding.mend == "accept-loss" and isinstance(remedies.fillers, str):
+        return replace(finding, mend="no", what=f"{finding.what}; no commit can be put in its place: {remedies.fillers}")
+    if finding.mend == "repair" or accept_loss:
+        return replace(finding, mend="no")
+    return finding
+
+
+# -- the rim -----------------------------------------------------------------------------------------------------------
+
+
+def _fillers(rim: Environment, examined: Examination, token: str) -> tuple[Entry, ...] | str:
+    view = examined.view
+    if not view.missing and not view.damaged:
+        return "none is lost"
+    if any(finding.code == "commit-unsupported" for finding in view.findings):
+        return "another commit asks for a newer release"
+    state = view.state
+    recovered = None if state is None or state.meta.schema is not None else _schema_of_rows(rim.store, state)
+    return refill(view, recovered, rim.clock.now_ns(), token)
+
+
+def _schema_of_rows(store: Store, state: TableState) -> pa.Schema | None:
+    """The columns as the first readable live segment stores them."""
+    for segment in state.segments:
+        try:
+            with open_segment(store, segment) as file:
+                return adopt_schema(file.schema_arrow, state.meta.index)
+        except StoreError:
+            raise
+        except GaplessError:
+            continue
+    return None
+
+
+def _rebuilt_coverage(store: Store, examined: Examination) -> Iterator[tuple[str, bytes]]:
+    """Sidecars made again from the rows of sound segments, those that are what the log says they were."""
+    state = examined.view.state
+    for segment in examined.lost_coverage:
+        sidecar = segment.coverage
+        if state is None or segment.path in examined.unsound or not isinstance(sidecar, SidecarCoverage):
+            continue
+        data = _coverage_bytes(store, segment, state)
+        if data is not None and sidecar.checksum in (None, checksum(data)):
+            yield sidecar.path, data
+
+
+def _rebuilt_indexes(store: Store, examined: Examination, rebuilt: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    """Indexes made again from whole sidecars, of which some were rebuilt themselves: those that are what the log says they were."""
+    state = examined.view.state
+    for segment in examined.lost_indexes:
+        sidecar = segment.coverage
+        if state is None or state.meta.schema is None or not isinstance(sidecar, SidecarCoverage):
+            continue
+        try:
+            data = rebuilt[sidecar.path] if sidecar.path in rebuilt else store.get(sidecar.path)
+            index = index_sidecar(data, entity_types(state.meta.schema, state.meta.index))
+        except (CorruptTable, ObjectNotFound):
+            continue
+        if index is not None and checksum(index) == sidecar.index_checksum:
+            yield sidecar.index_path, index
+
+
+def _coverage_bytes(store: Store, segment: Segment, state: TableState) -> bytes | None:
+    schema, index = state.meta.schema, state.meta.index
+    if schema is None:
+        return None
+    keys = pa.schema([schema.field(name) for name in index.keys])
+    try:
+        observed = observe(store, segment, keys, index, index_grid(index))
+    except CorruptTable:
+        return None
+    return encode(observed.coverage, entity_types(schema, index))
+
+
+def _apply(store: Store, act: Act) -> bool:
+    """Do one step; False where it turned out to be done, because someone brought the file back meanwhile."""
+    path = act.step.path
+    if act.step.act == "set-aside" and _is_whole(store, path):
+        return False
+    if act.keep:
+        with contextlib.suppress(ObjectNotFound):
+            store.put(act.keep, store.get(path))
+    match act.how:
+        case "delete":
+            store.delete(path)
+        case "overwrite":
+            store.put(path, act.data, mode="overwrite")
+        case "create":
+            try:
+                store.put(path, act.data)
+            except ObjectExists:
+                return False
+    return True
+
+
+def _is_whole(store: Store, path: str) -> bool:
+    """Whether a commit can be read after all: its writer was still at work, or someone mended it."""
+    version = TIME_SERIES.version_of(path)
+    try:
+        TIME_SERIES.decode(store.get(path), version or 0)
+    except (CorruptTable, ObjectNotFound):
+        return False
+    return True

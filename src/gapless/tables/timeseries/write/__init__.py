@@ -1,0 +1,1 @@
+"""Appends to time-series tables: staged, checked for overlap, committed, in groups."""

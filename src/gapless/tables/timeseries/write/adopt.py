@@ -1,0 +1,360 @@
+"""Appending Parquet files as they are: each becomes a segment, of which only the footer and the key columns were read.
+
+Files on their way into a table's store: placed by one thread while another reads their keys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from gapless.coverage.bitmap import CoverageMap, overlap
+from gapless.coverage.bucket import Grid
+from gapless.errors import CoverageOverlap, InvalidOption, StoreError
+from gapless.files.adopt.keys import KeyScan
+from gapless.files.adopt.layout import check_layout
+from gapless.files.adopt.place import Adopt, Placed, Placing, check_movable, remove_moved
+from gapless.files.adopt.source import Source, adopted_stats
+from gapless.files.ingest.batches import Batches, Progress
+from gapless.files.ingest.files import format_of
+from gapless.files.sort.run import sort_run
+from gapless.files.write.staged_write import StagedWrite, only_identity
+from gapless.formats.timeseries.actions import SetTransaction, TableState, segment_path
+from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.replay import live_meeting
+from gapless.log.format import Snapshot
+from gapless.model.fit import restore
+from gapless.model.index import IndexSpec
+from gapless.model.input_formats import Parquet, parse_format
+from gapless.model.operation import AppendReport
+from gapless.model.properties import OnOverlap
+from gapless.model.schema import entity_types
+from gapless.model.segment import Segment
+from gapless.runtime.committer import NOT_COMMITTED
+from gapless.tables.timeseries.correct.correction import ReplaceCovered
+from gapless.tables.timeseries.correct.revision import AffectedFiles, RowChanges, revise
+from gapless.tables.timeseries.correct.rewrite import Made, Rewriter
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, CoverageCut
+from gapless.tables.timeseries.write.append import Appender
+from gapless.tables.timeseries.write.refusals import overlap_error
+from gapless.tables.timeseries.write.stage import Stager
+
+
+def open_sources(files: Sequence[Path], file_format: object, how: Adopt) -> list[Source]:
+    """The files that are to become segments; raises InvalidOption for one that is no Parquet, UnreadableInput, InvalidPath."""
+    given = parse_format(file_format)
+    for path in files:
+        if not isinstance(format_of(path, given), Parquet):
+            raise InvalidOption(
+                f"{path} cannot be adopted",
+                why="Segments are Parquet files, and adopt takes a file as it is",
+                fix="Append it without adopt: its rows are then read and written",
+                option="adopt",
+                value=how,
+            )
+        if how == "move":
+            check_movable(path)
+    return [Source.open(path) for path in files]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """A file whose key columns were read."""
+
+    source: Source
+    scan: KeyScan
+    coverage: CoverageMap
+
+    def keys(self, schema: pa.Schema, index: IndexSpec) -> Iterator[pa.RecordBatch]:
+        """Its index and entity columns once more, as `schema` declares them; raises UnreadableInput where the file changed since."""
+        keyed = pa.schema([schema.field(name) for name in index.keys])
+        for batch in self.source.keys(index):
+            yield restore(batch, keyed)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A file that lies in the store as a segment, and is not committed yet."""
+
+    surveyed: Surveyed
+    segment: Segment
+
+    @property
+    def coverage(self) -> CoverageMap:
+        """What its rows cover."""
+        return self.surveyed.coverage
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A file that is being placed."""
+
+    file_id: str
+    path: str
+    """Relative to the table root."""
+    placed: Future[Placed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taking:
+    """Takes files in for one version of a table."""
+
+    state: TableState
+    schema: pa.Schema
+    """The table's once it has taken the files, which `check_layout` accepted."""
+    grid: Grid
+    how: Adopt
+    progress: Progress | None = None
+
+    def take(
+        self, sources: Sequence[Source], attempt: StagedWrite, judge: Callable[[Sequence[Surveyed]], object]
+    ) -> list[Taken]:
+        """The files that have rows, as segments that `attempt` has written.
+
+        `judge` is asked as soon as all keys are known; where it raises, no more is copied. Raises NullKey and the other DataErrors,
+        InvalidOption where a file cannot be linked, StoreError, with the attempt to be discarded.
+        """
+        holding = [source for source in sources if source.rows]
+        with Placing(attempt.rim.store, self.how) as placing:
+            begun = [self._begin(source, number, attempt, placing) for number, source in enumerate(holding)]
+            surveyed = list(self._survey(holding))
+            judge(surveyed)
+            return [self._taken(one, place, attempt) for one, place in zip(surveyed, begun, strict=True)]
+
+    def _begin(self, source: Source, number: int, attempt: StagedWrite, placing: Placing) -> _Begun:
+        file_id = attempt.rim.ids.uuid()
+        path = segment_path(file_id, number, attempt.instant)
+        # Named before it is stored, so that it is removed whatever comes.
+        attempt.written.append(path)
+        return _Begun(file_id, path, placing.begin(source, path))
+
+    def _survey(self, sources: Sequence[Source]) -> Iterator[Surveyed]:
+        index, total = self.state.meta.index, sum(source.rows for source in sources)
+        done = 0
+        for source in sources:
+            scan = KeyScan(index, self.grid)
+            for batch in source.keys(index):
+                scan.add(batch)
+                if self.progress is not None:
+                    self.progress(done + scan.rows, total)
+            done += scan.rows
+            yield Surveyed(source=source, scan=scan, coverage=scan.coverage)
+
+    def _taken(self, one: Surveyed, begun: _Begun, attempt: StagedWrite) -> Taken:
+        file, layout, scan = begun.placed.result(), one.source.layout, one.scan
+        meta, schema, index = self.state.meta, self.schema, self.state.meta.index
+        types = entity_types(schema, index)
+        identity, identity_types = only_identity(one.coverage, types)
+        assert scan.bounds is not None
+        segment = Segment(
+            path=begun.path,
+            rows=scan.rows,
+            size=file.size,
+            bounds=scan.bounds,
+            index_type=index.type,
+            identity=identity,
+            identity_types=identity_types,
+            coverage=attempt.put_coverage(begun.file_id, one.coverage, types),
+            stats=adopted_stats(layout.metadata, layout.schema.names, schema, meta.ids, index, one.coverage.identities()),
+            checksum=file.checksum,
+            footer_checksum=file.footer_checksum,
+            sorted_by=index.keys if scan.in_order else (),
+        )
+        return Taken(one, segment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopter:
+    """Adopts files into one table."""
+
+    appender: Appender
+    how: Adopt
+    newest: Callable[[], int]
+    """The newest version that is known."""
+    progress: Progress | None = None
+
+    def adopt(self, snapshot: Snapshot[TableState], sources: Sequence[Source]) -> AppendReport:
+        """Commit the files as segments of the newest version, all of them or none; a file without rows brings its columns alone.
+
+        Under "skip" a file whose buckets are all covered is left out; one with others besides is refused. A file that is moved goes
+        from its place once the commit has landed, and never where that is not certain. Raises as `append_file`.
+        """
+        if (known := self.appender.known(snapshot)) is not None:
+            return known
+        attempt = StagedWrite.begin(self.appender.committer.rim)
+        with attempt.discarded_on_error():
+            taken = self._take(snapshot.state, sources, attempt)
+        land = self._replace if self.appender.on_overlap == "replace" else self._append
+        report, kept = land(snapshot, sources, taken, attempt)
+        self._tidy(attempt, {path for one in kept for path in one.segment.files})
+        if self.how == "move":
+            for one in kept:
+                remove_moved(one.surveyed.source)
+        return report
+
+    def _take(self, state: TableState, sources: Sequence[Source], attempt: StagedWrite) -> Sequence[Taken]:
+        """Place the files while their keys are read; raises what a wrong file deserves, with the attempt to be discarded."""
+        schema = self._schema(state, sources)
+        taking = Taking(state=state, schema=schema, grid=self.appender.grid, how=self.how, progress=self.progress)
+        return taking.take(sources, attempt, lambda surveyed: self._left_out(self.appender, state, schema, surveyed))
+
+    def _schema(self, state: TableState, sources: Sequence[Source]) -> pa.Schema:
+        """The table's schema once it has taken the files; raises SchemaMismatch where one cannot be a segment of this version."""
+        layouts = [source.layout for source in sources]
+        schema = self._stager(state).schema_for(
+            tuple(Batches(source=one.source, schema=one.schema, read=_no_rows) for one in layouts)
+        )
+        assert schema is not None
+        for layout in layouts:
+            check_layout(layout, schema, state.meta)
+        return schema
+
+    def _append(
+        self, snapshot: Snapshot[TableState], sources: Sequence[Source], taken: Sequence[Taken], attempt: StagedWrite
+    ) -> tuple[AppendReport, Sequence[Taken]]:
+        """Commit the files under a policy that takes nothing away; one that lost a race is judged again, and stays where it lies."""
+        appender, operation = self.appender, self.appender.operation
+        while True:
+            with attempt.discarded_on_error():
+                schema = self._schema(snapshot.state, sources)
+                kept, view = self._chosen(appender, snapshot.state, schema, taken, attempt)
+                applied = () if operation is None else (SetTransaction(operation, view.tally),)
+                staged = appender.stager(snapshot).staged(view, schema, applied)
+            outcome = appender.commit(snapshot, staged)
+            if isinstance(outcome, AppendReport):
+                return outcome, kept
+            with attempt.discarded_on_error():
+                snapshot = appender.committer.refresh(snapshot)
+                if (known := appender.known(snapshot)) is not None:
+                    return known, ()
+                appender = appender.after(outcome, snapshot, view)
+
+    def _chosen(
+        self, appender: Appender, state: TableState, schema: pa.Schema, taken: Sequence[Taken], attempt: StagedWrite
+    ) -> tuple[Sequence[Taken], StagedWrite]:
+        """The files that this version takes, and the attempt with them alone; raises CoverageOverlap, DuplicateKey."""
+        left_out = self._left_out(appender, state, schema, [one.surveyed for one in taken])
+        kept = [one for one, out in zip(taken, left_out, strict=True) if not out]
+        skipped = [one for one, out in zip(taken, left_out, strict=True) if out]
+        self._check_keys(self._stager(state, appender.on_overlap), schema, kept)
+        view = _holding(attempt, kept)
+        view.skipped_rows = sum(one.segment.rows for one in skipped)
+        view.skipped = CoverageMap.union_of(one.coverage for one in skipped)
+        return kept, view
+
+    def _left_out(self, appender: Appender, state: TableState, schema: pa.Schema, surveyed: Sequence[Surveyed]) -> list[bool]:
+        """Of each file, whether it is left out, since the table covers all its buckets under "skip"; raises CoverageOverlap."""
+        if appender.on_overlap in ("allow", "replace"):
+            return [False] * len(surveyed)
+        types, grid, cache = entity_types(schema, state.meta.index), appender.grid, appender.cache
+        left_out = []
+        for one in surveyed:
+            near = live_meeting(state, one.coverage, grid)
+            present = cache.union(near, types, frozenset(one.coverage.identities()))
+            found = overlap(one.coverage, present, signed=grid.signed)
+            whole = appender.on_overlap == "skip" and not one.coverage.difference(present)
+            if found is not None and not whole:
+                raise _refuse_overlap(one.source, overlap_error(state, cache, found, types, grid))
+            left_out.append(whole)
+        return left_out
+
+    def _check_keys(self, stager: Stager, schema: pa.Schema, taken: Sequence[Taken]) -> None:
+        """In a unique table, raise DuplicateKey where rows of the files share a key, or have one of the table's."""
+        index = stager.state.meta.index
+        keyed = pa.schema([schema.field(name) for name in index.keys])
+        if stager.state.meta.properties.unique and taken:
+            batches = [batch for one in taken for batch in one.surveyed.keys(schema, index)]
+            stager.check_keys(sort_run(pa.Table.from_batches(batches, keyed), index, stager.grid), keyed)
+
+    def _replace(
+        self, snapshot: Snapshot[TableState], sources: Sequence[Source], taken: Sequence[Taken], attempt: StagedWrite
+    ) -> tuple[AppendReport, Sequence[Taken]]:
+        """Commit the files in the place of the rows that the table has in their buckets."""
+        rewriter = Rewriter(
+            committer=self.appender.committer,
+            cache=self.appender.cache,
+            grid=self.appender.grid,
+            operation=self.appender.operation,
+        )
+        making = False
+
+        def make(state: TableState) -> Made:
+            nonlocal making
+            making = True
+            made = self._made(rewriter, state, sources, taken, attempt)
+            making = False
+            return made
+
+        try:
+            done = rewriter.land(snapshot, "append", make)
+        except BaseException as error:
+            # A version is made anew only once the commit before has certainly lost.
+            if making or isinstance(error, NOT_COMMITTED):
+                attempt.discard()
+            raise
+        report = AppendReport.of(done.tally, done.version, already_applied=done.already)
+        return report, () if done.already else taken
+
+    def _made(
+        self, rewriter: Rewriter, state: TableState, sources: Sequence[Source], taken: Sequence[Taken], attempt: StagedWrite
+    ) -> Made:
+        """The files as an addition to this version, less the rows that give way to theirs, which is written anew."""
+        replacement = ReplaceCovered(by_table=self.newest if self.appender.by_table else None)
+        schema, index, grid = self._schema(state, sources), state.meta.index, self.appender.grid
+        self._check_keys(self._stager(state), schema, taken)
+        meta = state.meta if schema == state.meta.schema else claim(replace(state.meta, schema=schema))
+        store = self.appender.committer.rim.store
+        before = BaseVersion(store=store, state=state, schema=schema, grid=grid, cache=self.appender.cache)
+        replacement.check(before)
+        coverage = CoverageMap.union_of(one.coverage for one in taken)
+        cut = CoverageCut.of(before, coverage)
+        fresh = _holding(replace(attempt, written=[]), taken)
+        with fresh.discarded_on_error():
+            revision = revise(before, meta, RowChanges(sort_run(schema.empty_table(), index, grid), cut), fresh)
+        tally = replace(
+            revision.tally,
+            rows=sum(one.segment.rows for one in taken),
+            buckets=coverage.cardinality(),
+            replaced_buckets=AffectedFiles.of(before, cut, coverage).replaced(coverage),
+        )
+        return rewriter.made(before, meta, replacement, cut, replace(revision, coverage=coverage, tally=tally), fresh)
+
+    def _tidy(self, attempt: StagedWrite, kept: set[str]) -> None:
+        """Remove what was placed and not committed."""
+        for path in attempt.written:
+            if path not in kept:
+                with contextlib.suppress(StoreError):
+                    self.appender.committer.rim.store.delete(path)
+
+    def _stager(self, state: TableState, on_overlap: OnOverlap | None = None) -> Stager:
+        appender = self.appender
+        return Stager(
+            rim=appender.committer.rim,
+            state=state,
+            cache=appender.cache,
+            grid=appender.grid,
+            on_overlap=on_overlap or appender.on_overlap,
+        )
+
+
+def _no_rows() -> Iterator[pa.RecordBatch]:
+    return iter(())
+
+
+def _holding(attempt: StagedWrite, taken: Sequence[Taken]) -> StagedWrite:
+    """The attempt with these segments alone; what it has written is the same list."""
+    return replace(attempt, segments=[one.segment for one in taken], coverage=[one.coverage for one in taken])
+
+
+def _refuse_overlap(source: Source, error: CoverageOverlap) -> CoverageOverlap:
+    return CoverageOverlap(
+        f"{source.layout.source}: {error.what}",
+        why=f"{error.why}; a file becomes a segment whole, so no row of it can be left out",
+        fix='Pass on_overlap="replace" or "allow", or append it without adopt and with on_overlap="skip"',
+        **error.facts,
+    )

@@ -1,0 +1,285 @@
+"""The life of an append, from staged segments to a commit.
+
+All rows of a table give way to segments that are written already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+
+from gapless.coverage.bucket import Grid
+from gapless.errors import CorruptTable, CoverageOverlap, DuplicateKey, UnsupportedTable, UpgradeNeeded
+from gapless.files.ingest.batches import Batches
+from gapless.files.read.source import open_segment, read_group
+from gapless.files.write.staged_write import StagedWrite
+from gapless.formats.timeseries.actions import (
+    Action,
+    AddSegment,
+    Commit,
+    RemoveSegment,
+    SetTransaction,
+    TableMeta,
+    TableState,
+    UpdateTableMeta,
+)
+from gapless.formats.timeseries.codec.metadata import WRITER_FEATURES, claim, inline_limit
+from gapless.formats.timeseries.common_schema import common_schema
+from gapless.formats.timeseries.conflict.rows import OVERLAP, PROPERTIES, SCHEMA, RewriteChecker
+from gapless.log.commit import CLEANED, Conflict
+from gapless.log.format import Conflicting, Snapshot
+from gapless.model.column_ids import ColumnIds
+from gapless.model.fit import restore
+from gapless.model.index import IndexSpec
+from gapless.model.operation import AppendReport, OperationId, Tally
+from gapless.model.properties import OnOverlap
+from gapless.model.schema import entity_types
+from gapless.model.segment import Segment
+from gapless.runtime.committer import ENGINE, NOT_COMMITTED, Proposal, refuse_conflict, require_file
+from gapless.runtime.environment import Environment
+from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
+from gapless.tables.timeseries.read.coverage import CoverageCache
+from gapless.tables.timeseries.write.stage import Staged, Stager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appender:
+    """Appends to one table."""
+
+    committer: SeriesCommitter
+    cache: CoverageCache
+    grid: Grid
+    on_overlap: OnOverlap
+    by_table: bool = False
+    """Whether `on_overlap` is the table's property, and not the caller's word."""
+    operation: OperationId | None = None
+
+    def append(self, snapshot: Snapshot[TableState], parts: Iterable[Batches]) -> AppendReport:
+        """Write all parts as one commit, or nothing; an operation that was applied before is not applied again.
+
+        An append that lost to a commit covering some of its buckets is held against the newest version, which may cover them no more: under
+        "skip" its rows are filtered again and written anew; so are those of one whose keys must be held against rows that came first,
+        and of one whose version the log was cleaned past.
+        """
+        if self.operation is not None:
+            snapshot = self.committer.refresh(snapshot)
+            if (known := self.known(snapshot)) is not None:
+                return known
+        attempt = StagedWrite.begin(self.committer.rim, committed_here=True)
+        lost: StagedWrite | None = None
+        appender = self if self.heeds(snapshot) else self.after(_other_policy(snapshot), snapshot, attempt)
+        while True:
+            try:
+                staged = appender.stage(snapshot, parts, attempt)
+            except (CoverageOverlap, DuplicateKey):
+                # What the newest version covers may be these very rows, which another process sent meanwhile under this operation.
+                if (known := self.known(self.committer.refresh(snapshot))) is None:
+                    raise
+                return known
+            finally:
+                if lost is not None:
+                    lost.discard()
+            outcome = self.commit(snapshot, staged)
+            if isinstance(outcome, AppendReport):
+                return outcome
+            with attempt.discarded_on_error():
+                snapshot = self.committer.refresh(snapshot)
+                # Whatever clashed first: the operation may be in any of the commits since, and none of them is judged again.
+                if (known := self.known(snapshot)) is not None:
+                    attempt.discard()
+                    return known
+                appender = appender.after(outcome, snapshot, attempt)
+                lost, parts, attempt = attempt, self._read_back(attempt, staged, snapshot), self._successor(attempt)
+
+    def heeds(self, snapshot: Snapshot[TableState]) -> bool:
+        """Whether its overlap policy is that of this version of the table, where the table's decides."""
+        return not self.by_table or self.on_overlap == snapshot.state.meta.properties.on_overlap
+
+    def known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
+        """The first report of an operation that was applied before."""
+        if self.operation is None or (known := snapshot.state.recognise(self.operation)) is None:
+            return None
+        return AppendReport.of(known.tally_of(self.operation), known.version, already_applied=True)
+
+    def stager(self, snapshot: Snapshot[TableState]) -> Stager:
+        """What turns input into segments for this version."""
+        return Stager(
+            rim=self.committer.rim,
+            state=snapshot.state,
+            cache=self.cache,
+            grid=self.grid,
+            on_overlap=self.on_overlap,
+            by_table=self.by_table,
+            inline_bytes=inline_limit(snapshot.state),
+            newest=lambda: self.committer.refresh(snapshot).state,
+        )
+
+    def stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: StagedWrite) -> Staged:
+        """Write the parts as segments of the attempt for this version; raises what a wrong input deserves, with nothing left."""
+        with attempt.discarded_on_error():
+            return self.stager(snapshot).stage(parts, attempt, self.operation)
+
+    def commit(self, snapshot: Snapshot[TableState], staged: Staged) -> AppendReport | Conflict:
+        """Commit what was staged for this version; raises CommitOutcomeUnknown."""
+        attempt = staged.attempt
+        if staged.commit is None:
+            return AppendReport.of(attempt.tally, snapshot.version)
+        proposal = Proposal(commit=staged.commit, judge=staged.terms.judge, discard=attempt.discard, ahead=attempt.ahead)
+        outcome = self.committer.commit(snapshot, proposal)
+        if isinstance(outcome, Conflict):
+            return outcome
+        for segment, coverage in zip(attempt.segments, attempt.coverage, strict=True):
+            self.cache.remember(segment, coverage)
+        return AppendReport.of(attempt.tally, outcome.version)
+
+    def after(self, lost: Conflict, snapshot: Snapshot[TableState], attempt: StagedWrite) -> Appender:
+        """How an attempt that lost is tried again: under the overlap policy that the table has now, where the table's decides.
+
+        Raises CommitConflict where it is not: rows that were left out, or are to be taken away, are not at hand.
+        """
+        now, heeds = snapshot.state.meta.properties.on_overlap, self.heeds(snapshot)
+        if lost.clash.reason not in (OVERLAP, PROPERTIES, CLEANED) or (
+            not heeds and (now == "replace" or attempt.skipped_rows)
+        ):
+            raise refuse_conflict(lost)
+        return self if heeds else replace(self, on_overlap=now)
+
+    def _read_back(self, lost: StagedWrite, staged: Staged, snapshot: Snapshot[TableState]) -> tuple[Batches, ...]:
+        """The rows of a lost attempt as input for the next, in the columns of now; read segment by segment as they are asked for."""
+        meta, terms = snapshot.state.meta, staged.terms
+        schema = common_schema(meta, terms.schema, terms.ids, terms.empty) if terms.schema else None
+        if isinstance(schema, str):
+            raise refuse_conflict(Conflict(snapshot.version, Conflicting(SCHEMA, schema)))
+
+        def read(segment: Segment) -> Iterator[pa.RecordBatch]:
+            return read_staged(self.committer.rim, segment, schema, meta.ids, snapshot.version)
+
+        return tuple(Batches(source="rows staged before", schema=schema, read=partial(read, one)) for one in lost.segments)
+
+    def _successor(self, lost: StagedWrite) -> StagedWrite:
+        """A new attempt that has skipped what the lost one had."""
+        fresh = StagedWrite.begin(self.committer.rim, committed_here=True)
+        fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
+        return fresh
+
+
+def _other_policy(snapshot: Snapshot[TableState]) -> Conflict:
+    return Conflict(snapshot.version, Conflicting(PROPERTIES, f"on_overlap={snapshot.state.meta.properties.on_overlap!r}"))
+
+
+def read_staged(
+    rim: Environment, segment: Segment, schema: pa.Schema, ids: ColumnIds, version: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a segment that was written and not committed, as the columns of `schema`, a row group at a time.
+
+    Raises CommitConflict where vacuum took the file, since whoever wrote it was slow (`version` is the newest that is known), CorruptTable.
+    """
+    try:
+        with open_segment(rim.store, segment) as file:
+            for number in range(file.num_row_groups):
+                yield from restore(read_group(file, segment, number), schema, ids=ids, path=segment.path).to_batches()
+    except CorruptTable:
+        if segment.data is None:
+            require_file(rim, segment.path, version)
+        raise
+
+
+def check_writable(state: TableState, path: str, *, upgrade: bool) -> None:
+    """Raise UpgradeNeeded or UnsupportedTable where this release may not write to the table."""
+    unknown = sorted(state.meta.writer_features - WRITER_FEATURES)
+    if unknown:
+        raise UnsupportedTable(
+            f"writing to {path} needs the feature {unknown[0]!r}",
+            why=f"This release knows {', '.join(sorted(WRITER_FEATURES))}; without it a write could break the table",
+            fix="Write with the release that made the table; reading works",
+            needs=unknown[0],
+        )
+    if not state.meta.is_ours and not upgrade:
+        raise UpgradeNeeded(
+            f"{path} was written by timeseries-table-format and not yet by gapless",
+            why="The first write of gapless shuts the writers of timeseries-table-format out for good; its readers go on",
+            fix="Open it with gl.open(path, upgrade=True), or pass --upgrade, if you want that",
+            path=path,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overwriter:
+    """Overwrites one table."""
+
+    committer: SeriesCommitter
+    cache: CoverageCache
+    index: IndexSpec
+    grid: Grid
+    operation: OperationId | None = None
+
+    def apply(self, snapshot: Snapshot[TableState], schema: pa.Schema, attempt: StagedWrite) -> ChangeOutcome:
+        """Put the attempt's segments in the place of all others, in one commit; `schema` are the table's columns after it.
+
+        What other writers commit meanwhile gives way too; the segments are not written again for it. Raises CommitConflict where the
+        columns were changed first, or the table made unique, or the deadline passed, CommitOutcomeUnknown, StoreError. The attempt is discarded where the
+        operation was applied already, and where it is certain that it was not committed.
+        """
+        found, tally = snapshot, Tally()
+
+        def propose(now: Snapshot[TableState]) -> SeriesProposal | None:
+            nonlocal found, tally
+            found, tally = now, _tally(now.state, attempt)
+            if ChangeOutcome.before(now, self.operation) is not None:
+                return None
+            if _demands(now.state.meta) != _demands(snapshot.state.meta):
+                raise refuse_conflict(Conflict(now.version, Conflicting(SCHEMA)))
+            actions = self._actions(now.state, schema, attempt, tally)
+            return self._proposal(actions, schema, attempt) if actions else None
+
+        try:
+            landed = self.committer.change(snapshot, propose)
+        except NOT_COMMITTED:
+            attempt.discard()
+            raise
+        if landed is None:
+            attempt.discard()
+            return ChangeOutcome.before(found, self.operation) or ChangeOutcome(Tally(), found.version)
+        for segment, coverage in zip(attempt.segments, attempt.coverage, strict=True):
+            self.cache.remember(segment, coverage)
+        return ChangeOutcome(tally, landed.version)
+
+    def _actions(self, now: TableState, schema: pa.Schema, attempt: StagedWrite, tally: Tally) -> tuple[Action, ...]:
+        """The log entry's actions; none where the table would stay as it is."""
+        actions: list[Action] = [RemoveSegment(segment.path) for segment in now.segments]
+        actions += [AddSegment(segment) for segment in attempt.segments]
+        if self.operation is not None:
+            actions.append(SetTransaction(self.operation, tally))
+        if schema != now.meta.schema or (actions and not now.meta.is_ours):
+            # What else the metadata say, such as properties, is as it is now.
+            actions.insert(0, UpdateTableMeta(claim(replace(now.meta, schema=schema))))
+        return tuple(actions)
+
+    def _proposal(self, actions: tuple[Action, ...], schema: pa.Schema, attempt: StagedWrite) -> SeriesProposal:
+        terms = RewriteChecker(
+            near=lambda segments: segments,
+            reaches=lambda _segment, _coverage: True,
+            coverage=attempt.covered,
+            entity_types=entity_types(schema, self.index),
+            grid=self.grid,
+            operation=self.operation,
+        )
+        commit = Commit(id=self.committer.rim.ids.uuid(), operation="overwrite", engine=ENGINE, parameters={}, actions=actions)
+        # Nothing to discard where it lost: the same files are proposed again.
+        return Proposal(commit=commit, judge=terms.judge)
+
+
+def _demands(meta: TableMeta) -> tuple[object, ...]:
+    """What the segments were written for."""
+    return meta.schema, meta.ids, meta.properties.unique
+
+
+def _tally(state: TableState, attempt: StagedWrite) -> Tally:
+    """What overwriting this version counts; which of its buckets are covered again is not asked."""
+    return replace(
+        attempt.tally, removed_rows=sum(segment.rows for segment in state.segments), removed_segments=len(state.segments)
+    )

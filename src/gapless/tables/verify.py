@@ -1,0 +1,74 @@
+"""Looking after a table that may not even open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.runtime.environment import Environment
+from gapless.store.open import probe_put_if_absent
+from gapless.tables.delta.care.verify import verify_delta
+from gapless.tables.shared.findings import RepairReport, VerifyReport
+from gapless.tables.shared.handle import Location, kind_of, open_environment
+from gapless.tables.timeseries.lifecycle import no_table
+from gapless.tables.timeseries.verify.repair import repair_table
+from gapless.tables.timeseries.verify.verify import Progress, verify_table
+
+
+def verify(
+    path: Location,
+    *,
+    deep: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Look for damage in a table of either kind, even in one that does not open; writes nothing.
+
+    Reads the whole log, its checkpoints and hints, and of the newest version the bytes of every segment and the coverage, and holds
+    them against their checksums and against each other. `deep` decodes every row as well, with Parquet's page checksums, and compares
+    row counts, bounds, statistics and coverage: what `table.sql` and other engines, which check nothing, rely on. `progress` is told
+    the segments done, and all there are. Of a Delta table, whose log has no checksums of data files: their sizes, footers and deletion
+    vectors; `deep` compares row counts and statistics.
+
+    Returns a `VerifyReport` whose `ok` says whether there is no problem. Raises TableNotFound, InvalidPath, StoreError.
+    """
+    rim = open_environment(path, storage_options)
+    if kind_of(rim.store) == "delta":
+        return verify_delta(rim, deep=deep) if progress is None else verify_delta(rim, deep=deep, progress=progress)
+    _require_log(rim, path)
+    return verify_table(rim.store, deep=deep) if progress is None else verify_table(rim.store, deep=deep, progress=progress)
+
+
+def repair(
+    path: Location,
+    *,
+    apply: bool = False,
+    accept_loss: bool = False,
+    deep: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> RepairReport:
+    """Mend what can be mended of a damaged table; without `apply` only say what would be done, and change nothing.
+
+    Mends CURRENT, log checkpoints and their hint, and coverage sidecars (made again from the rows, and only where they then have the
+    checksum that the log names). With `accept_loss` a lost or unreadable commit gets another under its number, `operation: "repair"`:
+    empty, or with what a later log checkpoint still tells of it. Then the table opens again, and what else that commit did, its rows and
+    operation ids among it, stays lost. A file that is replaced or removed is kept under `_timeseries_log/_damaged/`. Segments cannot be
+    mended: bring them back from a backup.
+
+    `deep` looks as `verify(deep=True)` does. No other writer should be at work. Returns a `RepairReport`, whose `left` are the problems
+    that remain. Raises TableNotFound, InvalidPath, StoreError.
+    """
+    rim = open_environment(path, storage_options)
+    _require_log(rim, path)
+    if apply:
+        probe_put_if_absent(rim.store)
+    return repair_table(rim, apply=apply, accept_loss=accept_loss, deep=deep)
+
+
+def _require_log(rim: Environment, path: Location) -> None:
+    """Raise TableNotFound where nothing of a log is stored."""
+    known = (TIME_SERIES.version_of, TIME_SERIES.checkpoint_of)
+    for info in rim.store.list(TIME_SERIES.folder):
+        if info.path in (TIME_SERIES.hint, TIME_SERIES.last_checkpoint) or any(of(info.path) is not None for of in known):
+            return
+    raise no_table(str(path), kind_of(rim.store))

@@ -1,0 +1,1 @@
+"""Simulated histories of tables by many writers, all of it decided by a seed."""
