@@ -108,7 +108,7 @@ DELTA_COMMANDS = {
     ),
     "checkpoint": ("gapless.cli.delta_care", "Write a log checkpoint, and with --clean-log let go of the log before it."),
     "changes": ("gapless.cli.delta_care", "Tell what commits did to the rows: the change data feed."),
-    "alter": ("gapless.cli.alter", "Change columns, properties and constraints; data files stay as they are."),
+    "alter": ("gapless.cli.alter:delta_alter", "Change columns, properties and constraints; data files stay as they are."),
 }
 """The same of the commands after `gapless delta`; what both kinds of tables can do is among `COMMANDS`."""
 OF_EITHER_KIND = ("info", "schema", "scan", "sql", "history", "log", "at", "verify")
@@ -183,8 +183,9 @@ def _add_commands(app: typer.Typer, commands: Mapping[str, tuple[str, str]], wor
 
 
 def load_command(module: str, name: str) -> Callable[..., None]:
-    """The function behind a command; a dash in its name is an underscore in Python."""
-    found: Callable[..., None] = getattr(import_module(module), name.replace("-", "_"))
+    """The function behind a command: `module:function`, or the one with the command's name (a dash is an underscore in Python)."""
+    module, _, function = module.partition(":")
+    found: Callable[..., None] = getattr(import_module(module), function or name.replace("-", "_"))
     return found
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from gapless.cli.options import JsonFlag, StorageOptions, TablePath, parse_mapping
-from gapless.cli.show.console import row_progress, say, write_json
+from gapless.cli.show.console import say, write_json
+from gapless.cli.show.rows import row_progress
 from gapless.draw.label import printable
 from gapless.tables.shared.findings import Finding, RepairReport, VerifyReport, count
 from gapless.tables.verify import repair as repair_table

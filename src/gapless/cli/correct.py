@@ -23,7 +23,8 @@ from gapless.cli.options import (
     option,
     parse_entity,
 )
-from gapless.cli.show.console import row_progress, say, write_json
+from gapless.cli.show.console import say, write_json
+from gapless.cli.show.rows import row_progress
 from gapless.cli.write import choose_format, parse_operation
 from gapless.errors import InvalidOption
 from gapless.files.ingest.batches import Batches, Progress, watched

@@ -22,7 +22,8 @@ from gapless.cli.options import (
     parse_mapping,
     refuse_given,
 )
-from gapless.cli.show.console import row_progress, say, write_json
+from gapless.cli.show.console import say, write_json
+from gapless.cli.show.rows import row_progress
 from gapless.cli.write import parse_operation
 from gapless.tables import delta
 from gapless.tables.shared.findings import count

@@ -26,7 +26,8 @@ from gapless.cli.options import (
     parse_pairs,
     refuse_given,
 )
-from gapless.cli.show.console import print_facts, row_progress, say, write_json
+from gapless.cli.show.console import print_facts, say, write_json
+from gapless.cli.show.rows import row_progress
 from gapless.cli.show.values import parse_type_text
 from gapless.cli.write import choose_format, parse_operation
 from gapless.errors import InvalidOption

@@ -32,8 +32,9 @@ from gapless.cli.options import (
     option,
     parse_entity,
 )
-from gapless.cli.show.console import Plain, print_table, row_progress, say, write_json
+from gapless.cli.show.console import Plain, print_table, say, write_json
 from gapless.cli.show.coverage import Shown
+from gapless.cli.show.rows import row_progress
 from gapless.errors import InvalidOption, UnreadableInput, nearest
 from gapless.files.ingest.files import open_file
 from gapless.model.index import Identity

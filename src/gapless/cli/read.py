@@ -23,8 +23,7 @@ from gapless.cli.options import (
     parse_entity,
     refuse_given,
 )
-from gapless.cli.show.console import in_thread, interruptible
-from gapless.cli.show.rows import Output
+from gapless.cli.show.rows import Output, in_thread, interruptible
 from gapless.tables import delta
 from gapless.tables.shared.rows import Rows
 from gapless.tables.timeseries.read.view import TableView

@@ -30,8 +30,8 @@ from gapless.cli.options import (
     refuse_given,
 )
 from gapless.cli.read import CsvFlag, Limit, OutputFile, ScanOptions, rows_of
-from gapless.cli.show.console import in_thread, interruptible, print_table, say, write_json
-from gapless.cli.show.rows import Output
+from gapless.cli.show.console import print_table, say, write_json
+from gapless.cli.show.rows import Output, in_thread, interruptible
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption, TableNotFound
 from gapless.tables import delta

@@ -22,7 +22,8 @@ from gapless.cli.options import (
     option,
     parse_mapping,
 )
-from gapless.cli.show.console import print_facts, row_progress, say, write_json
+from gapless.cli.show.console import print_facts, say, write_json
+from gapless.cli.show.rows import row_progress
 from gapless.errors import InvalidOption
 from gapless.files.adopt.place import parse_adopt
 from gapless.files.ingest.files import expand_paths, format_of

@@ -11,7 +11,8 @@ from gapless.errors import AmbiguousTime, CorruptTable, DataError, InvalidValue,
 from gapless.model.column_ids import AS_NAMED, PLAIN, ColumnIds, Fields
 from gapless.model.convert import Misfit, constant, convert
 from gapless.model.index import IndexSpec
-from gapless.model.instant import NS_PER, NoInstant, format_instant, instants
+from gapless.model.instant import NS_PER, format_instant
+from gapless.model.local_time import NoInstant, instants
 from gapless.model.schema import means_local_time, stored_as_given, stored_schema
 from gapless.model.types import bare_type, stored_type
 

@@ -24,14 +24,14 @@ from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.predicate.plan import ReadGroup
 from gapless.predicate.range import identity_value
-from gapless.spark.reading.arrow_columns import handed_schema, shown_batches, shown_schema
+from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
 from gapless.spark.reading.columns import ddl, spark_type
 from gapless.spark.reading.frame import view_of
 from gapless.spark.setup.context import inside
 from gapless.spark.setup.executors import coded, packs_of
 from gapless.spark.setup.options import SourceOptions, check_overwrite, parse_options
 from gapless.spark.stream.log import columns_of
-from gapless.spark.stream.sink import StreamWriter
+from gapless.spark.stream.sink import StreamWriter, handed_schema
 from gapless.spark.stream.source import StreamReader
 from gapless.spark.writing.append import open_or_create
 from gapless.spark.writing.encode import Encoding, Outcome

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from gapless.model.instant import NoInstant, instants
+from gapless.model.local_time import NoInstant, instants
 
 ZONES = [
     "America/New_York",

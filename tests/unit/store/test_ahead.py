@@ -403,7 +403,7 @@ def test_a_sync_whose_outcome_is_not_known_does_not_count_as_done(tmp_path: Path
 
 _AT_THE_END = """
 import os, sys
-from gapless.store import sync
+from gapless.store.local import sync
 
 class Last:
     def __init__(self, folder):

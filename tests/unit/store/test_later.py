@@ -12,10 +12,10 @@ from gapless.store.background_writes import BackgroundWrites
 
 _ENDING = """
 import threading
-from gapless.store.background_writes import Later
+from gapless.store.background_writes import BackgroundWrites
 
 stored = {}
-later = Later(stored.__setitem__)
+later = BackgroundWrites(stored.__setitem__)
 
 def work():
     threading.main_thread().join()

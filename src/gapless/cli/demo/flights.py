@@ -26,7 +26,8 @@ import pyarrow as pa
 from gapless.cli.demo.data import Tally, split_by_day
 from gapless.cli.demo.pipeline import DAYS_A_BATCH, hourly, stream
 from gapless.cli.demo.story import show_code, show_command, show_line, tell
-from gapless.cli.show.console import print_table, row_progress, say, stderr_console
+from gapless.cli.show.console import print_table, say, stderr_console
+from gapless.cli.show.rows import row_progress
 from gapless.errors import NotSupported
 from gapless.spark.setup.java import find_java
 from gapless.tables.timeseries.table import TimeSeriesTable

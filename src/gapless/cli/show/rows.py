@@ -8,14 +8,18 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from threading import Thread
+from typing import IO, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from gapless.cli.show.console import Plain, cell_text, counted, encode_json, print_table, row_progress, say
+from gapless.cli.show.console import Plain, cell_text, encode_json, print_table, say, stderr_console
 from gapless.cli.show.values import plain_values
 from gapless.errors import InvalidOption, InvalidPath, nearest
 from gapless.tables.shared.rows import Rows
@@ -187,3 +191,65 @@ def _check_names(schema: pa.Schema) -> None:
             option="json",
             value=twice[0],
         )
+
+
+RowsDone = Callable[[int, int | None], None]
+"""Told how many rows are done, and of how many where that is known."""
+
+
+@contextmanager
+def row_progress(doing: str, noun: str = "rows") -> Iterator[RowsDone]:
+    """Show a bar while the block runs, gone when it ends; `doing` is what is done, such as "reading 3 files".
+
+    What it yields counts `noun`, rows where not given.
+    """
+    console = stderr_console()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[rows]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(doing, total=None, rows="")
+        yield lambda done, total: bar.update(
+            task, completed=done, total=total, rows=f"{done:,} {noun}" + (f" of {total:,}" if total else "")
+        )
+
+
+def counted(batches: Iterator[pa.RecordBatch], done: RowsDone) -> Iterator[pa.RecordBatch]:
+    """The same batches, told to `done` as they pass."""
+    rows = 0
+    for batch in batches:
+        yield batch
+        rows += batch.num_rows
+        done(rows, None)
+
+
+T = TypeVar("T")
+
+
+def in_thread(call: Callable[[], T]) -> T:
+    """The result of a call that another thread makes, or its error; Ctrl-C ends the wait, and the process takes the thread along."""
+    outcome: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(call())
+        except BaseException as error:  # noqa: BLE001  # it is raised again where the result is asked for
+            outcome.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    return outcome.result()
+
+
+def interruptible(rows: Rows) -> Rows:
+    """The same rows; each batch is read in a thread."""
+
+    def read() -> Iterator[pa.RecordBatch]:
+        batches = rows.read()
+        while (batch := in_thread(lambda: next(batches, None))) is not None:
+            yield batch
+
+    return Rows(rows.schema, read)

@@ -7,12 +7,9 @@ What Spark hands to a data source, in Arrow: alike in all releases of pyspark th
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from gapless.errors import InvalidValue
 from gapless.model.types import bare_type, children, is_any_list, why_not, with_children
@@ -130,10 +127,3 @@ def _shown(declared: pa.DataType) -> pa.DataType:
     if not any(children(declared)):
         return AS_SIGNED.get(declared, declared)
     return with_children(declared, lambda child: child.with_type(_shown(child.type)))
-
-
-def handed_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of the batches in which rows of these columns come; instants are in UTC."""
-    # Since 4.3 it asks for the zone that earlier releases take.
-    convert: Callable[..., pa.Schema] = to_arrow_schema
-    return convert(schema, timezone="UTC") if "timezone" in inspect.signature(convert).parameters else convert(schema)

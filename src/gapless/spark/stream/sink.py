@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from gapless.errors import InvalidOption
 from gapless.files.write.staged_write import StagedWrite
 from gapless.model.operation import AppendReport, parse_operation_id
-from gapless.spark.reading.arrow_columns import handed_schema
 from gapless.spark.setup.context import inside
 from gapless.spark.setup.executors import coded
 from gapless.spark.setup.options import SourceOptions, check_overwrite
@@ -120,3 +121,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Remove the files of a batch that was not tried to be committed, and will not be."""
         written = [path for outcome in outcomes for path in outcome.written]
         StagedWrite(inside(self._handle).rim, encoding.instant, written=written).discard()
+
+
+def handed_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of the batches in which rows of these columns come; instants are in UTC."""
+    # Since 4.3 it asks for the zone that earlier releases take.
+    convert: Callable[..., pa.Schema] = to_arrow_schema
+    return convert(schema, timezone="UTC") if "timezone" in inspect.signature(convert).parameters else convert(schema)
