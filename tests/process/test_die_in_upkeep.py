@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import gapless as gl
-from clocked_table import commit_actions
 from gapless.formats.timeseries.actions import RemoveSegment
 from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
@@ -22,6 +21,7 @@ from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.table import TimeSeriesTable
 from process.ledger import Append, Place, audit, make_table, open_at, rows_of
 from process.test_die_at_every_call import Countdown, DyingStore, _deaths
+from support.clocked_table import commit_actions
 
 ORPHAN = "12345678-1234-4234-8234-123456789abc-0_0-0-0_20200101000000000.parquet"
 TORN = ".0123456789abcdef.tmp"

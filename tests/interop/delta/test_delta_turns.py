@@ -58,7 +58,7 @@ def test_turn_by_turn_with_spark(
     assert remove_paths_match(game.path)
 
 
-SPARKS_PLACES = Path(__file__).resolve().parents[2] / "delta" / "fixtures" / "spark_partition_texts" / "table"
+SPARKS_PLACES = Path(__file__).resolve().parents[2] / "fixtures" / "delta" / "spark_partition_texts" / "table"
 """A table that delta-spark wrote, with partition values that paths must not lose."""
 
 

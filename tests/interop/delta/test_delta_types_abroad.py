@@ -129,7 +129,7 @@ def test_spark_reads_and_finds_every_type(shelf: Shelf, stranger: Ask) -> None:
 @pytest.mark.slow
 def test_spark_reads_variants_that_we_wrote(tmp_path: Path, stranger: Ask) -> None:
     """Those of a table of Spark's, appended to a table of ours and then changed there."""
-    fixture = Path(__file__).parents[2] / "delta" / "fixtures" / "spark_variant"
+    fixture = Path(__file__).resolve().parents[2] / "fixtures" / "delta" / "spark_variant"
     rows = gl.delta.open(fixture / "table").scan().to_arrow()
     table = gl.delta.create(tmp_path / "t", rows.schema, properties={"delta.enableChangeDataFeed": True})
     table.append(rows)

@@ -27,7 +27,7 @@ _KNOWN = frozenset(
     ArraySize ArrayContains Array Struct PropertyEQ VarMap Bracket
     """.split()  # noqa: SIM905  # as a list it takes a line for each
 )
-"""What both mean alike, by sqlglot's names; see tests/unit/delta/spark_answers.json."""
+"""What both mean alike, by sqlglot's names; see tests/support/spark_answers.json."""
 _CALLED = frozenset({"struct_extract", "isnull", "isnotnull"})
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")

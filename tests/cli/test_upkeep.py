@@ -1,0 +1,96 @@
+"""`vacuum` and `expire` from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gapless as gl
+from gapless.cli.upkeep import parse_age_text
+from gapless.errors import InvalidOption
+from gapless.formats.timeseries.actions import RemoveSegment
+from support.clocked_table import commit_actions, rows_at
+
+Command = Callable[..., Any]
+ORPHAN = "data/12345678-1234-4234-8234-123456789abc-0_0-0-0_20200101000000000.parquet"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Three appends, of which the first was taken away again, and what a crash left six years ago."""
+    table = gl.create(tmp_path / "t", index="ts", bucket="1h")
+    for hour in range(3):
+        table.append(rows_at(hour))
+    commit_actions(table, RemoveSegment(table.segments()[0].path))
+    (tmp_path / "t" / ORPHAN).write_bytes(b"torn")
+    os.utime(tmp_path / "t" / ORPHAN, (0, 0))
+    return tmp_path / "t"
+
+
+def files(place: Path) -> int:
+    return len(list((place / "data").iterdir()))
+
+
+def test_vacuum_says_first_and_does_when_told(place: Path, inside: Command) -> None:
+    ended = inside("vacuum", place)
+    assert (ended.code, files(place)) == (0, 4)
+    assert f"{ORPHAN}" in ended.out
+    assert "orphan 1 file: an interrupted write left it" in ended.out
+    assert "retained 1 file" in ended.out
+    assert ended.out.endswith("1 file of 4 bytes would be deleted with --apply. Nothing was changed.\n")
+    ended = inside("vacuum", place, "--apply")
+    assert ended.out.endswith("1 file of 4 bytes deleted.\n")
+    assert files(place) == 3
+    assert inside("vacuum", place, "--apply").out.endswith("Nothing to delete.\n")
+
+
+def test_expire_and_then_vacuum_free_what_old_versions_had(place: Path, inside: Command) -> None:
+    assert inside("expire", place, "--keep-versions", 1).out == "5 versions expired; the earliest that is kept is 6.\n"
+    assert inside("expire", place, "--keep-versions", 1).out == "No version to let go of.\n"
+    document = json.loads(inside("vacuum", place, "--older-than", "0", "--apply", "--json").out)
+    assert (document["deleted"], document["dry_run"], files(place)) == (2, False, 2)
+    assert {one["reason"] for one in document["files"] if one["goes"]} == {"expired", "orphan"}
+    assert {"path", "size", "reason", "version", "tag", "goes"} == set(document["files"][0])
+    assert gl.verify(place).ok
+
+
+def test_expire_as_json_and_with_the_log(place: Path, inside: Command) -> None:
+    document = json.loads(inside("expire", place, "--older-than", "30d", "--clean-log", "--json").out)
+    assert document == {
+        "table": str(place), "version": 5, "earliest": 1, "expired": 0, "tags": [], "removed": [],
+    }  # fmt: skip
+    assert "Nothing of the log to remove." in inside("expire", place, "--keep-versions", 2, "--clean-log").out
+
+
+def test_vacuum_lists_every_file_where_asked(place: Path, inside: Command) -> None:
+    lines = inside("vacuum", place, "--files").out.splitlines()
+    assert sum("data/" in line for line in lines) == 4
+    assert sum("data/" in line and line.split()[-1] == "live" for line in lines) == 2
+
+
+def test_what_is_typed_wrong_is_told_in_words_of_the_command_line(place: Path, inside: Command) -> None:
+    ended = inside("expire", place)
+    assert ended.code == 2
+    assert "Pass --keep-versions 100, --older-than 30d, or both" in " ".join(ended.err.split())
+    assert inside("expire", place, "--keep-versions", 0).code == 2
+    assert inside("vacuum", place, "--older-than", "soon").code == 2
+    assert files(place) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0", 0), ("90s", 90), ("15m", 900), ("12h", 43_200), ("7d", 604_800), ("2 w", 1_209_600)]
+)
+def test_an_age(text: str, seconds: int) -> None:
+    assert parse_age_text("older-than", text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1.5h", "1mo", "1e3s", "10000000d", "999999999w"])
+def test_no_age(text: str) -> None:
+    with pytest.raises(InvalidOption, match="is no age"):
+        parse_age_text("older-than", text)
