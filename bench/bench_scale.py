@@ -106,7 +106,7 @@ def make(place: Path, count: int) -> None:
         ]
     )
     gl.create(place, index="ts", bucket="1h", entity="symbol", schema=schema, properties={"on_overlap": "allow"})
-    rim, snapshot = world(place)
+    env, snapshot = world(place)
     meta = replace(snapshot.state.meta, reader_features=snapshot.state.meta.reader_features | {CLEANUP_FEATURE})
     claim = Commit(id="made", operation="alter", engine="bench", actions=(UpdateTableMeta(meta),))
     snapshot = advance(TIME_SERIES, snapshot, [(2, claim, snapshot.time_ns + 1_000)])
@@ -115,10 +115,10 @@ def make(place: Path, count: int) -> None:
         numbers = range(start, min(start + 100 * EACH, count))
         snapshot = advance(TIME_SERIES, snapshot, commits(snapshot.version + 1, numbers, time_ns, EACH))
         (log / f"{snapshot.version - EACH:010d}.checkpoint.parquet").unlink(missing_ok=True)
-        rim.drive(write_checkpoint(TIME_SERIES, snapshot))
+        env.drive(write_checkpoint(TIME_SERIES, snapshot))
         # As a writer that opens the table anew: parts that were written are not held in memory.
         path = TIME_SERIES.checkpoint_path(snapshot.version)
-        snapshot = TIME_SERIES.decode_checkpoint(rim.store.get(path), snapshot.version, rim.drive)
+        snapshot = TIME_SERIES.decode_checkpoint(env.store.get(path), snapshot.version, env.drive)
     for path in log.glob("*.checkpoint.parquet"):
         if TIME_SERIES.checkpoint_of(f"_timeseries_log/{path.name}") != snapshot.version:
             path.unlink()
@@ -126,8 +126,8 @@ def make(place: Path, count: int) -> None:
     base, at = snapshot.version, snapshot.time_ns
     later = list(commits(base + 1, range(count, count + LATER), time_ns, 1))
     for version, entry, when in later:
-        rim.store.put(TIME_SERIES.path_of(version), TIME_SERIES.encode(entry, version, max(when, at + version)))
-    rim.store.put(TIME_SERIES.hint, b"%d\n" % (base + LATER), mode="overwrite")
+        env.store.put(TIME_SERIES.path_of(version), TIME_SERIES.encode(entry, version, max(when, at + version)))
+    env.store.put(TIME_SERIES.hint, b"%d\n" % (base + LATER), mode="overwrite")
     assert isinstance(snapshot, Snapshot)
 
 
@@ -141,12 +141,12 @@ def grown_bytes() -> int:
 
 
 def world(place: Path) -> tuple[Any, Any]:
-    """A table as `gl.open` opens it: its rim and its snapshot."""
+    """A table as `gl.open` opens it: its environment and its snapshot."""
     from gapless.tables.shared.handle import open_environment
     from gapless.tables.timeseries.lifecycle import open_table
 
-    rim = open_environment(place, None)
-    return rim, open_table(rim, str(place))
+    env = open_environment(place, None)
+    return env, open_table(env, str(place))
 
 
 def measure_open(place: Path) -> dict[str, float]:
@@ -193,14 +193,14 @@ def measure_checkpoints(place: Path) -> dict[str, float]:
     from gapless.log.checkpoint import write_checkpoint
     from gapless.log.snapshot import advance
 
-    rim, snapshot = world(place)
+    env, snapshot = world(place)
     count, cpu, wall, written = len(snapshot.state.live), 0.0, 0.0, 0
     for turn in range(CHECKPOINTS):
         numbers = range(count + turn * 100, count + turn * 100 + 100)
         snapshot = advance(TIME_SERIES, snapshot, list(commits(snapshot.version + 1, numbers, snapshot.time_ns, 100)))
         before = set((place / "_log_parts").glob("*"))
         begun, spent = time.perf_counter(), time.process_time()
-        rim.drive(write_checkpoint(TIME_SERIES, snapshot))
+        env.drive(write_checkpoint(TIME_SERIES, snapshot))
         wall, cpu = wall + time.perf_counter() - begun, cpu + time.process_time() - spent
         made = [place / TIME_SERIES.checkpoint_path(snapshot.version), *(set((place / "_log_parts").glob("*")) - before)]
         written += sum(path.stat().st_size for path in made)

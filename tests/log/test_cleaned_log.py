@@ -57,11 +57,11 @@ class World:
     def commit(self, base: int) -> Outcome[Entry]:
         """Try to land after version `base`, as a handle does that saw nothing newer."""
         return Environment(store=_Store(self), clock=_Clock(self)).drive(
-            commit(TOY, base, START_NS + base * HOUR_NS, Entry("mine"), judge)
+            commit(TOY, base, START_NS + base * HOUR_NS, Entry("mine"), check_conflict)
         )
 
 
-def judge(mine: Entry, _version: int, _theirs: Entry) -> Conversation[Compatible[Entry] | Conflicting]:
+def check_conflict(mine: Entry, _version: int, _theirs: Entry) -> Conversation[Compatible[Entry] | Conflicting]:
     yield from ()
     return Compatible(mine)
 
@@ -196,14 +196,14 @@ def test_what_another_late_writer_left_below_the_floor_is_no_commit(world: World
 def test_a_store_that_fails_after_a_lost_answer_does_not_make_it_a_refusal(world: World) -> None:
     """The first put is still on its way; then the store refuses the look at the commit before."""
     world.ns += 2 * DAY_NS
-    rim = Environment(store=_Store(world), clock=_Clock(world))
+    env = Environment(store=_Store(world), clock=_Clock(world))
 
     def fail() -> None:
         world.denied = TOY.path_of(3)
         raise StoreUnavailable("no answer", path="")
 
     world.before_put = fail
-    assert rim.drive(commit(TOY, 3, START_NS + 3 * HOUR_NS, Entry("mine"), judge)) == Unknown(4)
+    assert env.drive(commit(TOY, 3, START_NS + 3 * HOUR_NS, Entry("mine"), check_conflict)) == Unknown(4)
 
 
 @pytest.mark.parametrize("after_the_put", [True, False])
@@ -236,8 +236,8 @@ def test_a_lost_answer_and_then_a_long_sleep_is_unknown(world: World) -> None:
             raise StoreUnavailable("no answer", path="")
 
     world.before_put = fail
-    rim = Environment(store=_Store(world), clock=_Clock(world), deadline_s=1e6)
-    assert rim.drive(commit(TOY, 3, START_NS + 3 * HOUR_NS, Entry("mine"), judge)) == Unknown(4)
+    env = Environment(store=_Store(world), clock=_Clock(world), deadline_s=1e6)
+    assert env.drive(commit(TOY, 3, START_NS + 3 * HOUR_NS, Entry("mine"), check_conflict)) == Unknown(4)
     assert len(tries) == 1
 
 

@@ -125,29 +125,29 @@ class World:
         self.objects[path] = data
         return Put.NO_ANSWER if fault == "answer lost" else Put.DONE
 
-    def drive(self, talk: Conversation[Outcome[Entry]]) -> Outcome[Entry]:
+    def drive(self, conversation: Conversation[Outcome[Entry]]) -> Outcome[Entry]:
         try:
-            request = next(talk)
+            request = next(conversation)
             while True:
                 try:
                     reply = self.answer(request)
                 except StoreError as error:
-                    request = talk.throw(error)
+                    request = conversation.throw(error)
                 else:
-                    request = talk.send(reply)
+                    request = conversation.send(reply)
         except StopIteration as end:
             outcome: Outcome[Entry] = end.value
             return outcome
 
 
-def judge(mine: Entry, _version: int, theirs: Entry) -> Conversation[Compatible[Entry] | Conflicting]:
+def check_conflict(mine: Entry, _version: int, theirs: Entry) -> Conversation[Compatible[Entry] | Conflicting]:
     yield from ()
     both = mine.adds & theirs.adds
     return Conflicting("overlap", sorted(both)) if both else Compatible(mine)
 
 
 def run(world: World, base: int, entry: Entry, base_time_ns: int = 0) -> Outcome[Entry]:
-    return world.drive(commit(TOY, base, base_time_ns, entry, judge))
+    return world.drive(commit(TOY, base, base_time_ns, entry, check_conflict))
 
 
 def test_the_first_put_is_the_commit_and_the_hint_follows() -> None:
@@ -252,7 +252,7 @@ def test_a_base_time_ahead_of_the_clock_is_kept_ahead_of() -> None:
 
 
 def in_line(world: World, base: int, entry: Entry, base_time_ns: int = 0, *, looks_back: bool = True) -> Outcome[Entry]:
-    return world.drive(commit(TOY, base, base_time_ns, entry, judge, looks_back=looks_back, in_turn=True))
+    return world.drive(commit(TOY, base, base_time_ns, entry, check_conflict, looks_back=looks_back, in_turn=True))
 
 
 def test_whose_turn_comes_at_once_does_what_it_does_without_turns() -> None:

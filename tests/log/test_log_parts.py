@@ -317,7 +317,7 @@ def test_two_writers_of_one_checkpoint_race_harmlessly(world: Clocked) -> None:
         if path == checkpoint(30):
             store.before_put = lambda _path: None
             other = world.open()
-            packed = TIME_SERIES.pack(other._snapshot, "00", other._rim.drive)
+            packed = TIME_SERIES.pack(other._snapshot, "00", other._env.drive)
             for part, data in packed.parts:
                 world.store.put(part, data)
             world.store.put(path, TIME_SERIES.encode_checkpoint(packed.snapshot))
@@ -353,7 +353,7 @@ def test_verify_names_a_lost_part_and_repair_writes_it_anew(world: Clocked) -> N
         problems = verify_table(world.store).problems
         assert {one.code for one in problems} <= {"checkpoint-damaged", "checkpoint-hint"}
         assert any(lost in one.what for one in problems)
-        report = repair_table(world.rim(), apply=True)
+        report = repair_table(world.env(), apply=True)
         assert ("write-part", lost) in [(step.act, step.path) for step in report.steps]
         assert not [step for step in report.steps if step.act == "remove-checkpoint"]
         assert world.store.get(lost) == before
@@ -362,7 +362,7 @@ def test_verify_names_a_lost_part_and_repair_writes_it_anew(world: Clocked) -> N
 
 @pytest.mark.parametrize("wrong", ["order", "inlined_bytes"])
 def test_verify_holds_the_order_and_the_inlined_bytes_of_a_checkpoint_against_the_commits(world: Clocked, wrong: str) -> None:
-    snapshot = TIME_SERIES.decode_checkpoint(world.store.get(checkpoint(25)), 25, world.rim().drive)
+    snapshot = TIME_SERIES.decode_checkpoint(world.store.get(checkpoint(25)), 25, world.env().drive)
     state = snapshot.state
     turned = LiveSegments.of(dict(reversed(list(state.live.items()))))
     state = replace(state, live=turned) if wrong == "order" else replace(state, inlined_bytes=7)
@@ -377,7 +377,7 @@ def test_a_part_that_cannot_be_made_again_takes_its_checkpoints_along(world: Clo
     world.store.delete(lost)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gapless.formats.timeseries.checkpoint.part_reading.encode_part", _other)
-        report = repair_table(world.rim(), apply=True)
+        report = repair_table(world.env(), apply=True)
     assert [step.path for step in report.steps if step.act == "remove-checkpoint"] == [checkpoint(25)]
     assert report.left == ()
     assert list(world.state.live.items()) == list(replayed(world).items())
@@ -393,7 +393,7 @@ def test_repair_keeps_the_only_checkpoint_of_a_cleaned_log(world: Clocked) -> No
     world.table.expire(keep_versions=1, clean_log=True)
     (lost, *_) = named(world, 25)
     world.store.delete(lost)
-    report = repair_table(world.rim(), apply=True)
+    report = repair_table(world.env(), apply=True)
     assert not [step for step in report.steps if step.act == "remove-checkpoint"]
     assert report.left
     assert world.open().scan(start="2026-01-01T20:00:00Z").to_arrow().num_rows == 4

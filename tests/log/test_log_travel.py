@@ -44,13 +44,13 @@ def place(grown: Path, tmp_path: Path) -> Path:
 
 
 class Reads:
-    """A rim that notes which objects are read, and how often the log is listed."""
+    """A environment that notes which objects are read, and how often the log is listed."""
 
     def __init__(self, place: Path | str) -> None:
         self.store = FaultyStore(open_store(str(place), None))
         self.paths: list[str] = []
         self.store.before_get = self.paths.append
-        self.rim = Environment(store=self.store)
+        self.env = Environment(store=self.store)
 
     @property
     def names(self) -> list[str]:
@@ -84,7 +84,7 @@ def test_every_version_is_read_as_it_was(place: Path, version: int) -> None:
 def test_an_older_version_is_read_from_the_log_checkpoint_below_it(place: Path) -> None:
     """Though the hint names a later one."""
     seen = Reads(place)
-    seen.rim.drive(load(TIME_SERIES, 13))
+    seen.env.drive(load(TIME_SERIES, 13))
     assert seen.names == ["CURRENT", "_last_checkpoint", checkpoint(10), *map(commit, (11, 12, 13))]
 
 
@@ -127,20 +127,20 @@ def test_a_hint_that_lags_behind_a_cleaned_log_does_no_harm(place: Path) -> None
 
 def test_refresh_reads_the_new_commits_and_no_more(place: Path) -> None:
     seen = Reads(place)
-    snapshot = seen.rim.drive(load(TIME_SERIES, 22))
+    snapshot = seen.env.drive(load(TIME_SERIES, 22))
     assert snapshot is not None
     seen.paths.clear()
-    assert seen.rim.drive(refresh(TIME_SERIES, snapshot)).version == 25
+    assert seen.env.drive(refresh(TIME_SERIES, snapshot)).version == 25
     assert seen.names == [*map(commit, range(22, 27))]
 
 
 def test_refresh_of_a_handle_that_lags_far_takes_the_log_checkpoint(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_module, "FAR", 5)
     seen = Reads(place)
-    first = seen.rim.drive(load(TIME_SERIES, 1))
+    first = seen.env.drive(load(TIME_SERIES, 1))
     assert first is not None
     seen.paths.clear()
-    newest = seen.rim.drive(refresh(TIME_SERIES, first))
+    newest = seen.env.drive(refresh(TIME_SERIES, first))
     assert newest == gl.open(place)._snapshot
     assert seen.names[:6] == [*map(commit, range(1, 7))]
     assert checkpoint(20) in seen.names
@@ -152,8 +152,8 @@ def test_refresh_notices_that_the_log_was_cleaned_past_the_handle(place: Path) -
     table = gl.open(place)
     old = table.at(5)
     clean(place, *range(1, 21))
-    rim = Environment(store=open_store(str(place), None))
-    assert rim.drive(refresh(TIME_SERIES, old._snapshot)).version == 25
+    env = Environment(store=open_store(str(place), None))
+    assert env.drive(refresh(TIME_SERIES, old._snapshot)).version == 25
 
 
 def test_refresh_of_a_table_that_is_gone_is_an_error(place: Path) -> None:
@@ -165,26 +165,26 @@ def test_refresh_of_a_table_that_is_gone_is_an_error(place: Path) -> None:
 
 def test_a_time_is_found_with_few_reads(place: Path) -> None:
     seen = Reads(place)
-    newest = seen.rim.drive(load(TIME_SERIES))
+    newest = seen.env.drive(load(TIME_SERIES))
     assert newest is not None
-    times = [time_ns for _, _, time_ns in seen.rim.drive(read_range(TIME_SERIES, 1, 26))]
+    times = [time_ns for _, _, time_ns in seen.env.drive(read_range(TIME_SERIES, 1, 26))]
     for version, time_ns in enumerate(times, 1):
         seen.paths.clear()
         for asked, found in ((time_ns, version), (time_ns + 1, version)):
-            assert seen.rim.drive(version_at(TIME_SERIES, newest, asked)) == found
+            assert seen.env.drive(version_at(TIME_SERIES, newest, asked)) == found
         assert len(seen.paths) <= 2 * 6
-    assert seen.rim.drive(version_at(TIME_SERIES, newest, times[0] - 1)) == TooEarly(1, times[0])
+    assert seen.env.drive(version_at(TIME_SERIES, newest, times[0] - 1)) == TooEarly(1, times[0])
 
 
 def test_a_time_is_found_where_only_a_log_checkpoint_is_left(place: Path) -> None:
-    rim = Environment(store=open_store(str(place), None))
-    newest = rim.drive(load(TIME_SERIES))
+    env = Environment(store=open_store(str(place), None))
+    newest = env.drive(load(TIME_SERIES))
     assert newest is not None
-    times = {version: time_ns for version, _, time_ns in rim.drive(read_range(TIME_SERIES, 20, 22))}
+    times = {version: time_ns for version, _, time_ns in env.drive(read_range(TIME_SERIES, 20, 22))}
     clean(place, *range(1, 21))
-    assert rim.drive(version_at(TIME_SERIES, newest, times[20], first=20)) == 20
-    assert rim.drive(version_at(TIME_SERIES, newest, times[21] - 1, first=20)) == 20
-    assert rim.drive(version_at(TIME_SERIES, newest, times[20] - 1, first=20)) == TooEarly(20, times[20])
+    assert env.drive(version_at(TIME_SERIES, newest, times[20], first=20)) == 20
+    assert env.drive(version_at(TIME_SERIES, newest, times[21] - 1, first=20)) == 20
+    assert env.drive(version_at(TIME_SERIES, newest, times[20] - 1, first=20)) == TooEarly(20, times[20])
 
 
 def test_history_of_a_cleaned_log_begins_at_the_earliest_commit_left(place: Path) -> None:
@@ -204,7 +204,7 @@ def test_history_with_a_lost_commit_is_an_error(place: Path) -> None:
 
 def test_history_reads_no_more_than_was_asked_for(place: Path) -> None:
     seen = Reads(place)
-    entries = seen.rim.drive(read_back(TIME_SERIES, 25, 3))
+    entries = seen.env.drive(read_back(TIME_SERIES, 25, 3))
     assert [version for version, _, _ in entries] == [23, 24, 25]
     assert seen.names == [commit(25), commit(24), commit(23)]
 

@@ -29,7 +29,7 @@ INTERVAL, NEWEST = 100, 1_099
 def world() -> Clocked:
     """A log of 1,099 commits with a checkpoint at each hundredth."""
     world = Clocked()
-    rim, snapshot = world.rim(), world.table._snapshot
+    env, snapshot = world.env(), world.table._snapshot
     for version in range(2, NEWEST + 1):
         first = version * 3_600 * 10**9
         segment = Segment(
@@ -37,15 +37,15 @@ def world() -> Clocked:
         )  # fmt: skip
         entry = Commit(id=f"c{version}", operation="append", actions=(AddSegment(segment),))
         time_ns = snapshot.time_ns + 1_000
-        rim.store.put(TIME_SERIES.path_of(version), TIME_SERIES.encode(entry, version, time_ns))
+        env.store.put(TIME_SERIES.path_of(version), TIME_SERIES.encode(entry, version, time_ns))
         snapshot = advance(TIME_SERIES, snapshot, [(version, entry, time_ns)])
         if version % INTERVAL == 0:
-            rim.drive(write_checkpoint(TIME_SERIES, snapshot))
-    rim.store.put(TIME_SERIES.hint, b"%d\n" % NEWEST, mode="overwrite")
+            env.drive(write_checkpoint(TIME_SERIES, snapshot))
+    env.store.put(TIME_SERIES.hint, b"%d\n" % NEWEST, mode="overwrite")
     return world
 
 
-def rounds(world: Clocked, talk: Conversation[Any]) -> tuple[Any, int]:
+def rounds(world: Clocked, conversation: Conversation[Any]) -> tuple[Any, int]:
     """What a conversation returns, and the round trips it waits for, one after the other."""
     waited = 0
 
@@ -54,7 +54,7 @@ def rounds(world: Clocked, talk: Conversation[Any]) -> tuple[Any, int]:
         answer = None
         while True:
             try:
-                request = talk.send(answer)
+                request = conversation.send(answer)
             except StopIteration as end:
                 return end.value
             if isinstance(request, Together):
@@ -62,7 +62,7 @@ def rounds(world: Clocked, talk: Conversation[Any]) -> tuple[Any, int]:
             waited += isinstance(request, Get | ListNames | PutNew | PutHint | Delete)
             answer = yield request
 
-    return world.rim().drive(counted()), waited
+    return world.env().drive(counted()), waited
 
 
 @pytest.mark.parametrize("newest", [1_000, 1_001, 1_050, 1_099])
@@ -123,14 +123,14 @@ class FarStore(OuterStore):
 
 def test_a_far_store_is_asked_for_several_objects_at_once(world: Clocked) -> None:
     """Alone, the first would wait for ever."""
-    rim = Environment(store=FarStore(world.store))
+    env = Environment(store=FarStore(world.store))
     asked = Together(tuple(Get(TIME_SERIES.path_of(version)) for version in range(1, 17)))
 
-    def talk() -> Conversation[tuple[bytes | None, ...]]:
+    def conversation() -> Conversation[tuple[bytes | None, ...]]:
         found: tuple[bytes | None, ...] = yield asked
         return found
 
-    assert rim.drive(talk()) == tuple(world.store.get(get.path) for get in asked.requests if isinstance(get, Get))
+    assert env.drive(conversation()) == tuple(world.store.get(get.path) for get in asked.requests if isinstance(get, Get))
 
 
 def test_an_error_of_one_of_several_requests_reaches_the_caller(world: Clocked) -> None:

@@ -83,10 +83,10 @@ def test_segments_of_one_append_are_put_at_the_same_time(bucket: Bucket, monkeyp
 def test_the_hint_follows_by_and_by_and_names_the_newest_version(bucket: Bucket) -> None:
     for turn in range(1, 5):
         bucket.append(rows(turn * 10, 10))
-    assert bucket.table._rim.store.get("_timeseries_log/CURRENT") == b"6\n"
+    assert bucket.table._env.store.get("_timeseries_log/CURRENT") == b"6\n"
     deadline = time.monotonic() + 10
     while not bucket.log.seen[-1].path.endswith("CURRENT") and time.monotonic() < deadline:
         time.sleep(0.01)
     fresh = gl.open(bucket.table.url, storage_options=bucket.options)
     assert fresh.version == 6
-    assert fresh._rim.store.get("_timeseries_log/CURRENT") == b"6\n"
+    assert fresh._env.store.get("_timeseries_log/CURRENT") == b"6\n"

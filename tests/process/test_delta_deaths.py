@@ -49,8 +49,8 @@ class Scene:
 
 
 def _dying(root: str, number: int, *, after: bool) -> DeltaTable:
-    rim = Environment(store=DyingStore(root, Countdown(number), after=after))
-    return DeltaTable(rim, "table", open_table(rim, root))
+    env = Environment(store=DyingStore(root, Countdown(number), after=after))
+    return DeltaTable(env, "table", open_table(env, root))
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

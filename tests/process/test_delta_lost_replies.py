@@ -44,8 +44,8 @@ def direct(s3_options: tuple[str, dict[str, str]]) -> Place:
 def _through(direct: Place, proxy: Proxy, *, deadline_s: float = 12.0) -> DeltaTable:
     retry = {"max_retries": str(RETRIES), "retry_timeout": "10", "timeout": f"{CLIENT_TIMEOUT_S}s"}
     store = open_store(direct[0], {**direct[1], "endpoint": proxy[0], **retry})
-    rim = Environment(store=store, deadline_s=deadline_s)
-    return DeltaTable(rim, "table", open_table(rim, direct[0]))
+    env = Environment(store=store, deadline_s=deadline_s)
+    return DeltaTable(env, "table", open_table(env, direct[0]))
 
 
 def _is_commit(method: str, path: str) -> bool:

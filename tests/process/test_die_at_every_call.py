@@ -52,8 +52,8 @@ class DyingStore(LocalStore):
     def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
         self._around(lambda: super(DyingStore, self).put(path, data, mode=mode, durable=durable))
 
-    def put_ahead(self, path: str, *pieces: bytes | memoryview) -> None:
-        self._around(lambda: super(DyingStore, self).put_ahead(path, *pieces))
+    def put_deferred(self, path: str, *pieces: bytes | memoryview) -> None:
+        self._around(lambda: super(DyingStore, self).put_deferred(path, *pieces))
 
     def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
         self._around(lambda: super(DyingStore, self).put_after(path, data, after))
@@ -141,8 +141,8 @@ def test_death_at_each_store_call_of_an_append(tmp_path: Path, *, after: bool) -
     root = scene.place[0]
 
     def act(number: int) -> None:
-        rim = Environment(store=DyingStore(root, Countdown(number), after=after))
-        scene.append(TimeSeriesTable(rim, root, open_table(rim, root)))
+        env = Environment(store=DyingStore(root, Countdown(number), after=after))
+        scene.append(TimeSeriesTable(env, root, open_table(env, root)))
 
     deaths = _deaths(act, scene.prepare, scene.verify)
     assert deaths >= 8, "segment, commit, CURRENT, checkpoint and its hint, and the reads before them"

@@ -65,8 +65,8 @@ def test_death_at_each_store_call_of_an_upsert(tmp_path: Path, *, after: bool) -
     root = str(scene.place)
 
     def act(number: int) -> None:
-        rim = Environment(store=DyingStore(root, Countdown(number), after=after))
-        scene.upsert(TimeSeriesTable(rim, root, open_table(rim, root)))
+        env = Environment(store=DyingStore(root, Countdown(number), after=after))
+        scene.upsert(TimeSeriesTable(env, root, open_table(env, root)))
 
     assert _deaths(act, scene.prepare, scene.verify) >= 10, (
         "three segments, commit, CURRENT, checkpoint, and the reads before them"

@@ -87,8 +87,8 @@ def expire(table: TimeSeriesTable) -> object:
 def by_store_call(scene: Scene, work: Work, *, after: bool) -> Callable[[int], None]:
     def act(number: int) -> None:
         root = scene.place[0]
-        rim = Environment(store=DyingStore(root, Countdown(number), after=after))
-        work(TimeSeriesTable(rim, root, open_table(rim, root)))
+        env = Environment(store=DyingStore(root, Countdown(number), after=after))
+        work(TimeSeriesTable(env, root, open_table(env, root)))
 
     return act
 

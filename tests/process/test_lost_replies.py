@@ -45,8 +45,8 @@ def _through(direct: Place, proxy: Proxy, *, deadline_s: float = DEADLINE_S) -> 
     """A handle that reaches the table by the proxy, soon tired of waiting."""
     retry = {"max_retries": str(RETRIES), "retry_timeout": "10", "timeout": f"{CLIENT_TIMEOUT_S}s"}
     store = open_store(direct[0], {**direct[1], "endpoint": proxy[0], **retry})
-    rim = Environment(store=store, deadline_s=deadline_s)
-    return TimeSeriesTable(rim, direct[0], open_table(rim, direct[0]))
+    env = Environment(store=store, deadline_s=deadline_s)
+    return TimeSeriesTable(env, direct[0], open_table(env, direct[0]))
 
 
 def _is_commit(method: str, path: str) -> bool:

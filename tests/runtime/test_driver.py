@@ -22,7 +22,7 @@ def store() -> FaultyStore:
     return FaultyStore(MemoryStore(f"driver-{next(_counter)}"))
 
 
-def rim_of(store: FaultyStore, deadline_s: float = 10.0) -> tuple[Environment, PatientClock]:
+def env_of(store: FaultyStore, deadline_s: float = 10.0) -> tuple[Environment, PatientClock]:
     clock = PatientClock()
     return Environment(store=store, clock=clock, ids=CountingIds(), deadline_s=deadline_s), clock
 
@@ -32,46 +32,46 @@ def one(request: Request[T]) -> Conversation[T]:
 
 
 def test_what_a_put_learns(store: FaultyStore) -> None:
-    rim, _ = rim_of(store)
-    assert rim.drive(one(PutNew("a", b"1"))) is Put.DONE
-    assert rim.drive(one(PutNew("a", b"2"))) is Put.REFUSED
+    env, _ = env_of(store)
+    assert env.drive(one(PutNew("a", b"1"))) is Put.DONE
+    assert env.drive(one(PutNew("a", b"2"))) is Put.REFUSED
     assert store.get("a") == b"1"
     store.before_put = unavailable
-    assert rim.drive(one(PutNew("b", b"1"))) is Put.NO_ANSWER
+    assert env.drive(one(PutNew("b", b"1"))) is Put.NO_ANSWER
 
 
 def test_an_error_of_the_store_is_thrown_into_the_conversation(store: FaultyStore) -> None:
-    rim, _ = rim_of(store)
+    env, _ = env_of(store)
 
     def deny(path: str) -> None:
         raise AccessDenied("no", path=path)
 
     store.before_put = deny
 
-    def talk() -> Conversation[str]:
+    def conversation() -> Conversation[str]:
         try:
             yield from perform(PutNew("a", b""))
         except AccessDenied as error:
             return error.path
         return "landed"
 
-    assert rim.drive(talk()) == "a"
+    assert env.drive(conversation()) == "a"
     with pytest.raises(AccessDenied):
-        rim.drive(one(PutNew("a", b"")))
+        env.drive(one(PutNew("a", b"")))
 
 
 def test_a_hint_may_fail(store: FaultyStore) -> None:
-    rim, _ = rim_of(store)
+    env, _ = env_of(store)
     store.before_put = unavailable
-    assert rim.drive(one(PutHint("CURRENT", b"1"))) is None
+    assert env.drive(one(PutHint("CURRENT", b"1"))) is None
     store.before_put = lambda _path: None
-    rim.drive(one(PutHint("CURRENT", b"1")))
-    rim.drive(one(PutHint("CURRENT", b"2")))
+    env.drive(one(PutHint("CURRENT", b"1")))
+    env.drive(one(PutHint("CURRENT", b"2")))
     assert store.get("CURRENT") == b"2"
 
 
 def test_a_read_is_tried_again_until_the_deadline(store: FaultyStore) -> None:
-    rim, clock = rim_of(store)
+    env, clock = env_of(store)
     store.inner.put("a", b"x")
     left = [3]
 
@@ -81,17 +81,17 @@ def test_a_read_is_tried_again_until_the_deadline(store: FaultyStore) -> None:
             unavailable(path)
 
     store.before_get = flaky
-    assert rim.drive(one(Get("a"))) == b"x"
+    assert env.drive(one(Get("a"))) == b"x"
     assert len(clock.slept) == 3
-    assert rim.drive(one(Get("none"))) is None
+    assert env.drive(one(Get("none"))) is None
     store.before_get = unavailable
     with pytest.raises(StoreUnavailable):
-        rim.drive(one(Get("a")))
+        env.drive(one(Get("a")))
     assert sum(clock.slept) == pytest.approx(10.0, abs=1.0)
 
 
 def test_waits_grow_and_end_at_the_deadline(store: FaultyStore) -> None:
-    rim, clock = rim_of(store, deadline_s=5.0)
+    env, clock = env_of(store, deadline_s=5.0)
 
     def patience() -> Conversation[int]:
         for attempt in itertools.count(1):
@@ -99,7 +99,7 @@ def test_waits_grow_and_end_at_the_deadline(store: FaultyStore) -> None:
                 return attempt
         raise AssertionError
 
-    tries = rim.drive(patience())
+    tries = env.drive(patience())
     assert tries > 5
     assert clock.slept[0] < 0.02
     assert max(clock.slept) <= 1.0
@@ -108,17 +108,17 @@ def test_waits_grow_and_end_at_the_deadline(store: FaultyStore) -> None:
 
 
 def test_names_and_time(store: FaultyStore) -> None:
-    rim, clock = rim_of(store)
+    env, clock = env_of(store)
     for path in ("log/b", "log/a", "logs/c", "log/deep/d"):
         store.inner.put(path, b"")
-    assert rim.drive(one(ListNames("log")))[:2] == ("log/a", "log/b")
-    assert rim.drive(one(Now())) == clock.now_ns()
+    assert env.drive(one(ListNames("log")))[:2] == ("log/a", "log/b")
+    assert env.drive(one(Now())) == clock.now_ns()
 
 
 def test_a_value_that_is_no_request_is_a_fault_of_ours(store: FaultyStore) -> None:
-    rim, _ = rim_of(store)
+    env, _ = env_of(store)
     with pytest.raises(AssertionError):
-        rim.drive(one(Request[object]()))
+        env.drive(one(Request[object]()))
 
 
 def test_the_real_clock_and_ids() -> None:

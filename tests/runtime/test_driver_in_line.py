@@ -16,13 +16,13 @@ from gapless.store.memory import MemoryStore
 
 
 @pytest.fixture
-def rim(tmp_path: Path) -> Environment:
+def env(tmp_path: Path) -> Environment:
     store = LocalStore(tmp_path / "table")
     store.put("log/0", b"")
     return Environment(store=store)
 
 
-def talk(others: Conversation[None] | None = None) -> Conversation[tuple[int, Put]]:
+def conversation(others: Conversation[None] | None = None) -> Conversation[tuple[int, Put]]:
     """Stand in line, let others go on each time, and create; how often that was, and what became of it."""
     waits = 0
     while (yield from perform(TakeTurn())):
@@ -32,18 +32,18 @@ def talk(others: Conversation[None] | None = None) -> Conversation[tuple[int, Pu
     return waits, (yield from perform(PutNew("log/1", b"ours")))
 
 
-def test_where_there_are_no_turns_it_comes_at_once(rim: Environment) -> None:
+def test_where_there_are_no_turns_it_comes_at_once(env: Environment) -> None:
     for turn in (None, "no such folder"):
-        assert rim.drive(talk(), turn=turn)[0] == 0
-        rim.store.delete("log/1")
-    assert Environment(store=MemoryStore("in-line")).drive(talk(), turn="log") == (0, Put.DONE)
+        assert env.drive(conversation(), turn=turn)[0] == 0
+        env.store.delete("log/1")
+    assert Environment(store=MemoryStore("in-line")).drive(conversation(), turn="log") == (0, Put.DONE)
 
 
-def test_files_that_come_first_are_durable_before_the_turn_comes(rim: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_come_first_are_durable_before_the_turn_comes(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the turn, which others wait for, is as short as it can be."""
-    store, other = rim.store, LocalStore(rim.store.url)
+    store, other = env.store, LocalStore(env.store.url)
     assert isinstance(store, LocalStore)
-    store.put_ahead("data/1", b"rows")
+    store.put_deferred("data/1", b"rows")
     synced: list[str] = []
     real = os.fsync
 
@@ -61,15 +61,15 @@ def test_files_that_come_first_are_durable_before_the_turn_comes(rim: Environmen
             line.end()  # type: ignore[attr-defined]
             yield from ()
 
-        waits, put = rim.drive(talk(others()), ["data/1"], turn="log")
+        waits, put = env.drive(conversation(others()), ["data/1"], turn="log")
     assert (waits, put) == (1, Put.DONE)
     assert [name for name in synced if not name.endswith(".tmp")] == ["log"]
 
 
-def test_a_file_that_cannot_be_made_durable_in_line_ends_the_talk(rim: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, other = rim.store, LocalStore(rim.store.url)
+def test_a_file_that_cannot_be_made_durable_in_line_ends_the_talk(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, other = env.store, LocalStore(env.store.url)
     assert isinstance(store, LocalStore)
-    store.put_ahead("data/1", b"rows")
+    store.put_deferred("data/1", b"rows")
 
     def broken(_handle: int) -> None:
         raise OSError(errno.EIO, "I/O error")
@@ -78,6 +78,6 @@ def test_a_file_that_cannot_be_made_durable_in_line_ends_the_talk(rim: Environme
         assert not line.wait()
         monkeypatch.setattr(os, "fsync", broken)
         with pytest.raises(StoreUnavailable) as caught:
-            rim.drive(talk(), ["data/1"], turn="log")
+            env.drive(conversation(), ["data/1"], turn="log")
     assert caught.value.facts["path"] == "data/1"
     assert [info.path for info in store.list("log")] == ["log/0"]

@@ -17,16 +17,16 @@ TRIES = 12
 
 def waits(store: FaultyStore, clock: PatientClock) -> list[float]:
     """The seconds slept before each of TRIES puts of one object, each looked up after its put."""
-    rim = Environment(store=store, clock=clock, ids=CountingIds(), deadline_s=1e6)
+    env = Environment(store=store, clock=clock, ids=CountingIds(), deadline_s=1e6)
 
-    def talk() -> Conversation[None]:
+    def conversation() -> Conversation[None]:
         for attempt in range(1, TRIES + 1):
             assert (yield from perform(PutNew("v", b"mine"))) is not Put.DONE
             yield from perform(Get("v"))
             yield from perform(Get("v + 1"))
             yield from perform(Wait(attempt))
 
-    rim.drive(talk())
+    env.drive(conversation())
     return clock.slept
 
 

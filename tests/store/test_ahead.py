@@ -76,8 +76,8 @@ def test_what_comes_first_is_durable_before_the_other_has_a_name(store: LocalSto
     store.put("log/0", b"")
     store.put("data/0", b"")
     steps = watch(monkeypatch, store.url)
-    store.put_ahead("data/1", b"one and more")
-    store.put_ahead("data/2", b"two")
+    store.put_deferred("data/1", b"one and more")
+    store.put_deferred("data/2", b"two")
     assert steps == ["replace data/1", "replace data/2"]
     assert store.get("data/1") == b"one and more"
     steps.clear()
@@ -90,7 +90,7 @@ def test_what_comes_first_is_durable_before_the_other_has_a_name(store: LocalSto
 
 def test_folders_that_are_new_are_synced_with_those_above_them(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put("log/0", b"")
-    store.put_ahead("data/deep/1", b"one")
+    store.put_deferred("data/deep/1", b"one")
     steps = watch(monkeypatch, store.url)
     store.put_after("log/1", b"commit", ["data/deep/1"])
     assert steps[0] == "sync . data data/deep data/deep/1 temp"
@@ -98,7 +98,7 @@ def test_folders_that_are_new_are_synced_with_those_above_them(store: LocalStore
 
 def test_a_lost_race_syncs_nothing_and_leaves_it_for_the_next_try(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put("log/1", b"theirs")
-    store.put_ahead("data/1", b"one")
+    store.put_deferred("data/1", b"one")
     steps = watch(monkeypatch, store.url)
     with pytest.raises(ObjectExists):
         store.put_after("log/1", b"ours", ["data/1"])
@@ -114,8 +114,8 @@ def test_what_could_not_be_synced_once_never_counts_as_durable(
     """After a failed sync the system forgets the error, and the next one succeeds without the data being there."""
     store.put("log/0", b"")
     store.put("data/0", b"")
-    store.put_ahead("data/1", b"one")
-    store.put_ahead("data/2", b"two")
+    store.put_deferred("data/1", b"one")
+    store.put_deferred("data/2", b"two")
 
     def failing(handles: Sequence[int]) -> list[OSError | None]:
         bad = [target_of(handle).endswith(at) for handle in handles]
@@ -137,7 +137,7 @@ def test_what_could_not_be_synced_once_never_counts_as_durable(
 
 
 def test_a_full_disk_is_told_as_one(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.put_ahead("data/1", b"one")
+    store.put_deferred("data/1", b"one")
     monkeypatch.setattr(ahead, "sync_all", lambda handles: [OSError(errno.ENOSPC, "full") for _ in handles])
     with pytest.raises(StorageFull):
         store.put_after("log/1", b"commit", ["data/1"])
@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_opened_is_told_of_what_lies_in_it(
 ) -> None:
     """Too many files are open, say: nothing was synced, and the next try may."""
     store.put("log/0", b"")
-    store.put_ahead("data/1", b"one")
+    store.put_deferred("data/1", b"one")
     real = os.open
 
     def failing(path: str, flags: int, *rest: int) -> int:
@@ -169,7 +169,7 @@ def test_a_folder_that_cannot_be_opened_is_told_of_what_lies_in_it(
 
 
 def test_a_folder_that_cannot_be_closed_was_synced(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.put_ahead("data/1", b"one")
+    store.put_deferred("data/1", b"one")
     real = os.close
 
     def close(handle: int) -> None:
@@ -185,7 +185,7 @@ def test_a_folder_that_cannot_be_closed_was_synced(store: LocalStore, monkeypatc
 def test_no_file_stays_open(store: LocalStore) -> None:
     store.put("log/0", b"")
     for number in range(100):
-        store.put_ahead(f"data/{number}", b"x")
+        store.put_deferred(f"data/{number}", b"x")
     assert open_files(store.url) == 100
     store.delete("data/99")
     store.settle(f"data/{number}" for number in range(50))
@@ -195,7 +195,7 @@ def test_no_file_stays_open(store: LocalStore) -> None:
 
 
 def test_a_store_that_is_pickled_takes_no_open_files_along(store: LocalStore) -> None:
-    store.put_ahead("data/1", b"one")
+    store.put_deferred("data/1", b"one")
     copy = pickle.loads(pickle.dumps(store))
     copy.put_after("log/1", b"commit", ["data/1"])
     store.put_after("log/2", b"commit", ["data/1"])

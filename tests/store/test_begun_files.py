@@ -87,7 +87,7 @@ def test_a_full_disk_is_told_with_the_path_and_leaves_nothing(tmp_path: Path, mo
     for broken in (failing(errno.ENOSPC), lambda *_: 0):
         monkeypatch.setattr(os, "writev", broken)
         with pytest.raises(StoreError, match="data/1"):
-            store.put_ahead("data/1", b"x")
+            store.put_deferred("data/1", b"x")
     assert files(tmp_path) == []
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_is_not_even_closed_well_is_told_with_what_went_wrong_first(
     monkeypatch.setattr(os, "writev", failing(errno.EDQUOT))
     monkeypatch.setattr(os, "close", close)
     with pytest.raises(StorageFull, match="data/1"):
-        store.put_ahead("data/1", b"x")
+        store.put_deferred("data/1", b"x")
     monkeypatch.undo()
     assert files(tmp_path) == []
 

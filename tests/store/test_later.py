@@ -19,7 +19,7 @@ later = BackgroundWrites(stored.__setitem__)
 
 def work():
     threading.main_thread().join()
-    later.put_ahead("data/1", b"x")
+    later.put_deferred("data/1", b"x")
     later.settle(["data/1"])
     later.put_hint("CURRENT", b"1")
     later.await_all()
@@ -49,7 +49,7 @@ def test_a_put_ahead_that_failed_fails_each_time_it_is_asked_about() -> None:
         raise StoreUnavailable("no answer", path=path)
 
     later = BackgroundWrites(refuse)
-    later.put_ahead("data/1", b"x")
+    later.put_deferred("data/1", b"x")
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
             later.settle(["data/1"])

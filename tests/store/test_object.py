@@ -213,7 +213,7 @@ def test_a_forked_child_does_not_wait_for_what_its_parent_sends() -> None:
         store = open_store("s3://b/t", {**NOWHERE, "endpoint": endpoint, "max_retries": "0", "retry_timeout": "1"})
         store.put("CURRENT", b"1", mode="overwrite", durable=False)
         assert isinstance(store, StoresAhead)
-        store.put_ahead("data/1", b"x")
+        store.put_deferred("data/1", b"x")
 
         def act() -> None:
             signal.alarm(20)

@@ -51,17 +51,17 @@ class ClockedDelta:
 
     def __post_init__(self) -> None:
         self.store = DictStore(self.clock.now_ns)
-        create_table(self.rim(), "t", self.schema, partition_by=self.partition_by, properties=self.properties)
+        create_table(self.env(), "t", self.schema, partition_by=self.partition_by, properties=self.properties)
         self.table = self.open()
 
-    def rim(self, store: Store | None = None) -> Environment:
+    def env(self, store: Store | None = None) -> Environment:
         """The world of the table, by another store where given."""
         return Environment(store=store or self.store, clock=self.clock, ids=RandomIds())
 
     def open(self, store: Store | None = None) -> DeltaTable:
         """A new handle."""
-        rim = self.rim(store)
-        return DeltaTable(rim, "memory://t", open_table(rim, "t"))
+        env = self.env(store)
+        return DeltaTable(env, "memory://t", open_table(env, "t"))
 
     def wait(self, *, days: float = 0, hours: float = 0) -> None:
         """Let time pass."""
@@ -77,7 +77,7 @@ class ClockedDelta:
     def commit(self, *actions: Action, operation: str = "TEST", parameters: Mapping[str, Json] | None = None) -> int:
         """Commit these actions from a handle that is not refreshed, whatever came first; the version."""
         entry = Commit(id=RandomIds().uuid(), operation=operation, actions=actions, parameters=parameters or {})
-        landed = self.table._committer.commit(self.table._snapshot, Proposal(commit=entry, judge=_stands))
+        landed = self.table._committer.commit(self.table._snapshot, Proposal(commit=entry, check_conflict=_stands))
         assert isinstance(landed, Snapshot)
         return landed.version
 

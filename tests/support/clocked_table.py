@@ -49,7 +49,7 @@ def stands(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compati
 def commit_actions(table: TimeSeriesTable, *actions: Action) -> int:
     """Commit these actions from a handle as it stands, whatever came first; the version."""
     entry = Commit(id=RandomIds().uuid(), operation="test", actions=actions)
-    landed = table._committer.commit(table._snapshot, Proposal(commit=entry, judge=stands))
+    landed = table._committer.commit(table._snapshot, Proposal(commit=entry, check_conflict=stands))
     assert isinstance(landed, Snapshot)
     return landed.version
 
@@ -72,17 +72,17 @@ class Clocked:
     def __post_init__(self) -> None:
         self.store = DictStore(self.clock.now_ns)
         properties = {"checkpoint_interval": self.checkpoint_interval}
-        create_table(self.rim(), "t", parse_index("ts", "timestamp", "1h", (), None), None, properties)
+        create_table(self.env(), "t", parse_index("ts", "timestamp", "1h", (), None), None, properties)
         self.table = self.open()
 
-    def rim(self, store: Store | None = None) -> Environment:
+    def env(self, store: Store | None = None) -> Environment:
         """The world of the table, by another store where given."""
         return Environment(store=store or self.store, clock=self.clock, ids=RandomIds())
 
     def open(self, store: Store | None = None) -> TimeSeriesTable:
         """A new handle."""
-        rim = self.rim(store)
-        return TimeSeriesTable(rim, "memory://t", open_table(rim, "t"))
+        env = self.env(store)
+        return TimeSeriesTable(env, "memory://t", open_table(env, "t"))
 
     def wait(self, *, days: float = 0, hours: float = 0) -> None:
         """Let time pass."""

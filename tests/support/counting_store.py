@@ -38,5 +38,5 @@ class CountingStore(FaultyStore):
 def open_counting(location: str) -> tuple[TimeSeriesTable, CountingStore]:
     """A handle on the table there, and the store it goes through."""
     store = CountingStore(location)
-    rim = Environment(store=store)
-    return TimeSeriesTable(rim, location, open_table(rim, location)), store
+    env = Environment(store=store)
+    return TimeSeriesTable(env, location, open_table(env, location)), store

@@ -53,7 +53,7 @@ class Log:
         self.land(self.protocol, metadata)
 
     @property
-    def rim(self) -> Environment:
+    def env(self) -> Environment:
         return Environment(store=self.store)
 
     def land(self, *actions: Action, **info: Any) -> int:
@@ -76,7 +76,7 @@ class Log:
             self.store.delete(DELTA.path_of(version))
 
     def load(self, at: int | None = None) -> Snapshot[TableState]:
-        found = self.rim.drive(load(DELTA, at))
+        found = self.env.drive(load(DELTA, at))
         assert found is not None
         return found
 
@@ -84,7 +84,7 @@ class Log:
         """Write one, which replaces another's."""
         snapshot = self.load(at)
         self.store.delete(DELTA.checkpoint_path(snapshot.version))
-        self.rim.drive(write_checkpoint(DELTA, snapshot))
+        self.env.drive(write_checkpoint(DELTA, snapshot))
         return snapshot
 
     def names(self) -> list[str]:

@@ -70,8 +70,8 @@ class FirstStore(OuterStore):
 
 def racing(path: Path | str, act: Callable[[], object]) -> DeltaTable:
     """A handle whose next change finds, just before its commit, that `act` was done first."""
-    rim = Environment(store=FirstStore(str(path), act))
-    return DeltaTable(rim, str(path), open_table(rim, str(path)))
+    env = Environment(store=FirstStore(str(path), act))
+    return DeltaTable(env, str(path), open_table(env, str(path)))
 
 
 def replayed(table: DeltaTable) -> Counter[str]:

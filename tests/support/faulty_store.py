@@ -92,8 +92,8 @@ class CountingIds:
 def open_faulty(location: str, *, deadline_s: float = 60.0) -> tuple[TimeSeriesTable, FaultyStore]:
     """A handle on the table there, and the store it goes through; waiting takes no time."""
     store = FaultyStore(open_store(location))
-    rim = Environment(store=store, clock=PatientClock(), deadline_s=deadline_s)
-    return TimeSeriesTable(rim, location, open_table(rim, location)), store
+    env = Environment(store=store, clock=PatientClock(), deadline_s=deadline_s)
+    return TimeSeriesTable(env, location, open_table(env, location)), store
 
 
 def objects(location: str) -> list[str]:

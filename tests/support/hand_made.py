@@ -82,8 +82,8 @@ def commit(root: Path, version: int, actions: Sequence[Mapping[str, Any]]) -> No
 
 def view(root: Path) -> DeltaView:
     """The newest version."""
-    rim = open_environment(root, None)
-    return DeltaView(rim, root.name, open_table(rim, str(root)))
+    env = open_environment(root, None)
+    return DeltaView(env, root.name, open_table(env, str(root)))
 
 
 def added(root: Path, one: Hand) -> dict[str, Any]:

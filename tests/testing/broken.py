@@ -121,7 +121,7 @@ def take_a_cold_cache_for_no_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def clean_up_after_any_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rim gives up at the first silence of a read, and the append removes its files."""
+    """The environment gives up at the first silence of a read, and the append removes its files."""
 
     def impatient(self: Environment, path: str, _pace: object) -> bytes | None:
         try:
@@ -142,12 +142,12 @@ def name_files_by_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
             return "00000000-0000-4000-8000-000000000000"
 
     def broken(self: StagedWrite, *arguments: Any) -> None:
-        rim = self.rim
-        self.rim = replace(rim, ids=OneId(Random(0)))
+        env = self.env
+        self.env = replace(env, ids=OneId(Random(0)))
         try:
             honest(self, *arguments)
         finally:
-            self.rim = rim
+            self.env = env
 
     monkeypatch.setattr(StagedWrite, "write", broken)
 

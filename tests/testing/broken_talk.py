@@ -19,17 +19,17 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 Conversation = Callable[..., Talk[Any]]
 
 
-def twisted(talk: Talk[Any], twist: Callable[[Request[Any], Any], Any]) -> Talk[Any]:
+def twisted(conversation: Talk[Any], twist: Callable[[Request[Any], Any], Any]) -> Talk[Any]:
     """The same conversation, with answers changed on their way."""
     try:
-        request = next(talk)
+        request = next(conversation)
         while True:
             try:
                 reply = yield request
             except Exception as error:  # noqa: BLE001 - thrown on
-                request = talk.throw(error)
+                request = conversation.throw(error)
             else:
-                request = talk.send(twist(request, reply))
+                request = conversation.send(twist(request, reply))
     except StopIteration as end:
         return end.value
 
@@ -63,7 +63,7 @@ def _upon_no_answer(again: Callable[..., Talk[Any]]) -> Conversation:
     """The conversation, which starts again in another way as soon as a put gets no answer."""
 
     def broken(
-        dialect: Any, base: int, time_ns: int, entry: Commit, judge: ConflictChecker[Commit], **_named: bool
+        dialect: Any, base: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit], **_named: bool
     ) -> Talk[Any]:
         asked: list[int] = []
 
@@ -74,9 +74,9 @@ def _upon_no_answer(again: Callable[..., Talk[Any]]) -> Conversation:
             return reply
 
         try:
-            return (yield from twisted(commit(dialect, base, time_ns, entry, judge), twist))
+            return (yield from twisted(commit(dialect, base, time_ns, entry, check_conflict), twist))
         except _NoAnswerError:
-            return (yield from again(dialect, asked[0], time_ns, entry, judge))
+            return (yield from again(dialect, asked[0], time_ns, entry, check_conflict))
 
     return broken
 
@@ -84,9 +84,11 @@ def _upon_no_answer(again: Callable[..., Talk[Any]]) -> Conversation:
 def retry_one_version_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """After no answer at N the put goes to N + 1, if the version N is there."""
 
-    def again(dialect: Any, version: int, time_ns: int, entry: Commit, judge: ConflictChecker[Commit]) -> Talk[Outcome[Commit]]:
+    def again(
+        dialect: Any, version: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit]
+    ) -> Talk[Outcome[Commit]]:
         there = yield from perform(Get(dialect.path_of(version)))
-        return (yield from commit(dialect, version if there else version - 1, time_ns, entry, judge))
+        return (yield from commit(dialect, version if there else version - 1, time_ns, entry, check_conflict))
 
     _commits_with(monkeypatch, _upon_no_answer(again))
 
@@ -94,9 +96,11 @@ def retry_one_version_on(monkeypatch: pytest.MonkeyPatch) -> None:
 def append_again_after_a_lost_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer is taken for a failure, and the commit made again under a new id."""
 
-    def again(dialect: Any, version: int, time_ns: int, entry: Commit, judge: ConflictChecker[Commit]) -> Talk[Outcome[Commit]]:
+    def again(
+        dialect: Any, version: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit]
+    ) -> Talk[Outcome[Commit]]:
         fresh = replace(entry, id=entry.id[:-1] + ("0" if entry.id[-1] != "0" else "1"))
-        return (yield from commit(dialect, version - 1, time_ns, fresh, judge))
+        return (yield from commit(dialect, version - 1, time_ns, fresh, check_conflict))
 
     _commits_with(monkeypatch, _upon_no_answer(again))
 
@@ -105,10 +109,10 @@ def hint_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """CURRENT is moved on before the commit is made."""
 
     def broken(
-        dialect: Any, base: int, time_ns: int, entry: Commit, judge: ConflictChecker[Commit], **_named: bool
+        dialect: Any, base: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit], **_named: bool
     ) -> Talk[Outcome[Commit]]:
         yield from perform(PutHint(dialect.hint, b"%d\n" % (base + 1)))
-        return (yield from commit(dialect, base, time_ns, entry, judge))
+        return (yield from commit(dialect, base, time_ns, entry, check_conflict))
 
     _commits_with(monkeypatch, broken)
 
@@ -117,13 +121,13 @@ def rebase_on_the_last_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebase over several commits looks at the last of them alone."""
 
     def broken(
-        dialect: Any, base: int, time_ns: int, entry: Commit, judge: ConflictChecker[Commit], **_named: bool
+        dialect: Any, base: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit], **_named: bool
     ) -> Talk[Outcome[Commit]]:
         version = base
         while (yield from perform(Get(dialect.path_of(version + 2)))) is not None:
             version += 1
             last = yield from perform(Get(dialect.path_of(version)))
             time_ns = dialect.decode(last, version)[1]
-        return (yield from commit(dialect, version, time_ns, entry, judge))
+        return (yield from commit(dialect, version, time_ns, entry, check_conflict))
 
     _commits_with(monkeypatch, broken)

@@ -37,7 +37,7 @@ def _stands(_self: Any, mine: Any, _version: int, _theirs: Any) -> Conversation[
 
 def compact_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compaction that lost a race does not ask whether its segments are still live."""
-    monkeypatch.setattr(CompactChecker, "judge", _stands)
+    monkeypatch.setattr(CompactChecker, "check_conflict", _stands)
 
 
 def compact_against_a_fresh_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def compact_against_a_fresh_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rewrite_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     """An upsert, delete or replacement that lost a race is committed as it was decided before."""
-    monkeypatch.setattr(RewriteChecker, "judge", _stands)
+    monkeypatch.setattr(RewriteChecker, "check_conflict", _stands)
 
 
 def rewrite_without_the_rows_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,11 +79,11 @@ def discard_what_landed(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = commit_module._landed
 
     def broken(*arguments: Any, **named: Any) -> Conversation[Any]:
-        talk = honest(*arguments, **named)
+        conversation = honest(*arguments, **named)
         try:
-            request = next(talk)
+            request = next(conversation)
             while True:
-                request = talk.send((yield request))
+                request = conversation.send((yield request))
         except StopIteration as end:
             return end.value
 
@@ -115,11 +115,11 @@ def vacuum_by_an_old_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vacuum reads the log, then lists the files, and deletes those that it does not know from the log without a commit."""
 
     def broken(committer: SeriesCommitter, *, older_than: Any, dry_run: bool = True, horizon_ns: int = 0) -> Any:
-        rim = committer.rim
-        limits = Limits(now_ns=rim.clock.now_ns(), older_than_ns=parse_age("", older_than), horizon_ns=horizon_ns)
-        snapshot = vacuum.load_newest(rim)
-        plan = vacuum_plan.plan_vacuum(snapshot.state, list_stored(rim.store), limits)
-        delete_all(rim.store, plan.doomed)
+        env = committer.env
+        limits = Limits(now_ns=env.clock.now_ns(), older_than_ns=parse_age("", older_than), horizon_ns=horizon_ns)
+        snapshot = vacuum.load_newest(env)
+        plan = vacuum_plan.plan_vacuum(snapshot.state, list_stored(env.store), limits)
+        delete_all(env.store, plan.doomed)
         return VacuumReport(url="", version=snapshot.version, dry_run=dry_run, entries=plan.entries)
 
     monkeypatch.setattr("gapless.tables.timeseries.care.maintenance.vacuum_table", broken)
@@ -127,9 +127,9 @@ def vacuum_by_an_old_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def restore_what_was_vacuumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore makes segments live whose version expired and whose files a vacuum gave up."""
-    monkeypatch.setattr(RestoreChecker, "judge", _stands)
+    monkeypatch.setattr(RestoreChecker, "check_conflict", _stands)
     monkeypatch.setattr(restore, "check_kept", lambda _state, _version: None)
-    monkeypatch.setattr(restore, "find_version", lambda _rim, _newest, moment: moment.version)
+    monkeypatch.setattr(restore, "find_version", lambda _env, _newest, moment: moment.version)
     monkeypatch.setattr(maintenance, "forgets", lambda _theirs, _mine: False)
     monkeypatch.setattr(Restoring, "_check_files", lambda _self, _commit, _version: None)
 

@@ -32,11 +32,13 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def terms_that_never_clash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever came first, the change is committed as it was decided."""
 
-    def judge(_self: CommitPredicate, mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
+    def check_conflict(
+        _self: CommitPredicate, mine: Commit, _version: int, _theirs: Commit
+    ) -> Conversation[Compatible[Commit]]:
         yield from ()
         return Compatible(mine)
 
-    monkeypatch.setattr(CommitPredicate, "judge", judge)
+    monkeypatch.setattr(CommitPredicate, "check_conflict", check_conflict)
 
 
 def _without(monkeypatch: pytest.MonkeyPatch, *conditions: str) -> None:

@@ -37,7 +37,7 @@ Result = tuple[str, str, int]
 """(operation, "landed" | "known" | "refused" | "full", version)."""
 
 
-def judge(mine: Entry, _version: int, theirs: Entry) -> Conversation[Compatible[Entry] | Conflicting]:
+def check_conflict(mine: Entry, _version: int, theirs: Entry) -> Conversation[Compatible[Entry] | Conflicting]:
     yield from ()
     if theirs.operation == mine.operation:
         return Conflicting("operation")
@@ -73,7 +73,7 @@ def writer(
             entry = Entry(f"{name}/{operation}/{life}/{send}", operation, covers)
             try:
                 base = snapshot.version, snapshot.time_ns
-                outcome = yield from commit(dialect, *base, entry, judge, looks_back=in_turn, in_turn=in_turn)
+                outcome = yield from commit(dialect, *base, entry, check_conflict, looks_back=in_turn, in_turn=in_turn)
             except StorageFull:
                 results = (*results, (entry.id, "full", 0))
                 continue
@@ -128,10 +128,10 @@ class Census:
 Program = Callable[[int], Conversation[tuple[Result, ...]]]
 
 
-def _mark(talk: Generator[Any, Any, Any]) -> Any:
+def _mark(conversation: Generator[Any, Any, Any]) -> Any:
     """A fingerprint of where a conversation stands: code positions and local values, down the chain of `yield from`."""
     found = []
-    inner: Any = talk
+    inner: Any = conversation
     while inner is not None and getattr(inner, "gi_frame", None) is not None:
         frame = inner.gi_frame
         found.append((frame.f_code.co_name, frame.f_lasti, repr(sorted(frame.f_locals.items(), key=lambda item: item[0]))))
@@ -141,10 +141,10 @@ def _mark(talk: Generator[Any, Any, Any]) -> Any:
 
 def _stand(program: Program, life: int, answers: tuple[Any, ...]) -> Standing:
     """Requests that are made together are answered one after the other: in their order, or the other way round in every second life."""
-    talk = program(life)
+    conversation = program(life)
     waiting: tuple[Any, ...] = ()
     try:
-        request = next(talk)
+        request = next(conversation)
         for given in answers:
             answer, waiting = given, (*waiting, given)
             if isinstance(request, Together) and not isinstance(given, StoreError):
@@ -152,19 +152,19 @@ def _stand(program: Program, life: int, answers: tuple[Any, ...]) -> Standing:
                     continue
                 answer = waiting[::-1] if life % 2 else waiting
             waiting = ()
-            request = _answered(talk, answer)
+            request = _answered(conversation, answer)
     except StopIteration as end:
         return Standing(life, answers, ("done",), None, end.value)
     if isinstance(request, Together):
         request = request.requests[:: -1 if life % 2 else 1][len(waiting)]
-    return Standing(life, answers, (_mark(talk), waiting), request)
+    return Standing(life, answers, (_mark(conversation), waiting), request)
 
 
-def _answered(talk: Generator[Any, Any, Any], answer: Any) -> Request[Any]:
+def _answered(conversation: Generator[Any, Any, Any], answer: Any) -> Request[Any]:
     """What a conversation asks next; a set of no requests is answered at once."""
-    request: Request[Any] = talk.throw(answer) if isinstance(answer, StoreError) else talk.send(answer)
+    request: Request[Any] = conversation.throw(answer) if isinstance(answer, StoreError) else conversation.send(answer)
     while request == Together(()):
-        request = talk.send(())
+        request = conversation.send(())
     return request
 
 

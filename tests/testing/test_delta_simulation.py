@@ -97,9 +97,9 @@ def test_the_watch_sees_what_may_not_be_deleted_of_a_delta_table() -> None:
     """Deleting a file that the newest version needs, or one that was needed within the retention, is a fault; and so is a hole in the log."""
     timeline = Timeline()
     watch = DeltaWatch(DictStore(), lambda: timeline.now_ns)
-    rim = Environment(store=watch, clock=SimClock(timeline), ids=SimIds(Random(1)))
-    create_table(rim, "memory://watched", SCHEMA)
-    table = DeltaTable(rim, "memory://watched", open_table(rim, "memory://watched"))
+    env = Environment(store=watch, clock=SimClock(timeline), ids=SimIds(Random(1)))
+    create_table(env, "memory://watched", SCHEMA)
+    table = DeltaTable(env, "memory://watched", open_table(env, "memory://watched"))
     for number in (1, 2):
         table.append(to_batch(((number, "x", number),)))
     table.delete("ts = 1")

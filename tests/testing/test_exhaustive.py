@@ -118,7 +118,7 @@ def blind(mine: Entry, _version: int, _theirs: Entry) -> Conversation[Compatible
 @pytest.mark.parametrize(
     ("work", "name", "broken"),
     [
-        pytest.param(OVERLAPPING, "judge", blind, id="a judge that looks at nothing"),
+        pytest.param(OVERLAPPING, "check_conflict", blind, id="a judge that looks at nothing"),
         pytest.param(DISJOINT, "commit", None, id="a put that takes refusal for success"),
     ],
 )

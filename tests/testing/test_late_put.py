@@ -20,14 +20,14 @@ def test_a_handle_that_lags_does_not_follow_a_late_put_on_a_cleaned_number() -> 
     timeline = Timeline()
     store = DictStore(lambda: timeline.now_ns)
 
-    def rim(seed: int) -> Environment:
+    def env(seed: int) -> Environment:
         return Environment(store=store, clock=SimClock(timeline), ids=SimIds(Random(seed)))
 
-    create_table(rim(0), LOCATION, parse_index("ts", "int64", 10, (), None), None, {"checkpoint_interval": 0})
-    lagging = TimeSeriesTable(rim(1), LOCATION, open_table(rim(1), LOCATION))
+    create_table(env(0), LOCATION, parse_index("ts", "int64", 10, (), None), None, {"checkpoint_interval": 0})
+    lagging = TimeSeriesTable(env(1), LOCATION, open_table(env(1), LOCATION))
     lagging.append({"ts": [1]})
     late = lagging.version + 1, timeline.now_ns
-    busy = TimeSeriesTable(rim(2), LOCATION, open_table(rim(2), LOCATION))
+    busy = TimeSeriesTable(env(2), LOCATION, open_table(env(2), LOCATION))
     for at in (11, 21, 31):
         busy.append({"ts": [at]})
         timeline.pause(2 * DAY_S)

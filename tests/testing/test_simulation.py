@@ -115,9 +115,9 @@ def test_every_operation_is_in_the_histories(runs: list[Run]) -> None:
 def test_the_watch_sees_what_may_not_be_deleted() -> None:
     """Deleting any file of the log or of a version that is kept is a fault."""
     run = WatchedStore(DictStore(), lambda: 0)
-    rim = Environment(store=run, clock=SimClock(), ids=SimIds(Random(1)))
-    create_table(rim, "memory://watched", parse_index("ts", "int64", 10, (), None), None, {})
-    table = TimeSeriesTable(rim, "memory://watched", open_table(rim, "memory://watched"))
+    env = Environment(store=run, clock=SimClock(), ids=SimIds(Random(1)))
+    create_table(env, "memory://watched", parse_index("ts", "int64", 10, (), None), None, {})
+    table = TimeSeriesTable(env, "memory://watched", open_table(env, "memory://watched"))
     table.append({"ts": [1]})
     table.delete(start=0)
     assert run.newest == 3

@@ -43,7 +43,7 @@ class Plain(Generic[E]):
     def placed(self, entry: E) -> Iterable[Placed]:
         raise NotImplementedError
 
-    def guarded(self, judge: ConflictChecker[E]) -> ConflictChecker[E]:
+    def guarded(self, check_conflict: ConflictChecker[E]) -> ConflictChecker[E]:
         raise NotImplementedError
 
     def interval(self, state: Any) -> int:

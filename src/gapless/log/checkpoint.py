@@ -9,25 +9,25 @@ from gapless.log.segment import lost_parts, point_to_checkpoint, read_hint
 from gapless.log.snapshot import load
 
 
-def write_checkpoint(dialect: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[None]:
+def write_checkpoint(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[None]:
     """Store a checkpoint of `snapshot` and point the hint at it; a failure is a warning, since the commit stands.
 
     The snapshot rests on the checkpoint's parts afterwards.
     """
-    path = dialect.checkpoint_path(snapshot.version)
+    path = table_format.checkpoint_path(snapshot.version)
     try:
-        packed = yield from _packed(dialect, snapshot)
-        put, size = yield from store_checkpoint(dialect, packed)
+        packed = yield from _packed(table_format, snapshot)
+        put, size = yield from store_checkpoint(table_format, packed)
     except (StoreError, TableError) as error:
         yield from perform(Warn(f"the log checkpoint {path} was not written: {error.what}"))
         return
     if put in (Put.DONE, Put.LATE) and packed.snapshot is not snapshot:
-        dialect.settle(snapshot, packed.snapshot)
+        table_format.settle(snapshot, packed.snapshot)
     if put is not Put.NO_ANSWER:
-        yield from point_to_checkpoint(dialect, packed.snapshot, size)
+        yield from point_to_checkpoint(table_format, packed.snapshot, size)
 
 
-def store_checkpoint(dialect: TableFormat[Entry, State], packed: Packed[State]) -> Conversation[tuple[Put, int]]:
+def store_checkpoint(table_format: TableFormat[Entry, State], packed: Packed[State]) -> Conversation[tuple[Put, int]]:
     """Store parts and then the checkpoint that names them, which must not exist; with its bytes. Raises StoreError.
 
     Where another's checkpoint is there, the parts can be named by none, and are removed again.
@@ -37,7 +37,7 @@ def store_checkpoint(dialect: TableFormat[Entry, State], packed: Packed[State]) 
         # Its name is new: it can only be our own that is there. One that is not may be on its way.
         if put not in (Put.DONE, Put.LATE) and (yield from perform(Get(path))) != data:
             return Put.NO_ANSWER, 0
-    path, data = dialect.checkpoint_path(packed.snapshot.version), dialect.encode_checkpoint(packed.snapshot)
+    path, data = table_format.checkpoint_path(packed.snapshot.version), table_format.encode_checkpoint(packed.snapshot)
     put = yield from perform(PutNew(path, data))
     if put is Put.REFUSED and packed.parts:
         found = yield from perform(Get(path))
@@ -50,34 +50,34 @@ def store_checkpoint(dialect: TableFormat[Entry, State], packed: Packed[State]) 
 
 
 def store_snapshot(
-    dialect: TableFormat[Entry, State], snapshot: Snapshot[State], apart: frozenset[str] = frozenset()
+    table_format: TableFormat[Entry, State], snapshot: Snapshot[State], apart: frozenset[str] = frozenset()
 ) -> Conversation[tuple[Put, int]]:
     """Store a checkpoint of a snapshot, where there must be none: parts that it would name and that are lost, or in `apart`, are made anew.
 
     Raises CorruptTable where what they held is not known any more, StoreError.
     """
     packed = Packed(snapshot, ())
-    if dialect.rests_on(snapshot) or dialect.owes_parts(snapshot):
-        again = apart | (yield from lost_parts(dialect.parts_of(snapshot)))
-        packed = dialect.pack(snapshot, (yield from perform(NewId())), (yield from perform(Later())), again)
-    return (yield from store_checkpoint(dialect, packed))
+    if table_format.rests_on(snapshot) or table_format.owes_parts(snapshot):
+        again = apart | (yield from lost_parts(table_format.parts_of(snapshot)))
+        packed = table_format.pack(snapshot, (yield from perform(NewId())), (yield from perform(Later())), again)
+    return (yield from store_checkpoint(table_format, packed))
 
 
-def _packed(dialect: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Packed[State]]:
+def _packed(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Packed[State]]:
     """The snapshot with the parts that it owes; on those of the newest checkpoint, where others wrote it."""
-    rests_on = dialect.rests_on(snapshot)
-    if not rests_on and not dialect.owes_parts(snapshot):
+    rests_on = table_format.rests_on(snapshot)
+    if not rests_on and not table_format.owes_parts(snapshot):
         return Packed(snapshot, ())
-    hinted = yield from read_hint(dialect)
+    hinted = yield from read_hint(table_format)
     if hinted is not None and rests_on < hinted.version < snapshot.version:
-        snapshot = yield from _on_newest(dialect, snapshot)
-    return dialect.pack(snapshot, (yield from perform(NewId())), (yield from perform(Later())))
+        snapshot = yield from _on_newest(table_format, snapshot)
+    return table_format.pack(snapshot, (yield from perform(NewId())), (yield from perform(Later())))
 
 
-def _on_newest(dialect: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Snapshot[State]]:
+def _on_newest(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Snapshot[State]]:
     """The same version, as the log tells it; as it is where that cannot be read."""
     try:
-        found = yield from load(dialect, snapshot.version)
+        found = yield from load(table_format, snapshot.version)
     except (TableError, VersionNotFound):
         return snapshot
     return snapshot if found is None or found.time_ns != snapshot.time_ns else found

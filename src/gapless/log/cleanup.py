@@ -21,21 +21,21 @@ _TOGETHER = 32
 """Commits, or log checkpoints, that are read at a time."""
 
 
-def find_floor(dialect: TableFormat[Entry, State], earliest: int, cutoff_ns: int) -> Conversation[int]:
+def find_floor(table_format: TableFormat[Entry, State], earliest: int, cutoff_ns: int) -> Conversation[int]:
     """The first version whose commit must stay: `earliest`, or one before it that was committed after `cutoff_ns` (since 1970 UTC).
 
     One that says no time may be as young as the next that says one. Reads the commits before `earliest`, some at a time; raises CorruptTable
     where one cannot be read.
     """
-    commits = [version for version in (yield from _commits(dialect)) if version < earliest]
+    commits = [version for version in (yield from _commits(table_format)) if version < earliest]
     untimed: int | None = None
     for first in range(0, len(commits), _TOGETHER):
         some = commits[first : first + _TOGETHER]
-        found = yield from perform(Together(tuple(Get(dialect.path_of(version)) for version in some)))
+        found = yield from perform(Together(tuple(Get(table_format.path_of(version)) for version in some)))
         for version, data in zip(some, found, strict=True):
             if data is None:
                 continue
-            time_ns = dialect.decode(data, version)[1]
+            time_ns = table_format.decode(data, version)[1]
             if time_ns > cutoff_ns:
                 return version if untimed is None else untimed
             if time_ns:
@@ -45,103 +45,105 @@ def find_floor(dialect: TableFormat[Entry, State], earliest: int, cutoff_ns: int
     return earliest if untimed is None else untimed
 
 
-def clean(dialect: TableFormat[Entry, State], floor: int, tagged: Collection[int]) -> Conversation[tuple[str, ...]]:
+def clean(table_format: TableFormat[Entry, State], floor: int, tagged: Collection[int]) -> Conversation[tuple[str, ...]]:
     """Remove the commits below `floor`, and the log checkpoints that are then of no use, with their parts; returns their paths, in order.
 
     Nothing goes before the checkpoints are there that stand for it: two at the floor, and one at each tagged version below. Raises
     CorruptTable where one cannot be made or read back, StoreError.
     """
-    names = yield from perform(ListNames(dialect.folder))
+    names = yield from perform(ListNames(table_format.folder))
     stay = {floor - 1, floor} | {version for version in tagged if version < floor}
-    checkpoints = [stored for stored in dialect.checkpoints_in(names) if stored.version < floor and stored.version not in stay]
-    gone = _of_no_use(dialect, names, floor, stay)
-    if floor <= dialect.first or not gone:
+    checkpoints = [
+        stored for stored in table_format.checkpoints_in(names) if stored.version < floor and stored.version not in stay
+    ]
+    gone = _of_no_use(table_format, names, floor, stay)
+    if floor <= table_format.first or not gone:
         return ()
-    shared = _parts_of(dialect, (yield from _ensure_checkpoint(dialect, floor)))
-    yield from _ensure_checkpoint(dialect, floor - 1, apart=shared)
+    shared = _parts_of(table_format, (yield from _ensure_checkpoint(table_format, floor)))
+    yield from _ensure_checkpoint(table_format, floor - 1, apart=shared)
     for version in sorted(stay - {floor, floor - 1}):
-        yield from _ensure_checkpoint(dialect, version)
-    if (hinted := (yield from read_hint(dialect))) is not None and hinted in checkpoints:
-        yield from _point_to(dialect, floor)
-    freed = yield from _parts_named(dialect, checkpoints)
+        yield from _ensure_checkpoint(table_format, version)
+    if (hinted := (yield from read_hint(table_format))) is not None and hinted in checkpoints:
+        yield from _point_to(table_format, floor)
+    freed = yield from _parts_named(table_format, checkpoints)
     for path in gone:
         yield from perform(Delete(path))
-    for path in (parts := sorted(freed - (yield from parts_in_use(dialect, freed)))):
+    for path in (parts := sorted(freed - (yield from parts_in_use(table_format, freed)))):
         yield from perform(Delete(path))
     return (*gone, *parts)
 
 
-def _of_no_use(dialect: TableFormat[Entry, State], names: Iterable[str], floor: int, stay: Collection[int]) -> list[str]:
+def _of_no_use(table_format: TableFormat[Entry, State], names: Iterable[str], floor: int, stay: Collection[int]) -> list[str]:
     """What goes, in order: log checkpoints and pieces of such, then what lies aside, then commits."""
-    first = floor - 1 if dialect.bare else floor
+    first = floor - 1 if table_format.bare else floor
     checkpoints, asides, commits = [], [], []
     for name in names:
-        if (version := dialect.checkpoint_of(name)) is not None:
+        if (version := table_format.checkpoint_of(name)) is not None:
             checkpoints += [(version, name)] if version < floor and version not in stay else []
-        elif (version := dialect.version_of(name)) is not None:
+        elif (version := table_format.version_of(name)) is not None:
             commits += [(version, name)] if version < first else []
-        elif (version := dialect.aside_of(name)) is not None:
+        elif (version := table_format.aside_of(name)) is not None:
             asides += [(version, name)] if version < first else []
     return [name for _, name in (*sorted(checkpoints), *sorted(asides), *sorted(commits))]
 
 
-def _point_to(dialect: TableFormat[Entry, State], version: int) -> Conversation[None]:
+def _point_to(table_format: TableFormat[Entry, State], version: int) -> Conversation[None]:
     """Let the hint name our checkpoint of a version; the one that it named is to go."""
-    path = dialect.checkpoint_path(version)
+    path = table_format.checkpoint_path(version)
     data = yield from perform(Get(path))
-    snapshot = yield from read_checkpoint(dialect, Stored(version, (path,)))
+    snapshot = yield from read_checkpoint(table_format, Stored(version, (path,)))
     if data is not None and snapshot is not None:
-        yield from point_to_checkpoint(dialect, snapshot, len(data))
+        yield from point_to_checkpoint(table_format, snapshot, len(data))
 
 
-def parts_in_use(dialect: TableFormat[Entry, State], parts: Collection[str]) -> Conversation[frozenset[str]]:
+def parts_in_use(table_format: TableFormat[Entry, State], parts: Collection[str]) -> Conversation[frozenset[str]]:
     """Those of some parts, by path, that a stored log checkpoint names; all, where one cannot be told to name none. Raises StoreError."""
     if not parts:
         return frozenset()
-    checkpoints = dialect.checkpoints_in((yield from perform(ListNames(dialect.folder))))
+    checkpoints = table_format.checkpoints_in((yield from perform(ListNames(table_format.folder))))
     try:
-        return (yield from _parts_named(dialect, checkpoints)) & frozenset(parts)
+        return (yield from _parts_named(table_format, checkpoints)) & frozenset(parts)
     except UnsupportedTable:
         return frozenset(parts)
 
 
-def _parts_named(dialect: TableFormat[Entry, State], checkpoints: Sequence[Stored]) -> Conversation[frozenset[str]]:
+def _parts_named(table_format: TableFormat[Entry, State], checkpoints: Sequence[Stored]) -> Conversation[frozenset[str]]:
     """The parts, by path, that these log checkpoints name; a damaged one serves no one, and so names none."""
     named: set[str] = set()
     for first in range(0, len(checkpoints), _TOGETHER):
         some = checkpoints[first : first + _TOGETHER]
-        asked = [objects_of(dialect, stored) for stored in some]
+        asked = [objects_of(table_format, stored) for stored in some]
         found = iter((yield from perform(Together(tuple(get for gets in asked for get in gets)))))
         for stored, gets in zip(some, asked, strict=True):
             pieces = tuple(islice(found, len(gets)))
-            snapshot = None if pieces[0] is None else (yield from decode_read(dialect, stored, pieces))
-            named |= frozenset() if snapshot is None else _parts_of(dialect, snapshot)
+            snapshot = None if pieces[0] is None else (yield from decode_read(table_format, stored, pieces))
+            named |= frozenset() if snapshot is None else _parts_of(table_format, snapshot)
     return frozenset(named)
 
 
 def _ensure_checkpoint(
-    dialect: TableFormat[Entry, State], version: int, *, apart: frozenset[str] = frozenset()
+    table_format: TableFormat[Entry, State], version: int, *, apart: frozenset[str] = frozenset()
 ) -> Conversation[Snapshot[State]]:
     """See to it that a checkpoint of a version, with the name that ours have, is there and reads back; returns what it holds, with no part
     of `apart`.
     """
-    path = dialect.checkpoint_path(version)
+    path = table_format.checkpoint_path(version)
     stored = yield from perform(Get(path))
-    found = None if stored is None else (yield from read_whole(dialect, Stored(version, (path,))))
-    if found is not None and apart.isdisjoint(_parts_of(dialect, found)):
+    found = None if stored is None else (yield from read_whole(table_format, Stored(version, (path,))))
+    if found is not None and apart.isdisjoint(_parts_of(table_format, found)):
         return found
-    snapshot = yield from load(dialect, version)
+    snapshot = yield from load(table_format, version)
     if snapshot is None:
-        raise lost(dialect, version, "The log is there no more")
+        raise lost(table_format, version, "The log is there no more")
     if stored is not None:
-        if found is not None and (yield from perform(Get(dialect.path_of(version)))) is None:
+        if found is not None and (yield from perform(Get(table_format.path_of(version)))) is None:
             return found  # nothing else tells of this version
         # A create would not replace it.
         yield from perform(Delete(path))
-        if (beside := dialect.beside(path)) is not None:
+        if (beside := table_format.beside(path)) is not None:
             yield from perform(Delete(beside))
-    put, _ = yield from store_snapshot(dialect, snapshot, apart)
-    if (found := (yield from read_whole(dialect, Stored(version, (path,))))) is not None:
+    put, _ = yield from store_snapshot(table_format, snapshot, apart)
+    if (found := (yield from read_whole(table_format, Stored(version, (path,))))) is not None:
         return found
     if put not in (Put.DONE, Put.LATE):
         raise StoreUnavailable(
@@ -158,10 +160,10 @@ def _ensure_checkpoint(
     )
 
 
-def _parts_of(dialect: TableFormat[Entry, State], snapshot: Snapshot[State]) -> frozenset[str]:
-    return frozenset(part.path for part in dialect.parts_of(snapshot))
+def _parts_of(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> frozenset[str]:
+    return frozenset(part.path for part in table_format.parts_of(snapshot))
 
 
-def _commits(dialect: TableFormat[Entry, State]) -> Conversation[Sequence[int]]:
-    names: Iterable[str] = yield from perform(ListNames(dialect.folder))
-    return sorted(version for name in names if (version := dialect.version_of(name)) is not None)
+def _commits(table_format: TableFormat[Entry, State]) -> Conversation[Sequence[int]]:
+    names: Iterable[str] = yield from perform(ListNames(table_format.folder))
+    return sorted(version for name in names if (version := table_format.version_of(name)) is not None)

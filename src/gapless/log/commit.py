@@ -1,7 +1,7 @@
 """The commit conversation: the one way to change a table.
 
 Put-if-absent of the commit file of version N + 1 *is* the commit. Everything unclear is resolved by reading that file back and comparing
-commit ids; a lost race reads only the new commits, asks `judge` whether they clash, and tries the next version.
+commit ids; a lost race reads only the new commits, asks `check_conflict` whether they clash, and tries the next version.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class _Try:
 
 
 def commit(
-    dialect: TableFormat[Entry, State],
+    table_format: TableFormat[Entry, State],
     base: int,
     base_time_ns: int,
     entry: Entry,
-    judge: ConflictChecker[Entry],
+    check_conflict: ConflictChecker[Entry],
     *,
     looks_back: bool = False,
     in_turn: bool = False,
@@ -90,22 +90,22 @@ def commit(
     to a commit that is there. With `in_turn` it stands in line first.
     """
     race, attempt, asked = _Race(entry, base + 1, base_time_ns, []), 0, base
-    if in_turn and (refused := (yield from _line_up(dialect, race, judge))) is not None:
+    if in_turn and (refused := (yield from _line_up(table_format, race, check_conflict))) is not None:
         return refused
     while True:
-        at = _Try(race.version, race.time_ns, (yield from perform(Now())), dialect.first)
-        if at.is_stale or (looks_back and dialect.first <= base == asked and not race.passed):
-            refused = yield from _look_back(dialect, at, tried=asked == at.version)
+        at = _Try(race.version, race.time_ns, (yield from perform(Now())), table_format.first)
+        if at.is_stale or (looks_back and table_format.first <= base == asked and not race.passed):
+            refused = yield from _look_back(table_format, at, tried=asked == at.version)
             if refused is not None:
                 return refused
-        ours_ns = max(at.now_ns - at.now_ns % dialect.tick_ns, at.time_ns + dialect.tick_ns)
-        data = dialect.encode(race.entry, at.version, ours_ns)
-        put = yield from _put(dialect.path_of(at.version), data, again=asked == at.version)
+        ours_ns = max(at.now_ns - at.now_ns % table_format.tick_ns, at.time_ns + table_format.tick_ns)
+        data = table_format.encode(race.entry, at.version, ours_ns)
+        put = yield from _put(table_format.path_of(at.version), data, again=asked == at.version)
         if put in (Put.DONE, Put.LATE):
-            return (yield from _landed(dialect, race, at, ours_ns, doubtful=at.is_stale or put is Put.LATE))
+            return (yield from _landed(table_format, race, at, ours_ns, doubtful=at.is_stale or put is Put.LATE))
         asked = at.version
         try:
-            found = yield from perform(Get(dialect.path_of(at.version)))
+            found = yield from perform(Get(table_format.path_of(at.version)))
         except StoreError:
             return Unknown(at.version)
         if found is None:
@@ -114,15 +114,15 @@ def commit(
             if not (yield from perform(Wait(attempt))):
                 return Unknown(at.version)
             continue
-        verdict = yield from _read_on(dialect, race, found, judge)
+        verdict = yield from _read_on(table_format, race, found, check_conflict)
         if isinstance(verdict, int):
             late = is_old((yield from perform(Now())), at.now_ns)
-            return (yield from _landed(dialect, race, at, verdict, doubtful=at.is_stale or late))
+            return (yield from _landed(table_format, race, at, verdict, doubtful=at.is_stale or late))
         if verdict is not None:
             return verdict
         # What came first are commits after the one that this change was made for only if that is there.
-        unseen = at.is_stale or (not looks_back and dialect.first <= base == at.version - 1)
-        if unseen and (yield from _is_cleaned(dialect, at)):
+        unseen = at.is_stale or (not looks_back and table_format.first <= base == at.version - 1)
+        if unseen and (yield from _is_cleaned(table_format, at)):
             return Conflict(at.version, Conflicting(CLEANED))
         attempt += 1
         if not (yield from perform(Wait(attempt))):
@@ -130,55 +130,57 @@ def commit(
 
 
 def _line_up(
-    dialect: TableFormat[Entry, State], race: _Race[Entry], judge: ConflictChecker[Entry]
+    table_format: TableFormat[Entry, State], race: _Race[Entry], check_conflict: ConflictChecker[Entry]
 ) -> Conversation[Conflict | Unknown | None]:
     """Wait for the turn. What others commit meanwhile is read and judged, so that in it next to nothing is left to do; gives back why the
     entry cannot land any more.
     """
-    base, waited = _Try(race.version, race.time_ns, race.time_ns, dialect.first), False
+    base, waited = _Try(race.version, race.time_ns, race.time_ns, table_format.first), False
     while (yield from perform(TakeTurn())):
         waited = True
-        if (clash := (yield from _read_newest(dialect, race, judge))) is not None:
+        if (clash := (yield from _read_newest(table_format, race, check_conflict))) is not None:
             return clash
     if not waited:
         return None
     # What was read are commits of this table only if the one that it was read from is there.
-    if base.version > dialect.first and (gone := (yield from _look_back(dialect, base, tried=False))) is not None:
+    if base.version > table_format.first and (gone := (yield from _look_back(table_format, base, tried=False))) is not None:
         return gone
-    return (yield from _read_newest(dialect, race, judge))
+    return (yield from _read_newest(table_format, race, check_conflict))
 
 
 def _read_newest(
-    dialect: TableFormat[Entry, State], race: _Race[Entry], judge: ConflictChecker[Entry]
+    table_format: TableFormat[Entry, State], race: _Race[Entry], check_conflict: ConflictChecker[Entry]
 ) -> Conversation[Conflict | None]:
     """Step over what was committed, before anything of ours was put."""
-    found = yield from _read_on(dialect, race, (yield from perform(Get(dialect.path_of(race.version)))), judge)
+    found = yield from _read_on(
+        table_format, race, (yield from perform(Get(table_format.path_of(race.version)))), check_conflict
+    )
     return found if isinstance(found, Conflict) else None
 
 
 def _read_on(
-    dialect: TableFormat[Entry, State], race: _Race[Entry], data: bytes | None, judge: ConflictChecker[Entry]
+    table_format: TableFormat[Entry, State], race: _Race[Entry], data: bytes | None, check_conflict: ConflictChecker[Entry]
 ) -> Conversation[Conflict | int | None]:
     """Step over all commits up to the newest, since a put below it could only be refused; our own ends it with its commit time."""
     while data is not None:
-        _, theirs, race.time_ns = decode_after(dialect, data, race.version, race.time_ns)
-        if dialect.id_of(theirs) == dialect.id_of(race.entry):
+        _, theirs, race.time_ns = decode_after(table_format, data, race.version, race.time_ns)
+        if table_format.id_of(theirs) == table_format.id_of(race.entry):
             race.entry = theirs
             return race.time_ns
-        verdict = yield from judge(race.entry, race.version, theirs)
+        verdict = yield from check_conflict(race.entry, race.version, theirs)
         if isinstance(verdict, Conflicting):
             return Conflict(race.version, verdict)
         race.entry = verdict.entry
         race.passed.append((race.version, theirs, race.time_ns))
         race.version += 1
-        data = yield from perform(Get(dialect.path_of(race.version)))
+        data = yield from perform(Get(table_format.path_of(race.version)))
     return None
 
 
-def _look_back(dialect: TableFormat[Entry, State], at: _Try, *, tried: bool) -> Conversation[Conflict | Unknown | None]:
+def _look_back(table_format: TableFormat[Entry, State], at: _Try, *, tried: bool) -> Conversation[Conflict | Unknown | None]:
     """Why nothing may be put at a place, if the log was cleaned past it; of one that was tried before, no one can say more."""
     try:
-        if not (yield from _is_cleaned(dialect, at)):
+        if not (yield from _is_cleaned(table_format, at)):
             return None
     except StoreError:
         if not tried:
@@ -187,9 +189,9 @@ def _look_back(dialect: TableFormat[Entry, State], at: _Try, *, tried: bool) -> 
     return Unknown(at.version) if tried else Conflict(at.version, Conflicting(CLEANED))
 
 
-def _is_cleaned(dialect: TableFormat[Entry, State], at: _Try) -> Conversation[bool]:
+def _is_cleaned(table_format: TableFormat[Entry, State], at: _Try) -> Conversation[bool]:
     """Whether the commit before a place is there no more. Cleaning takes commits in order: while it is there, all after it are."""
-    return not (yield from is_there(dialect, at.version - 1, at.time_ns))
+    return not (yield from is_there(table_format, at.version - 1, at.time_ns))
 
 
 def _put(path: str, data: bytes, *, again: bool) -> Conversation[Put]:
@@ -203,14 +205,14 @@ def _put(path: str, data: bytes, *, again: bool) -> Conversation[Put]:
 
 
 def _landed(
-    dialect: TableFormat[Entry, State], race: _Race[Entry], at: _Try, time_ns: int, *, doubtful: bool
+    table_format: TableFormat[Entry, State], race: _Race[Entry], at: _Try, time_ns: int, *, doubtful: bool
 ) -> Conversation[Committed[Entry] | Unknown]:
     """Ours is stored. It is the commit of that version unless the log was cleaned past it before; then it is none, and no one reads it."""
     try:
-        if doubtful and (at.version == dialect.first or (yield from _is_cleaned(dialect, at))):
+        if doubtful and (at.version == table_format.first or (yield from _is_cleaned(table_format, at))):
             return Unknown(at.version)
     except StoreError:
         return Unknown(at.version)
-    if dialect.hint is not None:
-        yield from perform(PutHint(dialect.hint, b"%d\n" % at.version))
+    if table_format.hint is not None:
+        yield from perform(PutHint(table_format.hint, b"%d\n" % at.version))
     return Committed(at.version, (*race.passed, (at.version, race.entry, time_ns)))

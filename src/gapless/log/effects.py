@@ -1,4 +1,4 @@
-"""What a conversation asks of the rim, as values.
+"""What a conversation asks of the environment, as values.
 
 The log decides in generators that yield these requests and are sent the answers, so that production, tests and simulation
 run the same code. `runtime.driver` answers them from a store and a clock.
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Request(Generic[T]):
-    """Something to ask the rim; `T` is what it answers."""
+    """Something to ask the environment; `T` is what it answers."""
 
     __slots__ = ()
 

@@ -207,7 +207,7 @@ class TableFormat(Protocol[Entry, State]):
         """The files that a commit makes live and that its writer wrote, with when."""
         ...
 
-    def guarded(self, judge: ConflictChecker[Entry]) -> ConflictChecker[Entry]:
+    def guarded(self, check_conflict: ConflictChecker[Entry]) -> ConflictChecker[Entry]:
         """The same judge, which besides asks what every change of this format must."""
         ...
 

@@ -20,37 +20,37 @@ def is_due(version: int, interval: int) -> bool:
     return interval > 0 and version > 0 and version % interval == 0
 
 
-def point_to_checkpoint(dialect: TableFormat[Entry, State], snapshot: Snapshot[State], size: int) -> Conversation[None]:
+def point_to_checkpoint(table_format: TableFormat[Entry, State], snapshot: Snapshot[State], size: int) -> Conversation[None]:
     """Let the hint name our checkpoint of this snapshot, of `size` bytes."""
-    if (beside := dialect.beside(dialect.last_checkpoint)) is not None:
+    if (beside := table_format.beside(table_format.last_checkpoint)) is not None:
         with suppress(StoreError):
             yield from perform(Delete(beside))
-    yield from perform(PutHint(dialect.last_checkpoint, dialect.encode_pointer(snapshot, size)))
+    yield from perform(PutHint(table_format.last_checkpoint, table_format.encode_pointer(snapshot, size)))
 
 
-def read_hint(dialect: TableFormat[Entry, State]) -> Conversation[Stored | None]:
+def read_hint(table_format: TableFormat[Entry, State]) -> Conversation[Stored | None]:
     """The checkpoint that the hint names; None where there is none, or one that cannot be read."""
-    return parse_pointer(dialect, (yield from perform(Get(dialect.last_checkpoint))))
+    return parse_pointer(table_format, (yield from perform(Get(table_format.last_checkpoint))))
 
 
-def parse_pointer(dialect: TableFormat[Entry, State], data: bytes | None) -> Stored | None:
+def parse_pointer(table_format: TableFormat[Entry, State], data: bytes | None) -> Stored | None:
     """The checkpoint in the hint's bytes; None where there is none."""
-    return None if data is None else dialect.decode_pointer(data)
+    return None if data is None else table_format.decode_pointer(data)
 
 
-def objects_of(dialect: TableFormat[Entry, State], stored: Stored) -> tuple[Get, ...]:
+def objects_of(table_format: TableFormat[Entry, State], stored: Stored) -> tuple[Get, ...]:
     """What is read for a checkpoint: its objects, and the commit of its version where it may not say that one's time."""
-    return tuple(map(Get, (*stored.paths, dialect.path_of(stored.version)) if dialect.bare else stored.paths))
+    return tuple(map(Get, (*stored.paths, table_format.path_of(stored.version)) if table_format.bare else stored.paths))
 
 
-def read_checkpoint(dialect: TableFormat[Entry, State], stored: Stored) -> Conversation[Snapshot[State] | None]:
+def read_checkpoint(table_format: TableFormat[Entry, State], stored: Stored) -> Conversation[Snapshot[State] | None]:
     """The snapshot that a checkpoint holds, without its parts; None, with a warning, where it is missing or damaged."""
-    found = yield from perform(Together(objects_of(dialect, stored)))
-    return (yield from decode_read(dialect, stored, found))
+    found = yield from perform(Together(objects_of(table_format, stored)))
+    return (yield from decode_read(table_format, stored, found))
 
 
 def decode_read(
-    dialect: TableFormat[Entry, State], stored: Stored, found: Sequence[bytes | None]
+    table_format: TableFormat[Entry, State], stored: Stored, found: Sequence[bytes | None]
 ) -> Conversation[Snapshot[State] | None]:
     """The snapshot in a checkpoint, of what was `found` for its `objects_of`; None, with a warning, where it serves no one."""
     pieces: list[bytes] = []
@@ -61,27 +61,27 @@ def decode_read(
         pieces.append(data)
     drive = yield from perform(Later())
     try:
-        snapshot = dialect.assemble(pieces, stored, drive)
+        snapshot = table_format.assemble(pieces, stored, drive)
     except CorruptTable as error:
         yield from perform(Warn(f"{error.what}; an older log checkpoint or the commits serve instead"))
         return None
-    return _timed(dialect, snapshot, found[len(pieces)]) if dialect.bare else snapshot
+    return _timed(table_format, snapshot, found[len(pieces)]) if table_format.bare else snapshot
 
 
-def _timed(dialect: TableFormat[Entry, State], snapshot: Snapshot[State], commit: bytes | None) -> Snapshot[State]:
+def _timed(table_format: TableFormat[Entry, State], snapshot: Snapshot[State], commit: bytes | None) -> Snapshot[State]:
     """The same with its commit's time, by its commit where it does not say it itself; 0 where neither tells."""
     if snapshot.time_ns or commit is None:
         return snapshot
     try:
-        return replace(snapshot, time_ns=dialect.time_of(commit, snapshot.version))
+        return replace(snapshot, time_ns=table_format.time_of(commit, snapshot.version))
     except TableError:
         return snapshot  # damaged; no one needs it but to tell the time
 
 
-def read_whole(dialect: TableFormat[Entry, State], stored: Stored) -> Conversation[Snapshot[State] | None]:
+def read_whole(table_format: TableFormat[Entry, State], stored: Stored) -> Conversation[Snapshot[State] | None]:
     """The snapshot in a checkpoint of which every part was read; None, with a warning, where anything is damaged."""
-    snapshot = yield from read_checkpoint(dialect, stored)
-    if snapshot is None or not (lost := (yield from lost_parts(dialect.parts_of(snapshot)))):
+    snapshot = yield from read_checkpoint(table_format, stored)
+    if snapshot is None or not (lost := (yield from lost_parts(table_format.parts_of(snapshot)))):
         return snapshot
     yield from perform(Warn(f"the log checkpoint {stored.paths[0]} needs {min(lost)}, which is missing or damaged"))
     return None

@@ -21,7 +21,7 @@ class TooEarly:
 
 
 def version_at(
-    dialect: TableFormat[Entry, State], newest: Snapshot[State], time_ns: int, *, first: int | None = None
+    table_format: TableFormat[Entry, State], newest: Snapshot[State], time_ns: int, *, first: int | None = None
 ) -> Conversation[int | TooEarly]:
     """The newest version from `first` on (where not given, of all) that was committed at `time_ns` (since 1970 UTC) or before.
 
@@ -30,14 +30,14 @@ def version_at(
     """
     if time_ns >= _shown(newest.time_ns):
         return newest.version
-    first = dialect.first if first is None else first
-    first_ns = yield from _time_of(dialect, first)
+    first = table_format.first if first is None else first
+    first_ns = yield from _time_of(table_format, first)
     if time_ns < first_ns:
         return TooEarly(first, first_ns)
     low, high = first, newest.version
     while high - low > 1:
         middle = (low + high) // 2
-        if (yield from _time_of(dialect, middle)) <= time_ns:
+        if (yield from _time_of(table_format, middle)) <= time_ns:
             low = middle
         else:
             high = middle
@@ -45,24 +45,24 @@ def version_at(
 
 
 def read_back(
-    dialect: TableFormat[Entry, State], version: int, limit: int | None = None
+    table_format: TableFormat[Entry, State], version: int, limit: int | None = None
 ) -> Conversation[list[tuple[int, Entry, int]]]:
     """The newest `limit` commits up to `version` (all where not given) as (version, entry, commit time), oldest first.
 
     A log that was cleaned gives those that it still has. Raises CorruptTable where a commit is lost.
     """
-    end = dialect.first - 1 if limit is None else max(dialect.first - 1, version - limit)
+    end = table_format.first - 1 if limit is None else max(table_format.first - 1, version - limit)
     entries: list[tuple[int, Entry, int]] = []
     for newest in range(version, end, -BATCH):
         versions = range(newest, max(newest - BATCH, end), -1)
-        found = yield from perform(Together(tuple(Get(dialect.path_of(at)) for at in versions)))
+        found = yield from perform(Together(tuple(Get(table_format.path_of(at)) for at in versions)))
         for at, data in zip(versions, found, strict=True):
             if data is None:
-                names = yield from perform(ListNames(dialect.folder))
-                if cleaned_until(dialect, names, at) is None:
-                    raise lost(dialect, at, "The commit is missing although others exist")
+                names = yield from perform(ListNames(table_format.folder))
+                if cleaned_until(table_format, names, at) is None:
+                    raise lost(table_format, at, "The commit is missing although others exist")
                 return _in_order(entries)
-            entries.append((at, *dialect.decode(data, at)))
+            entries.append((at, *table_format.decode(data, at)))
     return _in_order(entries)
 
 
@@ -74,15 +74,15 @@ def _in_order(entries: list[tuple[int, Entry, int]]) -> list[tuple[int, Entry, i
     return ordered
 
 
-def read_range(dialect: TableFormat[Entry, State], start: int, end: int) -> Conversation[list[tuple[int, Entry, int]]]:
+def read_range(table_format: TableFormat[Entry, State], start: int, end: int) -> Conversation[list[tuple[int, Entry, int]]]:
     """The commits of versions `[start, end)`, which there are, as (version, entry, commit time).
 
     Raises VersionNotFound where the log was cleaned of one, CorruptTable where one is lost.
     """
     try:
-        return (yield from read_entries(dialect, start, end))
+        return (yield from read_entries(table_format, start, end))
     except CorruptTable:
-        kept = cleaned_until(dialect, (yield from perform(ListNames(dialect.folder))), start)
+        kept = cleaned_until(table_format, (yield from perform(ListNames(table_format.folder))), start)
         if kept is None:
             raise
         raise _cleaned(start, kept) from None
@@ -97,15 +97,15 @@ def _cleaned(version: int, kept: int) -> VersionNotFound:
     )
 
 
-def _time_of(dialect: TableFormat[Entry, State], version: int) -> Conversation[int]:
+def _time_of(table_format: TableFormat[Entry, State], version: int) -> Conversation[int]:
     """A version's commit time as it is shown; from its log checkpoint where the log was cleaned of the commit."""
-    data = yield from perform(Get(dialect.path_of(version)))
+    data = yield from perform(Get(table_format.path_of(version)))
     if data is not None:
-        return _shown(dialect.decode(data, version)[1])
-    for stored in dialect.checkpoints_in((yield from perform(ListNames(dialect.folder)))):
-        if stored.version == version and (snapshot := (yield from read_checkpoint(dialect, stored))) is not None:
+        return _shown(table_format.decode(data, version)[1])
+    for stored in table_format.checkpoints_in((yield from perform(ListNames(table_format.folder)))):
+        if stored.version == version and (snapshot := (yield from read_checkpoint(table_format, stored))) is not None:
             return _shown(snapshot.time_ns)
-    raise lost(dialect, version, "Neither its commit nor a log checkpoint of it is there")
+    raise lost(table_format, version, "Neither its commit nor a log checkpoint of it is there")
 
 
 def _shown(time_ns: int) -> int:

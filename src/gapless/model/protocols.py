@@ -101,7 +101,7 @@ class ShowsUnfinished(Protocol):
 class StoresAhead(Protocol):
     """A store that can make several objects durable at once, before one that names them."""
 
-    def put_ahead(self, path: str, *pieces: bytes | memoryview) -> None:
+    def put_deferred(self, path: str, *pieces: bytes | memoryview) -> None:
         """Store the pieces as one object, whole, under a name that no one else takes. This handle can read it at once, others by and by;
         it is there for good after `put_after` or `settle`.
         """
@@ -130,7 +130,7 @@ class ObjectAhead(Protocol):
         ...
 
     def finish(self) -> None:
-        """It is whole, and there as after `put_ahead`; nothing may be written after."""
+        """It is whole, and there as after `put_deferred`; nothing may be written after."""
         ...
 
     def discard(self) -> None:
@@ -143,7 +143,7 @@ class StreamsAhead(StoresAhead, Protocol):
     """A store that can take an object ahead piece by piece, while others are made."""
 
     def begin_ahead(self, path: str) -> ObjectAhead:
-        """`put_ahead`, piece by piece; to be finished or discarded."""
+        """`put_deferred`, piece by piece; to be finished or discarded."""
         ...
 
 
@@ -194,7 +194,7 @@ def _is(kind: type, protocol: type) -> bool:
 
 
 class Clock(Protocol):
-    """Time, as the rim sees it."""
+    """Time, as the environment sees it."""
 
     def now_ns(self) -> int:
         """Nanoseconds since 1970-01-01T00:00Z."""

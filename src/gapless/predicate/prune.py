@@ -138,9 +138,9 @@ def _truth(predicate: p.IsTruth, schema: pa.Schema) -> Asking:
     return test
 
 
-def _of(judge: _Judge, column: p.Column, schema: pa.Schema) -> Asking:
+def _of(check_conflict: _Judge, column: p.Column, schema: pa.Schema) -> Asking:
     knowing = _knowing(column, schema)
-    return lambda stats, rows: judge(knowing(stats, rows))
+    return lambda stats, rows: check_conflict(knowing(stats, rows))
 
 
 def _single(predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNull, schema: pa.Schema) -> Asking:
@@ -249,11 +249,11 @@ def _distinct(literal: p.Value, type_: pa.DataType) -> _Judge:
         return lambda known: Answers(known.numbers or known.nans, known.nulls, False)
     differing = _literal("!=", literal, type_)
 
-    def judge(known: _Known) -> Answers:
+    def check_conflict(known: _Known) -> Answers:
         found = differing(known)
         return Answers(found.true or found.null, found.false, False)
 
-    return judge
+    return check_conflict
 
 
 def _prefix(prefix: str) -> _Judge:

@@ -29,22 +29,22 @@ from gapless.model.protocols import is_old
 from gapless.runtime.environment import Environment
 
 
-def require_files(rim: Environment, placed: Iterable[Placed], version: int) -> None:
+def require_files(env: Environment, placed: Iterable[Placed], version: int) -> None:
     """Raise CommitConflict where a file that a commit makes live was written long ago and is no longer there.
 
     Long is half the writer horizon: until then nothing removes what a writer at work has written. `version` is the newest
     that the writer knows. Raises StoreError.
     """
-    now_ns = rim.clock.now_ns()
+    now_ns = env.clock.now_ns()
     for file in placed:
         if file.instant_ns is None or is_old(now_ns, file.instant_ns):
-            require_file(rim, file.path, version)
+            require_file(env, file.path, version)
 
 
-def require_file(rim: Environment, path: str, version: int) -> None:
+def require_file(env: Environment, path: str, version: int) -> None:
     """Raise CommitConflict where a file that a change wrote or needs is gone; `version` as in `require_files`. Raises StoreError."""
     try:
-        rim.store.head(path)
+        env.store.head(path)
     except ObjectNotFound as error:
         raise CommitConflict(
             f"{path} is gone, which this change wrote or needs",
@@ -73,7 +73,7 @@ class Proposal(Generic[Entry]):
     """A change of one version of the table, ready to be committed."""
 
     commit: Entry
-    judge: ConflictChecker[Entry]
+    check_conflict: ConflictChecker[Entry]
     """May it stand after a commit that came first?"""
     discard: Callable[[], None] = _nothing
     """Removes the files that were written for it, once it certainly is not and will not be committed."""
@@ -89,15 +89,15 @@ Propose = Callable[[Snapshot[State]], "Proposal[Entry] | None"]
 class Committer(Generic[Entry, State]):
     """Commits to one table; `publish` is given each newer snapshot as it becomes known."""
 
-    dialect: TableFormat[Entry, State]
-    rim: Environment
+    table_format: TableFormat[Entry, State]
+    env: Environment
     publish: Callable[[Snapshot[State]], None]
     began: float | None = None
-    """When the call began, by the rim's monotonic clock in seconds; None leaves the duration of its commits out."""
+    """When the call began, by the environment's monotonic clock in seconds; None leaves the duration of its commits out."""
 
     def refresh(self, snapshot: Snapshot[State]) -> Snapshot[State]:
         """The newest version, published."""
-        newest = self.rim.drive(refresh(self.dialect, snapshot))
+        newest = self.env.drive(refresh(self.table_format, snapshot))
         self.publish(newest)
         return newest
 
@@ -107,18 +107,18 @@ class Committer(Generic[Entry, State]):
         Writes the log checkpoint that the version may owe. Raises CommitOutcomeUnknown, StoreError; CommitConflict where the change
         took so long that its files are gone.
         """
-        entry, judge = self._timed(proposal.commit), self.dialect.guarded(proposal.judge)
+        entry, check_conflict = self._timed(proposal.commit), self.table_format.guarded(proposal.check_conflict)
         try:
-            require_files(self.rim, self.dialect.placed(entry), snapshot.version)
+            require_files(self.env, self.table_format.placed(entry), snapshot.version)
         except CommitConflict:
             proposal.discard()
             raise
         try:
             base = snapshot.version, snapshot.time_ns
             # Near by, a look back costs next to nothing; where the store is far, nothing beside files that are put ahead.
-            looks_back = bool(proposal.ahead) or not self.rim.store.capabilities.concurrent
-            talk = commit(self.dialect, *base, entry, judge, looks_back=looks_back, in_turn=True)
-            outcome = self.rim.drive(talk, proposal.ahead, turn=self.dialect.folder)
+            looks_back = bool(proposal.ahead) or not self.env.store.capabilities.concurrent
+            conversation = commit(self.table_format, *base, entry, check_conflict, looks_back=looks_back, in_turn=True)
+            outcome = self.env.drive(conversation, proposal.ahead, turn=self.table_format.folder)
         except StoreError as error:
             if isinstance(error, NOT_COMMITTED) or error.facts.get("path") in proposal.ahead:
                 proposal.discard()
@@ -127,27 +127,27 @@ class Committer(Generic[Entry, State]):
             proposal.discard()
             raise
         finally:
-            self.rim.forget(proposal.ahead)
+            self.env.forget(proposal.ahead)
         match outcome:
             case Committed(version, entries):
                 try:
-                    newest = advance(self.dialect, snapshot, entries)
+                    newest = advance(self.table_format, snapshot, entries)
                 except (StoreError, CorruptTable) as error:
                     # Commits that came first may remove what lies in a part of the log checkpoint that was not read yet.
-                    raise _landed_unread(version, self.dialect.id_of(entry), error) from error
+                    raise _landed_unread(version, self.table_format.id_of(entry), error) from error
                 return self._landed(newest)
             case Conflict():
                 return outcome
             case unknown:
-                raise outcome_unknown(unknown.version, self.dialect.id_of(entry))
+                raise outcome_unknown(unknown.version, self.table_format.id_of(entry))
 
     def change(self, snapshot: Snapshot[State], propose: Propose[State, Entry]) -> Snapshot[State] | None:
         """The version that holds the change; None where there was nothing to change.
 
-        Proposes again from the newest version each time another's commit clashes, until the rim's deadline. Raises CommitConflict then,
+        Proposes again from the newest version each time another's commit clashes, until the environment's deadline. Raises CommitConflict then,
         CommitOutcomeUnknown, StoreError, and what `propose` raises.
         """
-        until = self.rim.clock.monotonic() + self.rim.deadline_s
+        until = self.env.clock.monotonic() + self.env.deadline_s
         while True:
             try:
                 proposal = propose(snapshot)
@@ -164,7 +164,7 @@ class Committer(Generic[Entry, State]):
             if not isinstance(outcome, Conflict):
                 return outcome
             proposal.discard()
-            if self.rim.clock.monotonic() >= until:
+            if self.env.clock.monotonic() >= until:
                 raise refuse_conflict(outcome)
             snapshot = self.refresh(snapshot)
 
@@ -178,12 +178,12 @@ class Committer(Generic[Entry, State]):
     def _timed(self, entry: Entry) -> Entry:
         if self.began is None:
             return entry
-        return self.dialect.timed(entry, max(0, round(1_000 * (self.rim.clock.monotonic() - self.began))))
+        return self.table_format.timed(entry, max(0, round(1_000 * (self.env.clock.monotonic() - self.began))))
 
     def _landed(self, snapshot: Snapshot[State]) -> Snapshot[State]:
         self.publish(snapshot)
-        if is_due(snapshot.version, self.dialect.interval(snapshot.state)):
-            self.rim.drive(write_checkpoint(self.dialect, snapshot))
+        if is_due(snapshot.version, self.table_format.interval(snapshot.state)):
+            self.env.drive(write_checkpoint(self.table_format, snapshot))
         return snapshot
 
 

@@ -105,7 +105,7 @@ class Environment:
     ids: IdSource = field(default_factory=RandomIds)
     deadline_s: float = DEADLINE_S
 
-    def drive(self, talk: Conversation[T], ahead: Sequence[str] = (), turn: str | None = None) -> T:
+    def drive(self, conversation: Conversation[T], ahead: Sequence[str] = (), turn: str | None = None) -> T:
         """Run a conversation to its end and return what it returns.
 
         Objects that it creates come after those of `ahead` are durable. To create one in the folder `turn` it may ask for its turn, which
@@ -114,25 +114,25 @@ class Environment:
         """
         pace = _Pace(self.clock.monotonic() + self.deadline_s, ahead=tuple(ahead))
         if turn is None or not takes_turns(self.store):
-            return self._converse(talk, pace)
+            return self._converse(conversation, pace)
         with self.store.turn(turn) as pace.line:
-            return self._converse(talk, pace)
+            return self._converse(conversation, pace)
 
     def forget(self, ahead: Sequence[str]) -> None:
         """Give up those of `ahead` that are not durable: no conversation will create what names them."""
         if ahead and stores_ahead(self.store):
             self.store.forget(ahead)
 
-    def _converse(self, talk: Conversation[T], pace: _Pace) -> T:
+    def _converse(self, conversation: Conversation[T], pace: _Pace) -> T:
         try:
-            request = next(talk)
+            request = next(conversation)
             while True:
                 try:
                     reply = self._answer(request, pace)
                 except StoreError as error:
-                    request = talk.throw(error)
+                    request = conversation.throw(error)
                 else:
-                    request = talk.send(reply)
+                    request = conversation.send(reply)
         except StopIteration as end:
             result: T = end.value
             return result

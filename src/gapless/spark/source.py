@@ -70,7 +70,7 @@ class ReadRequest:
             columns=options.columns,
             order=None,
         )
-        return cls(store=known.rim.store, version=known.snapshot.version, plan=request.plan(state))
+        return cls(store=known.env.store, version=known.snapshot.version, plan=request.plan(state))
 
     @property
     def shown(self) -> pa.Schema:

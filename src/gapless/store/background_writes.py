@@ -65,7 +65,7 @@ class BackgroundWrites:
                 self._put(path, data)
             done = data
 
-    def put_ahead(self, path: str, data: bytes | memoryview) -> None:
+    def put_deferred(self, path: str, data: bytes | memoryview) -> None:
         """Begin to store an object under a name that no one else takes."""
         future = _submit(self._put, path, data)
         if future is None:

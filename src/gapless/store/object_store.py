@@ -171,11 +171,11 @@ class ObjectStore:
         self._key(check_new_path(path))
         self._later.put_hint(path, bytes(data))
 
-    def put_ahead(self, path: str, *pieces: bytes | memoryview) -> None:
-        """Begin to store an object under a name that no one else takes; see `StoresAhead.put_ahead`."""
+    def put_deferred(self, path: str, *pieces: bytes | memoryview) -> None:
+        """Begin to store an object under a name that no one else takes; see `StoresAhead.put_deferred`."""
         self._refuse_after_fork("writing", path)
         self._key(check_new_path(path))
-        self._later.put_ahead(path, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        self._later.put_deferred(path, pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
         """Create an object once others are stored; see `StoresAhead.put_after`."""

@@ -32,11 +32,11 @@ def verify(
 
     Returns a `VerifyReport` whose `ok` says whether there is no problem. Raises TableNotFound, InvalidPath, StoreError.
     """
-    rim = open_environment(path, storage_options)
-    if kind_of(rim.store) == "delta":
-        return verify_delta(rim, deep=deep) if progress is None else verify_delta(rim, deep=deep, progress=progress)
-    _require_log(rim, path)
-    return verify_table(rim.store, deep=deep) if progress is None else verify_table(rim.store, deep=deep, progress=progress)
+    env = open_environment(path, storage_options)
+    if kind_of(env.store) == "delta":
+        return verify_delta(env, deep=deep) if progress is None else verify_delta(env, deep=deep, progress=progress)
+    _require_log(env, path)
+    return verify_table(env.store, deep=deep) if progress is None else verify_table(env.store, deep=deep, progress=progress)
 
 
 def repair(
@@ -58,17 +58,17 @@ def repair(
     `deep` looks as `verify(deep=True)` does. No other writer should be at work. Returns a `RepairReport`, whose `left` are the problems
     that remain. Raises TableNotFound, InvalidPath, StoreError.
     """
-    rim = open_environment(path, storage_options)
-    _require_log(rim, path)
+    env = open_environment(path, storage_options)
+    _require_log(env, path)
     if apply:
-        probe_put_if_absent(rim.store)
-    return repair_table(rim, apply=apply, accept_loss=accept_loss, deep=deep)
+        probe_put_if_absent(env.store)
+    return repair_table(env, apply=apply, accept_loss=accept_loss, deep=deep)
 
 
-def _require_log(rim: Environment, path: Location) -> None:
+def _require_log(env: Environment, path: Location) -> None:
     """Raise TableNotFound where nothing of a log is stored."""
     known = (TIME_SERIES.version_of, TIME_SERIES.checkpoint_of)
-    for info in rim.store.list(TIME_SERIES.folder):
+    for info in env.store.list(TIME_SERIES.folder):
         if info.path in (TIME_SERIES.hint, TIME_SERIES.last_checkpoint) or any(of(info.path) is not None for of in known):
             return
-    raise no_table(str(path), kind_of(rim.store))
+    raise no_table(str(path), kind_of(env.store))

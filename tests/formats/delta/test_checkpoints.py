@@ -471,7 +471,7 @@ def test_damage_anywhere_in_a_checkpoint_is_found_or_changes_nothing(at: int, fl
     whole[at % len(whole)] ^= flip
     stored = Stored(log.version, (path,))
     try:
-        found = DELTA.assemble([bytes(whole)], stored, log.rim.drive)
+        found = DELTA.assemble([bytes(whole)], stored, log.env.drive)
         assert told(found.state) == told(log.load(log.version).state)
     except CorruptTable as error:
         assert error.path == path  # noqa: PT017 - either is right
@@ -520,7 +520,7 @@ def test_checkpoints_of_spark_say_what_their_commits_say(shared: Path) -> None:
         names = [info.path for info in log.store.list("_delta_log")]
         for stored in checkpoints_in(names):
             if "missing" not in place.parent.name:
-                snapshot = log.rim.drive(read_checkpoint(DELTA, stored))
+                snapshot = log.env.drive(read_checkpoint(DELTA, stored))
                 assert snapshot is not None
                 compared += _same_as_commits(log.store.objects, snapshot)
     assert compared >= 15
@@ -533,7 +533,7 @@ def _same_as_commits(objects: dict[str, tuple[bytes, int]], snapshot: Snapshot[A
     for path in objects:
         if DELTA.checkpoint_of(path) is not None or path == DELTA.last_checkpoint:
             log.store.objects.pop(path)
-    alone = log.rim.drive(load(DELTA, snapshot.version))
+    alone = log.env.drive(load(DELTA, snapshot.version))
     assert alone is not None
     ours, theirs = told(alone.state), told(snapshot.state)
     gone, kept = ours.pop("removed"), theirs.pop("removed")

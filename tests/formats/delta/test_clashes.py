@@ -61,9 +61,9 @@ def isolated(level: str) -> TableState:
 
 def judged(terms: CommitPredicate, mine: Commit, theirs: Commit) -> str | None:
     """The condition that clashes; None where ours stands as it is."""
-    talk = terms.judge(mine, 7, theirs)
+    conversation = terms.check_conflict(mine, 7, theirs)
     with pytest.raises(StopIteration) as ended:
-        next(talk)
+        next(conversation)
     verdict = ended.value.value
     if isinstance(verdict, Conflicting):
         assert verdict.detail

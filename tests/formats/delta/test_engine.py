@@ -53,8 +53,8 @@ def clocked(log: Log, ns: int = START_MS * MS + HOUR_NS, store: Any = None) -> E
     return Environment(store=store or log.store, clock=clock, deadline_s=0.2)
 
 
-def land(rim: Environment, snapshot: Snapshot[TableState], name: str, *actions: Any) -> Outcome[Commit]:
-    return rim.drive(commit(DELTA, snapshot.version, snapshot.time_ns, entry(name, *actions), stands))
+def land(env: Environment, snapshot: Snapshot[TableState], name: str, *actions: Any) -> Outcome[Commit]:
+    return env.drive(commit(DELTA, snapshot.version, snapshot.time_ns, entry(name, *actions), stands))
 
 
 # -- commits -----------------------------------------------------------------------------------------------------------
@@ -63,28 +63,28 @@ def land(rim: Environment, snapshot: Snapshot[TableState], name: str, *actions: 
 def test_the_first_commit_is_version_0_and_no_hint_is_written() -> None:
     log = Log()
     log.store.objects.clear()
-    rim = clocked(log)
-    assert rim.drive(load(DELTA)) is None
-    outcome = rim.drive(commit(DELTA, -1, 0, entry("a", *CREATE), refuses))
+    env = clocked(log)
+    assert env.drive(load(DELTA)) is None
+    outcome = env.drive(commit(DELTA, -1, 0, entry("a", *CREATE), refuses))
     assert isinstance(outcome, Committed)
     time_ns = outcome.entries[0][2]
     assert (outcome.version, time_ns % MS) == (0, 0)
     assert 0 <= time_ns - START_MS * MS - HOUR_NS < 10 * MS
     assert log.names() == ["00000000000000000000.json"]
-    again = rim.drive(commit(DELTA, -1, 0, entry("b", *CREATE), refuses))
+    again = env.drive(commit(DELTA, -1, 0, entry("b", *CREATE), refuses))
     assert isinstance(again, Conflict)
     assert (again.version, again.clash.reason) == (0, "TEST at 0")
 
 
 def test_times_rise_by_a_millisecond_where_the_clock_stands_still_or_runs_back() -> None:
     log = Log()
-    rim = clocked(log, ns=START_MS * MS)
+    env = clocked(log, ns=START_MS * MS)
     snapshot = log.load()
     for name in "abc":
-        outcome = land(rim, snapshot, name, add(name))
+        outcome = land(env, snapshot, name, add(name))
         assert isinstance(outcome, Committed)
         snapshot = advance(DELTA, snapshot, outcome.entries)
-    assert [time_ns // MS - START_MS for _, _, time_ns in log.rim.drive(read_back(DELTA, 3))] == [1_000, 1_001, 1_002, 1_003]
+    assert [time_ns // MS - START_MS for _, _, time_ns in log.env.drive(read_back(DELTA, 3))] == [1_000, 1_001, 1_002, 1_003]
     assert told(snapshot.state) == told(log.load().state)
 
 
@@ -137,12 +137,12 @@ def test_a_lost_race_steps_over_commits_of_others_with_or_without_ids_and_times(
 
 
 def test_a_table_that_was_made_anew_under_a_writer_is_not_written_to(tmp_path: Path) -> None:
-    rim = Environment(store=open_store(str(tmp_path)))
-    made = rim.drive(commit(DELTA, -1, 0, entry("a", *CREATE), stands))
+    env = Environment(store=open_store(str(tmp_path)))
+    made = env.drive(commit(DELTA, -1, 0, entry("a", *CREATE), stands))
     assert isinstance(made, Committed)
     snapshot = Snapshot(0, made.entries[0][2], DELTA.replay(None, made.entries))
     (tmp_path / DELTA.path_of(0)).unlink()
-    later = clocked(Log(), ns=made.entries[0][2] + HOUR_NS, store=rim.store)
+    later = clocked(Log(), ns=made.entries[0][2] + HOUR_NS, store=env.store)
     assert isinstance(later.drive(commit(DELTA, -1, 0, entry("b", *CREATE), stands)), Committed)
     outcome = later.drive(commit(DELTA, 0, snapshot.time_ns, entry("c", add("x")), stands, looks_back=True))
     assert isinstance(outcome, Conflict)
@@ -159,21 +159,21 @@ def test_a_commit_without_a_time_has_that_of_the_commit_before_it() -> None:
     log.write(f"{3:020}.json", [{"add": {"path": "c", "size": 1}}])
     times = [1_000, 1_000, 9_000, 9_000]
     assert [log.load(version).time_ns // MS - START_MS for version in range(4)] == times
-    read = [log.rim.drive(read_back(DELTA, 3)), log.rim.drive(read_range(DELTA, 0, 4))]
+    read = [log.env.drive(read_back(DELTA, 3)), log.env.drive(read_range(DELTA, 0, 4))]
     assert [[time_ns // MS - START_MS for _, _, time_ns in entries] for entries in read] == [times, times]
     opened = log.load(1)
-    assert log.rim.drive(refresh(DELTA, opened)).time_ns // MS - START_MS == 9_000
+    assert log.env.drive(refresh(DELTA, opened)).time_ns // MS - START_MS == 9_000
 
 
 def test_refresh_reads_only_what_is_new_and_notices_that_the_log_is_gone() -> None:
     log = Log()
     snapshot = log.load()
-    assert log.rim.drive(refresh(DELTA, snapshot)) is snapshot
+    assert log.env.drive(refresh(DELTA, snapshot)) is snapshot
     log.land(add("a"))
-    assert list(log.rim.drive(refresh(DELTA, snapshot)).state.files) == ["a"]
+    assert list(log.env.drive(refresh(DELTA, snapshot)).state.files) == ["a"]
     log.drop(0, 1)
     with pytest.raises(CorruptTable, match="version 0 is lost"):
-        log.rim.drive(refresh(DELTA, snapshot))
+        log.env.drive(refresh(DELTA, snapshot))
 
 
 @pytest.mark.parametrize("gap", [0, 2, 3])
@@ -211,13 +211,13 @@ def test_a_log_of_which_only_a_checkpoint_is_left_is_read_refreshed_and_written_
     log.drop(*range(4))
     snapshot = log.load()
     assert (snapshot.version, list(snapshot.state.files)) == (3, ["a", "b", "c"])
-    assert log.rim.drive(refresh(DELTA, snapshot)) is snapshot
+    assert log.env.drive(refresh(DELTA, snapshot)) is snapshot
     for looks_back in (False, True):
-        talk = commit(DELTA, snapshot.version, snapshot.time_ns, entry("x", add("d")), stands, looks_back=looks_back)
-        outcome = clocked(log, ns=START_MS * MS + 9 * NS_PER_DAY).drive(talk)
+        conversation = commit(DELTA, snapshot.version, snapshot.time_ns, entry("x", add("d")), stands, looks_back=looks_back)
+        outcome = clocked(log, ns=START_MS * MS + 9 * NS_PER_DAY).drive(conversation)
         assert isinstance(outcome, Committed)
         assert outcome.version == 4
-        assert log.rim.drive(refresh(DELTA, snapshot)).version == 4
+        assert log.env.drive(refresh(DELTA, snapshot)).version == 4
         assert list(log.load().state.files) == ["a", "b", "c", "d"]
         log.drop(4)
 
@@ -251,9 +251,9 @@ def test_versions_by_time_count_from_0() -> None:
     for name in "abc":
         log.land(add(name))
     newest = log.load()
-    found = [log.rim.drive(version_at(DELTA, newest, (START_MS + ms) * MS)) for ms in (1_000, 1_999, 2_000, 3_500, 9_000)]
+    found = [log.env.drive(version_at(DELTA, newest, (START_MS + ms) * MS)) for ms in (1_000, 1_999, 2_000, 3_500, 9_000)]
     assert found == [0, 0, 1, 2, 3]
-    assert log.rim.drive(version_at(DELTA, newest, START_MS * MS)) == TooEarly(0, (START_MS + 1_000) * MS)
+    assert log.env.drive(version_at(DELTA, newest, START_MS * MS)) == TooEarly(0, (START_MS + 1_000) * MS)
 
 
 class Far(OuterStore):
@@ -262,16 +262,16 @@ class Far(OuterStore):
     capabilities = Capabilities(put_if_absent=True, durable=True, survives_fork=True, concurrent=True)
 
 
-def rounds(log: Log, talk: Conversation[Any]) -> tuple[Any, int]:
+def rounds(log: Log, conversation: Conversation[Any]) -> tuple[Any, int]:
     """What a conversation returns, and the requests, or sets of such, that it waits for."""
-    waited, rim = 0, Environment(store=Far(log.store))
+    waited, env = 0, Environment(store=Far(log.store))
 
     def counted() -> Conversation[Any]:
         nonlocal waited
         answer = None
         while True:
             try:
-                request = talk.send(answer)
+                request = conversation.send(answer)
             except StopIteration as end:
                 return end.value
             waited += (
@@ -279,7 +279,7 @@ def rounds(log: Log, talk: Conversation[Any]) -> tuple[Any, int]:
             )
             answer = yield request
 
-    return rim.drive(counted()), waited
+    return env.drive(counted()), waited
 
 
 def test_opening_waits_for_the_hint_then_the_checkpoint_with_its_time_and_a_listing_then_what_is_new() -> None:
@@ -350,7 +350,7 @@ def long_log(monkeypatch: pytest.MonkeyPatch, *, v2: bool) -> Log:
 def test_a_cleaned_log_begins_with_two_checkpoints_and_a_commit(monkeypatch: pytest.MonkeyPatch, *, v2: bool) -> None:
     log = long_log(monkeypatch, v2=v2)
     before = {version: told(log.load(version).state) for version in range(19, 31)}
-    removed = log.rim.drive(clean(DELTA, 20, ()))
+    removed = log.env.drive(clean(DELTA, 20, ()))
     names = log.names()
     commits = [version for name in names if (version := DELTA.version_of(f"_delta_log/{name}")) is not None]
     whole = [name for name in names if DELTA.checkpoint_of(f"_delta_log/{name}") is not None]
@@ -369,7 +369,7 @@ def test_a_cleaned_log_begins_with_two_checkpoints_and_a_commit(monkeypatch: pyt
     assert {version: told(log.load(version).state) for version in range(19, 31)} == before
     with pytest.raises(VersionNotFound, match="version 19 is the earliest"):
         log.load(18)
-    assert log.rim.drive(clean(DELTA, 20, ())) == ()
+    assert log.env.drive(clean(DELTA, 20, ())) == ()
 
 
 @pytest.mark.parametrize("v2", [False, True])
@@ -378,7 +378,7 @@ def test_either_checkpoint_of_a_cleaned_log_serves_where_the_other_is_damaged(
     monkeypatch: pytest.MonkeyPatch, damaged: int, *, v2: bool
 ) -> None:
     log = long_log(monkeypatch, v2=v2)
-    log.rim.drive(clean(DELTA, 20, ()))
+    log.env.drive(clean(DELTA, 20, ()))
     log.write(f"{damaged:020}.checkpoint.parquet", b"torn")
     log.store.delete(DELTA.checkpoint_path(25))
     log.store.delete(DELTA.last_checkpoint)
@@ -392,8 +392,8 @@ def test_the_floor_of_a_cleaning_is_the_oldest_commit_that_is_young_enough() -> 
     for number in range(1, 9):
         log.land(add(f"f{number}"))
     newest = log.load()
-    assert log.rim.drive(find_floor(DELTA, newest.version, (START_MS + 4_500) * MS)) == 4
-    assert log.rim.drive(find_floor(DELTA, newest.version, (START_MS + 99_000) * MS)) == 8
+    assert log.env.drive(find_floor(DELTA, newest.version, (START_MS + 4_500) * MS)) == 4
+    assert log.env.drive(find_floor(DELTA, newest.version, (START_MS + 99_000) * MS)) == 8
 
 
 def test_a_commit_that_says_no_time_is_not_cleaned_away_as_an_old_one() -> None:
@@ -406,16 +406,16 @@ def test_a_commit_that_says_no_time_is_not_cleaned_away_as_an_old_one() -> None:
             log.write(name, b"\n".join(line for line in log.read(name).splitlines() if b"commitInfo" not in line))
 
     untime(0, 1, 4, 5)
-    floors = {after: log.rim.drive(find_floor(DELTA, 8, (START_MS + after) * MS)) for after in (0, 4_500, 6_500, 7_500)}
+    floors = {after: log.env.drive(find_floor(DELTA, 8, (START_MS + after) * MS)) for after in (0, 4_500, 6_500, 7_500)}
     assert floors == {0: 0, 4_500: 4, 6_500: 4, 7_500: 7}
     untime(*range(9))
-    assert log.rim.drive(find_floor(DELTA, 8, (START_MS + 99_000) * MS)) == 0
+    assert log.env.drive(find_floor(DELTA, 8, (START_MS + 99_000) * MS)) == 0
 
 
 def test_a_hint_that_names_a_checkpoint_which_goes_is_set_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     log = long_log(monkeypatch, v2=False)
     log.write("_last_checkpoint", b'{"version":5,"size":1}')
-    log.rim.drive(clean(DELTA, 20, ()))
+    log.env.drive(clean(DELTA, 20, ()))
     hint = json.loads(log.read("_last_checkpoint"))
     assert (hint["version"], hint["numOfAddFiles"]) == (20, 1)
     assert hint["sizeInBytes"] == len(log.read(f"{20:020}.checkpoint.parquet"))
@@ -426,7 +426,7 @@ def test_deltalake_opens_and_travels_in_a_log_that_we_cleaned(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, v2: bool
 ) -> None:
     log = long_log(monkeypatch, v2=v2)
-    log.rim.drive(clean(DELTA, 20, ()))
+    log.env.drive(clean(DELTA, 20, ()))
     for path, (data, _) in log.store.objects.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(data if not path.endswith(".crc") else b"")
@@ -444,7 +444,7 @@ def test_operations_are_known_after_a_checkpoint_and_a_cleaning(monkeypatch: pyt
     log = long_log(monkeypatch, v2=False)
     log.land(Txn(app_id="gapless.job:fill", version=1), Txn(app_id="s", version=4))
     log.land()
-    log.rim.drive(clean(DELTA, 32, ()))
+    log.env.drive(clean(DELTA, 32, ()))
     applied = log.load().state.applied
     assert {key: (known.version, known.tally) for key, known in applied.items()} == {
         "job:fill": (None, None),
@@ -456,9 +456,9 @@ def test_a_checkpoint_is_not_written_over_anothers() -> None:
     log = Log()
     log.land(add("a"))
     log.write(f"{1:020}.checkpoint.parquet", b"theirs")
-    log.rim.drive(write_checkpoint(DELTA, log.load(0)))
-    snapshot = advance(DELTA, log.load(0), log.rim.drive(read_range(DELTA, 1, 2)))
-    log.rim.drive(write_checkpoint(DELTA, snapshot))
+    log.env.drive(write_checkpoint(DELTA, log.load(0)))
+    snapshot = advance(DELTA, log.load(0), log.env.drive(read_range(DELTA, 1, 2)))
+    log.env.drive(write_checkpoint(DELTA, snapshot))
     assert log.read(f"{1:020}.checkpoint.parquet") == b"theirs"
 
 
@@ -470,6 +470,6 @@ def test_checksums_of_hadoop_go_where_we_replace_the_file_that_they_are_of(monke
     log.write(f"{20:020}.checkpoint.parquet", b"torn")
     log.write(f".{20:020}.checkpoint.parquet.crc", b"of the torn one")
     with pytest.warns(LogWarning, match="cannot be read"):
-        log.rim.drive(clean(DELTA, 20, ()))
+        log.env.drive(clean(DELTA, 20, ()))
     assert f".{20:020}.checkpoint.parquet.crc" not in log.names()
     assert list(log.load(20).state.files) == ["f20"]

@@ -26,9 +26,9 @@ def commit(*actions: Action) -> Commit:
 
 
 def verdict(theirs: Commit, mine: Commit | None = None) -> Any:
-    talk = TERMS.judge(mine or MINE, 5, theirs)
+    conversation = TERMS.check_conflict(mine or MINE, 5, theirs)
     with pytest.raises(StopIteration) as end:
-        next(talk)
+        next(conversation)
     return end.value.value
 
 

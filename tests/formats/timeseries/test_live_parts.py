@@ -56,19 +56,19 @@ class Log:
 
     def __init__(self) -> None:
         self.store = DictStore()
-        self.rim = Environment(store=self.store)
+        self.env = Environment(store=self.store)
 
     def checkpoint(self, live: LiveSegments, version: int, then: str) -> LiveSegments:
         """What is left after a checkpoint: the same, on the new parts, or read back from the store."""
         snapshot = Snapshot(version, version, TableState(meta=META, live=live))
-        packed = TIME_SERIES.pack(snapshot, f"{version:08x}", self.rim.drive)
+        packed = TIME_SERIES.pack(snapshot, f"{version:08x}", self.env.drive)
         for path, data in packed.parts:
             self.store.put(path, data)
         data = TIME_SERIES.encode_checkpoint(packed.snapshot)
         if then == "settle":
             TIME_SERIES.settle(snapshot, packed.snapshot)
         elif then == "open":
-            opened = TIME_SERIES.decode_checkpoint(data, version, self.rim.drive).state.live
+            opened = TIME_SERIES.decode_checkpoint(data, version, self.env.drive).state.live
             assert isinstance(opened, LiveSegments)
             return opened
         return live

@@ -256,13 +256,13 @@ def test_log_10_a_missing_version_in_the_middle_is_named_and_those_before_it_ope
     root = damaged(whose)
     handle = gl.open(root)
     (root / LOG / f"{missing:010d}.json").unlink()
-    rim = open_environment(root, None)
+    env = open_environment(root, None)
     for at in (None, *range(missing, VERSIONS + 1)):
         with pytest.raises(CorruptTable, match=f"{missing:010d}.json") as refused:
-            rim.drive(load(TIME_SERIES, at))
+            env.drive(load(TIME_SERIES, at))
         assert refused.value.path == f"{LOG}/{missing:010d}.json"
     for at in range(1, missing):
-        before = rim.drive(load(TIME_SERIES, at))
+        before = env.drive(load(TIME_SERIES, at))
         assert before is not None
         assert before.version == at
     with pytest.raises(CorruptTable, match=f"{missing:010d}.json"):
@@ -270,10 +270,10 @@ def test_log_10_a_missing_version_in_the_middle_is_named_and_those_before_it_ope
 
 
 def test_versions_that_never_were_are_said(damaged: Callable[[str], Path]) -> None:
-    rim = open_environment(damaged("ours"), None)
+    env = open_environment(damaged("ours"), None)
     for at in (0, -1, VERSIONS + 1):
         with pytest.raises(VersionNotFound):
-            rim.drive(load(TIME_SERIES, at))
+            env.drive(load(TIME_SERIES, at))
 
 
 # -- coverage ----------------------------------------------------------------------------------------------------------

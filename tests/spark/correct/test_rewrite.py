@@ -501,7 +501,7 @@ def test_a_clash_past_the_deadline_is_an_error_and_leaves_nothing(
 ) -> None:
     table = air(tmp_path / "t")
     late = gl.open(table.url)
-    late._rim = import_module("dataclasses").replace(late._rim, deadline_s=0.0)
+    late._env = import_module("dataclasses").replace(late._env, deadline_s=0.0)
     after_tasks(monkeypatch, lambda: gl.open(table.url).upsert(hours(45, 1, v=7)))
     with pytest.raises(CommitConflict):
         upsert(spark.createDataFrame(hours(40, 20, v=900)), late)

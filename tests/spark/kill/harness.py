@@ -214,8 +214,8 @@ def stored(place: str) -> set[str]:
 
 def _check_vacuum(place: str) -> int:
     """Vacuum takes what no version names, and nothing else; how many files."""
-    rim = Environment(store=open_store(place), clock=LaterClock())
-    table = TimeSeriesTable(rim, place, open_table(rim, place))
+    env = Environment(store=open_store(place), clock=LaterClock())
+    table = TimeSeriesTable(env, place, open_table(env, place))
     live = {path for one in table.segments() for path in (one.path, getattr(one.coverage, "path", None)) if path is not None}
     orphans = {path for path in stored(place) if path not in live}
     taken = {entry.path for entry in table.vacuum(timedelta(0), dry_run=False).deleted}

@@ -334,7 +334,7 @@ def test_what_a_trigger_reads_of_the_log_does_not_grow_with_the_table(path: Path
     handle, store = open_faulty(str(path))
     known, asked = inside_of(handle), list[str]()
     store.before_get = asked.append
-    log = StreamLog(rim=known.rim, newest=known.newest, follow=APPENDS)
+    log = StreamLog(env=known.env, newest=known.newest, follow=APPENDS)
     log.refresh()
     start = log.latest(Cursor(version=2), Budget(files=1))
     log.told(log.items(Cursor(version=2), start))
@@ -413,7 +413,7 @@ def test_ss_09_a_log_that_is_cleaned_while_the_stream_reads_it(path: Path, table
     handle, store = open_faulty(str(path))
     known = inside_of(handle)
     store.before_get = once(lambda: forget(table, 1), lambda name: name == "_timeseries_log/0000000002.json")
-    log = StreamLog(rim=known.rim, newest=known.newest, follow=APPENDS)
+    log = StreamLog(env=known.env, newest=known.newest, follow=APPENDS)
     with pytest.raises(VersionNotFound, match="what versions 2 to 4 changed"):
         log.latest(Cursor(version=2), Budget())
     with pytest.warns(LogWarning, match="versions 2 to 4"):
@@ -636,7 +636,7 @@ def test_an_offset_that_is_not_ours_is_refused(path: Path, table: gl.TimeSeriesT
 
 def inside_of(handle: gl.TimeSeriesTable) -> Any:
     known = inside(handle)
-    return SimpleNamespace(rim=known.rim, newest=known.snapshot)
+    return SimpleNamespace(env=known.env, newest=known.snapshot)
 
 
 def replace_follow(log: StreamLog, *, pass_missing: bool) -> StreamLog:
@@ -658,7 +658,7 @@ def test_eo_11_a_version_that_cannot_be_read_is_tried_again_and_never_passed_ove
             unavailable(name)
 
     store.before_get = fail
-    log = StreamLog(rim=known.rim, newest=known.newest, follow=APPENDS)
+    log = StreamLog(env=known.env, newest=known.newest, follow=APPENDS)
     start = log.latest(Cursor(version=1), Budget(files=3), until=4)
     assert start == Cursor(version=5)
     if failures > 3:
@@ -676,7 +676,7 @@ def test_eo_11_a_version_that_cannot_be_read_is_tried_again_and_never_passed_ove
 def test_eo_11_a_segment_that_cannot_be_read_fails_its_task_with_nothing_skipped(path: Path, table: gl.TimeSeriesTable) -> None:
     handle, store = open_faulty(str(path))
     known = inside_of(handle)
-    log = StreamLog(rim=known.rim, newest=known.newest, follow=APPENDS)
+    log = StreamLog(env=known.env, newest=known.newest, follow=APPENDS)
     told = log.told(log.items(Cursor(version=1), Cursor(version=5)))
     meta = known.newest.state.meta
     part = StreamPart(store=store, meta=meta, declared=meta.schema, feed=False, told=tuple(told))

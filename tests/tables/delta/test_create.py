@@ -164,9 +164,9 @@ def test_a_handle_says_what_it_is(tmp_path: Path) -> None:
 
 def test_two_that_make_a_table_at_once_make_one(tmp_path: Path) -> None:
     place = tmp_path / "t"
-    rim = Environment(store=FirstStore(str(place), lambda: DeltaTable.create(place, SCHEMA)))
+    env = Environment(store=FirstStore(str(place), lambda: DeltaTable.create(place, SCHEMA)))
     with pytest.raises(TableExists):
-        create_table(rim, str(place), pa.schema([("other", pa.int64())]))
+        create_table(env, str(place), pa.schema([("other", pa.int64())]))
     assert DeltaTable.open(place).schema == SCHEMA
     assert len(list((place / "_delta_log").glob("*.json"))) == 1
 

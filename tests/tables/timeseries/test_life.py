@@ -69,21 +69,21 @@ class TableLife(RuleBasedStateMachine):
     def create(self, interval: int, seed: int, inline: int) -> None:
         self.random = Random(seed)
         schema = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("k", pa.string()), ("v", pa.int32())])
-        rim = self.rim()
+        env = self.env()
         # On a disk, others read the files, and timeseries-table-format would refuse.
         properties = {"checkpoint_interval": interval, "inline_bytes": 0 if self.on_disk else inline}
-        create_table(rim, "memory://life", parse_index("ts", "int64", WIDTH, ("k",), None), schema, properties)
+        create_table(env, "memory://life", parse_index("ts", "int64", WIDTH, ("k",), None), schema, properties)
         self.tables = [self.open(), self.open()]
 
-    def rim(self) -> Environment:
+    def env(self) -> Environment:
         random = getattr(self, "random", Random(0))
         return Environment(
             store=self.store, clock=SimClock(self.timeline), ids=SimIds(Random(random.getrandbits(64))), deadline_s=5.0
         )
 
     def open(self) -> TimeSeriesTable:
-        rim = self.rim()
-        return TimeSeriesTable(rim, "memory://life", open_table(rim, "memory://life"))
+        env = self.env()
+        return TimeSeriesTable(env, "memory://life", open_table(env, "memory://life"))
 
     # -- help ----------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The rim of a scan: read tasks in, Arrow out.
+"""The environment of a scan: read tasks in, Arrow out.
 
 How many rows a scan gives, read of as little as tells.
 

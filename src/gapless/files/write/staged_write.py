@@ -32,7 +32,7 @@ MOST_AHEAD_BYTES = 64 << 20
 class StagedFiles:
     """What was written for one change."""
 
-    rim: Environment
+    env: Environment
     written: list[str] = field(default_factory=list, kw_only=True)
     committed_here: bool = field(default=False, kw_only=True)
     """Whether this process commits it, with `ahead`: what is written may then become durable with the commit, just before it."""
@@ -44,7 +44,7 @@ class StagedFiles:
         """Store the pieces as one object, under a name that no one else takes. Raises StoreError."""
         # Named before it is stored: a put without an answer may have landed.
         self.written.append(path)
-        store = self.rim.store
+        store = self.env.store
         if self.committed_here and stores_ahead(store):
             self._put_ahead(store, path, pieces)
             return
@@ -57,14 +57,14 @@ class StagedFiles:
             self.settle()
         self.ahead.append(path)
         self.ahead_bytes += size
-        store.put_ahead(path, *pieces)
+        store.put_deferred(path, *pieces)
 
     @contextlib.contextmanager
     def streamed(self, path: str) -> Iterator[ObjectAhead | None]:
         """An object to be written under a name that no one else takes, finished with the context and discarded where that fails; None where
         the store takes objects only whole. Raises StoreError.
         """
-        store = self.rim.store
+        store = self.env.store
         if not (self.committed_here and streams_ahead(store)):
             yield None
             return
@@ -82,8 +82,8 @@ class StagedFiles:
 
     def settle(self) -> None:
         """Make what was written durable now, so that it may be committed later, or more than once. Raises StoreError."""
-        if self.ahead and stores_ahead(self.rim.store):
-            self.rim.store.settle(self.ahead)
+        if self.ahead and stores_ahead(self.env.store):
+            self.env.store.settle(self.ahead)
             self.ahead.clear()
             self.ahead_bytes = 0
 
@@ -100,7 +100,7 @@ class StagedFiles:
         """Remove what was written; only for a change that certainly was not and will not be committed."""
         for path in self.written:
             with contextlib.suppress(StoreError):
-                self.rim.store.delete(path)
+                self.env.store.delete(path)
 
 
 INLINE_COVERAGE_BYTES = 4_096
@@ -150,13 +150,13 @@ class StagedWrite(StagedFiles):
         return CoverageMap.union_of(self.coverage)
 
     @classmethod
-    def begin(cls, rim: Environment, *, committed_here: bool = False) -> StagedWrite:
+    def begin(cls, env: Environment, *, committed_here: bool = False) -> StagedWrite:
         """An attempt with nothing in it; its instant is now, 17 digits, UTC.
 
         The first one in a process tries the store; raises StoreError where that lets two creates of one object win.
         """
-        probe_put_if_absent(rim.store)
-        return cls(rim, instant_digits(rim.clock.now_ns()), committed_here=committed_here)
+        probe_put_if_absent(env.store)
+        return cls(env, instant_digits(env.clock.now_ns()), committed_here=committed_here)
 
     @contextlib.contextmanager
     def begun(self, memory_bytes: int, inline_bytes: int = 0) -> Iterator[BegunSegment]:
@@ -207,7 +207,7 @@ class StagedWrite(StagedFiles):
         )
 
     def _held(self) -> BegunSegment:
-        file_id = self.rim.ids.uuid()
+        file_id = self.env.ids.uuid()
         return BegunSegment(file_id, segment_path(file_id, len(self.segments), self.instant), None)
 
     def put_coverage(self, file_id: str, coverage: CoverageMap, types: tuple[EntityType, ...]) -> CoverageRef:

@@ -134,7 +134,7 @@ class CommitPredicate:
     exact: bool = False
     """Whether it holds for the very next version only, as one does that says its own version."""
 
-    def judge(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """See `gapless.log.format.ConflictChecker`: ours as it is, or the clash, whose reason is a `clashes.Condition`."""
         isolation = Settings.of(self.state.configuration).isolation
         asked = (*ALWAYS, *rules(own_change(mine), change_of(theirs), isolation))

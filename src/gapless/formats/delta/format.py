@@ -131,9 +131,9 @@ class Delta:
             if isinstance(place := locate(file.path), RelativePath):
                 yield Placed(place.path, file.modified_ms * NS_PER["ms"])
 
-    def guarded(self, judge: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
+    def guarded(self, check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
         """The same: what every change must ask is part of Delta's conflict rules."""
-        return judge
+        return check_conflict
 
     def interval(self, state: TableState) -> int:
         """The table's `delta.checkpointInterval`."""

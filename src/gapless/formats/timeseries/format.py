@@ -160,9 +160,9 @@ class TimeSeries:
             for path in segment.files:
                 yield Placed(path, None if name is None else name.instant_ns)
 
-    def guarded(self, judge: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
+    def guarded(self, check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
         """Lets nothing stand whose segments a vacuum that came first was to delete."""
-        return guarded(judge)
+        return guarded(check_conflict)
 
     def interval(self, state: TableState) -> int:
         """The table's `checkpoint_interval`."""

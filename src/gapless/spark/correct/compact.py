@@ -68,12 +68,12 @@ def compact(
         schema=handle.schema,
     )
     compactor = Compactor(
-        rim=known.rim,
+        env=known.env,
         committer=known.committer,
         grid=known.grid,
         options=options,
         remember=known.cache.remember,
-        elsewhere=_OnExecutors(spark=spark, rim=known.rim, options=options, grid=known.grid),
+        elsewhere=_OnExecutors(spark=spark, env=known.env, options=options, grid=known.grid),
     )
     return compactor.compact(known.committer.refresh(known.snapshot))
 
@@ -108,7 +108,7 @@ class _OnExecutors:
     """A `BinWriter` whose bins are tasks."""
 
     spark: SparkSession
-    rim: Environment
+    env: Environment
     options: CompactOptions
     grid: Grid
 
@@ -116,15 +116,15 @@ class _OnExecutors:
         return parallelism(self.spark)
 
     def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[WrittenBin | GivenUp]:
-        instant = StagedWrite.begin(self.rim).instant
-        task = BinTask(store=self.rim.store, meta=state.meta, options=self.options, grid=self.grid, instant=instant)
+        instant = StagedWrite.begin(self.env).instant
+        task = BinTask(store=self.env.store, meta=state.meta, options=self.options, grid=self.grid, instant=instant)
         for one, answer in zip(bins, spread_work(self.spark, task.write, [_bare(one) for one in bins]), strict=True):
             if isinstance(answer, GaplessError):
                 raise answer
             yield self._written(one, answer, task) if isinstance(answer, Outcome) else answer
 
     def _written(self, one: Bin, outcome: Outcome, task: BinTask) -> WrittenBin:
-        attempt = StagedWrite(self.rim, task.instant)
+        attempt = StagedWrite(self.env, task.instant)
         outcome.add_to(attempt, task.types)
         return WrittenBin(bin=one, attempt=attempt, segments=outcome.segments)
 

@@ -55,8 +55,8 @@ def rewrite(
     removed, but where that is not known. Raises as `Rewriter.apply`.
     """
     known = inside_to_write(handle.refresh())
-    rim = dataclasses.replace(known.rim, deadline_s=known.rim.deadline_s * _PATIENCE)
-    committer = dataclasses.replace(known.committer, rim=rim)
+    env = dataclasses.replace(known.env, deadline_s=known.env.deadline_s * _PATIENCE)
+    committer = dataclasses.replace(known.committer, env=env)
     rewriter = Rewriter(committer=committer, cache=known.cache, grid=known.grid, operation=operation)
     arrivals = None if frame is None else Arrivals(frame=frame, handle=handle)
     done = _Rewrite(spark=spark, known=known, wish=wish, rewriter=rewriter, arrivals=arrivals).land()
@@ -99,13 +99,13 @@ class _Rewrite:
         return made
 
     def _made(self, state: TableState) -> Made:
-        attempt = StagedWrite.begin(self.known.rim)
+        attempt = StagedWrite.begin(self.known.env)
         schema = state.meta.schema if self.arrivals is None else self.arrivals.schema_for(state)
         if schema is None:
             return self.rewriter.made_of_nothing(state, self.wish, attempt)
         meta = state.meta if schema == state.meta.schema else claim(dataclasses.replace(state.meta, schema=schema))
         before = BaseVersion(
-            store=self.known.rim.store, state=state, schema=schema, grid=self.known.grid, cache=self.known.cache
+            store=self.known.env.store, state=state, schema=schema, grid=self.known.grid, cache=self.known.cache
         )
         self.wish.check(before)
         arrived = self._arrived(before)
@@ -115,7 +115,7 @@ class _Rewrite:
 
     def _arrived(self, before: BaseVersion) -> Arrived:
         if self.arrivals is None:
-            return Arrived(attempt=StagedWrite(self.known.rim, ""), coverage=CoverageMap())
+            return Arrived(attempt=StagedWrite(self.known.env, ""), coverage=CoverageMap())
         return self.arrivals.staged(before, self.wish.distinct(before))
 
     def _revise(

@@ -156,7 +156,7 @@ def read(
     names differ by case alone, NotSupported for a table in memory, and as `table.at` and `table.scan` do.
     """
     known = inside(view_of(table, version, time))
-    store, state = known.rim.store, known.snapshot.state
+    store, state = known.env.store, known.snapshot.state
     request = ScanRequest(start=start, end=end, where=None, entity=entity or {}, columns=columns, order=None)
     plan = request.plan(state)
     if plan is None:

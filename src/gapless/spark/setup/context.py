@@ -20,7 +20,7 @@ from gapless.tables.timeseries.read.coverage import CoverageCache
 class TableInternals:
     """A handle's place, and the version it sees."""
 
-    rim: Environment
+    env: Environment
     snapshot: Snapshot[TableState]
     committer: SeriesCommitter
     cache: CoverageCache
@@ -37,7 +37,7 @@ def inside(handle: Handle) -> TableInternals:
             feature="spark",
         )
     return TableInternals(
-        rim=handle._rim, snapshot=handle._snapshot, committer=handle._committer, cache=handle._cache, grid=handle._grid
+        env=handle._env, snapshot=handle._snapshot, committer=handle._committer, cache=handle._cache, grid=handle._grid
     )
 
 

@@ -77,7 +77,7 @@ def batch_writer(
         check_described(handle, new)
     return BatchWriter(
         path=open_store(table).url if isinstance(table, str | os.PathLike) else table.url,
-        store=None if handle is None else inside_to_write(handle).rim.store,
+        store=None if handle is None else inside_to_write(handle).env.store,
         handle=handle,
         mode=mode,
         key=(key,) if isinstance(key, str) else None if key is None else tuple(key),
@@ -141,8 +141,8 @@ class BatchWriter:
 
     def _open(self, frame: DataFrame) -> TimeSeriesTable:
         if self.store is not None:
-            rim = Environment(store=self.store)
-            return TimeSeriesTable(rim, self.path, open_table(rim, self.path))
+            env = Environment(store=self.store)
+            return TimeSeriesTable(env, self.path, open_table(env, self.path))
         return open_or_create(self.path, self.new, arrow_schema(frame))
 
 
@@ -181,7 +181,7 @@ def _comes_twice(url: str, batch: int) -> str:
 def _lies_there(handle: TimeSeriesTable) -> bool:
     """Whether the version that a handle sees is still in the log there: the table may have been made anew since."""
     known = inside_to_write(handle)
-    return known.rim.drive(is_there(TIME_SERIES, known.snapshot.version, known.snapshot.time_ns))
+    return known.env.drive(is_there(TIME_SERIES, known.snapshot.version, known.snapshot.time_ns))
 
 
 def _new_table(index: str | None, entity: Sequence[str] | str, bucket: str | int | None) -> NewTable | None:

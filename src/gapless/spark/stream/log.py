@@ -55,7 +55,7 @@ class Follow:
 class StreamLog:
     """The log of one table, from the version on that was the newest when it was last asked."""
 
-    rim: Environment
+    env: Environment
     newest: Snapshot[TableState]
     follow: Follow
     _begin: Snapshot[TableState] | None = field(default=None, init=False)
@@ -65,9 +65,9 @@ class StreamLog:
         """Look at the newest version. Raises VersionNotFound where another table lies there now, CorruptTable, StoreError."""
         seen = self.newest
         try:
-            newest = self.rim.drive(refresh(TIME_SERIES, seen))
+            newest = self.env.drive(refresh(TIME_SERIES, seen))
         except CorruptTable:
-            self._check_same(open_table(self.rim, self.rim.store.url))
+            self._check_same(open_table(self.env, self.env.store.url))
             raise
         self._check_same(newest)
         self.newest = newest
@@ -75,10 +75,10 @@ class StreamLog:
     def check_made(self, created_ns: int, cursor: Cursor) -> None:
         """Raise VersionNotFound where a cursor is of another table than the one that lies here, or is past all versions of it."""
         if created_ns != self.newest.state.meta.created_ns:
-            raise made_again(self.rim.store.url, self.newest, created_ns, cursor.version - 1)
+            raise made_again(self.env.store.url, self.newest, created_ns, cursor.version - 1)
         if cursor.version > self.newest.version + (not cursor.whole):
             raise VersionNotFound(
-                f"the stream has read version {cursor.version - 1} of {self.rim.store.url}, which is not there",
+                f"the stream has read version {cursor.version - 1} of {self.env.store.url}, which is not there",
                 why=f"The table has versions 1 to {self.newest.version}; an older copy of it was brought back",
                 fix="Start the stream with a checkpoint location of its own, on a sink that knows which rows it has",
                 version=cursor.version - 1,
@@ -109,7 +109,7 @@ class StreamLog:
         rewritten = [item.version for item in items if item.removed]
         rewrites: dict[int, CommitRows] = {}
         if rewritten:
-            found, _ = changes_between(self.rim, self.newest, rewritten[0], rewritten[-1] + 1)
+            found, _ = changes_between(self.env, self.newest, rewritten[0], rewritten[-1] + 1)
             rewrites = {one.version: one for one in found}
         told = (rewrites.get(item.version) if item.removed else _inserts(item) for item in items)
         return [one for one in told if one is not None]
@@ -124,8 +124,8 @@ class StreamLog:
         if not items or COLUMNS_FEATURE not in newest.reader_features:
             return newest
         first, last = items[0].version, items[-1].version
-        then = open_version(self.rim, self.newest, first).state.meta
-        entries = self.rim.drive(read_range(TIME_SERIES, first + 1, last + 1))
+        then = open_version(self.env, self.newest, first).state.meta
+        entries = self.env.drive(read_range(TIME_SERIES, first + 1, last + 1))
         return reading_meta([then, *(commit.meta for _, commit, _ in entries if commit.meta is not None), newest])
 
     def _versions(self, start: Cursor, end: int) -> Iterator[tuple[Cursor, tuple[Item, ...]]]:
@@ -135,13 +135,13 @@ class StreamLog:
                 start = self.past_missing(start)
             else:
                 if self._begin is None or self._begin.version != start.version:
-                    self._begin = open_version(self.rim, self.newest, start.version)
+                    self._begin = open_version(self.env, self.newest, start.version)
                 yield start.place, row_items(self._begin)
                 start = start.past()
         while start.version < end:
             try:
                 # One at a time: a batch may be full after any.
-                ((version, commit, time_ns),) = self.rim.drive(read_range(TIME_SERIES, start.version, start.version + 1))
+                ((version, commit, time_ns),) = self.env.drive(read_range(TIME_SERIES, start.version, start.version + 1))
             except VersionNotFound:
                 # Expired and cleaned since it was looked at.
                 self.refresh()
@@ -165,7 +165,7 @@ class StreamLog:
         """Where a stream goes on whose next version can be told no longer; raises VersionNotFound where that is an error."""
         earliest = self.newest.state.earliest
         goes_on = Cursor(version=max(earliest, cursor.version + (cursor.version == earliest)))
-        missing = _missing(self.rim.store.url, cursor, goes_on, self.newest.state)
+        missing = _missing(self.env.store.url, cursor, goes_on, self.newest.state)
         if not self.follow.pass_missing:
             raise missing
         warnings.warn(f"{missing.what}. {missing.why}. The stream goes on without.", LogWarning, stacklevel=2)
@@ -174,7 +174,7 @@ class StreamLog:
     def _check_same(self, found: Snapshot[TableState]) -> None:
         seen = self.newest
         if found.state.meta.created_ns != seen.state.meta.created_ns:
-            raise made_again(self.rim.store.url, found, seen.state.meta.created_ns, seen.version)
+            raise made_again(self.env.store.url, found, seen.state.meta.created_ns, seen.version)
 
 
 def _inserts(item: Item) -> CommitRows:
@@ -233,7 +233,7 @@ def _earliest(log: StreamLog) -> Cursor:
     """The first version whose changes can be told."""
     earliest = log.newest.state.earliest
     if earliest > 1 and log.follow.on_change == "tell":
-        ((version, commit, time_ns),) = log.rim.drive(read_range(TIME_SERIES, earliest, earliest + 1))
+        ((version, commit, time_ns),) = log.env.drive(read_range(TIME_SERIES, earliest, earliest + 1))
         items = commit_items(version, commit, time_ns, "tell")
         return Cursor(version=earliest + (bool(items) and not log.tells(version, items)))
     return Cursor(version=earliest)
@@ -241,7 +241,7 @@ def _earliest(log: StreamLog) -> Cursor:
 
 def _since(log: StreamLog, time_ns: int) -> Cursor:
     """The first version that was committed at `time_ns` (since 1970 UTC) or later."""
-    if time_ns > log.rim.clock.now_ns():
+    if time_ns > log.env.clock.now_ns():
         raise InvalidTime(
             f"startingTimestamp={format_instant(time_ns)!r} lies in the future",
             why="Which version will be the first then is not known yet",
@@ -249,7 +249,7 @@ def _since(log: StreamLog, time_ns: int) -> Cursor:
             value=time_ns,
         )
     earliest = log.newest.state.earliest
-    found = log.rim.drive(version_at(TIME_SERIES, log.newest, time_ns - 1, first=earliest))
+    found = log.env.drive(version_at(TIME_SERIES, log.newest, time_ns - 1, first=earliest))
     if not isinstance(found, TooEarly):
         return Cursor(version=found + 1)
     # Versions that are expired may have come at that time or later, unless the earliest that is kept came then.

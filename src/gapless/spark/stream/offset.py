@@ -114,9 +114,9 @@ class StreamPart(InputPartition):
 
         Raises VersionNotFound where a version expired since it was planned and its files are gone; CorruptTable, StoreError.
         """
-        rim, shown = Environment(store=self.store), shown_schema(self.declared)
+        env, shown = Environment(store=self.store), shown_schema(self.declared)
         for one in self.told:
-            with absence_told(rim, one.version - bool(one.change.removed)):
+            with absence_told(env, one.version - bool(one.change.removed)):
                 yield from shown_batches(self._rows(one), shown)
 
     def _rows(self, told: CommitRows) -> Iterator[pa.RecordBatch]:

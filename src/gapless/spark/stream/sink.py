@@ -120,7 +120,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _discard(self, encoding: Encoding, outcomes: Sequence[Outcome]) -> None:
         """Remove the files of a batch that was not tried to be committed, and will not be."""
         written = [path for outcome in outcomes for path in outcome.written]
-        StagedWrite(inside(self._handle).rim, encoding.instant, written=written).discard()
+        StagedWrite(inside(self._handle).env, encoding.instant, written=written).discard()
 
 
 def handed_schema(schema: StructType) -> pa.Schema:

@@ -81,7 +81,7 @@ class StreamReader(DataSourceStreamReader):
         meta = log.reading_meta(items)
         declared = running.read_as(meta)
         return [
-            StreamPart(store=log.rim.store, meta=meta, declared=declared, feed=running.feed, told=pack)
+            StreamPart(store=log.env.store, meta=meta, declared=declared, feed=running.feed, told=pack)
             for pack in packed(log.told(items), os.cpu_count() or 1)
         ]
 
@@ -140,7 +140,7 @@ class StreamReader(DataSourceStreamReader):
             meta, feed = known.snapshot.state.meta, self._options.change_feed
             running = RunningColumns(meta=meta, columns=self._options.columns, feed=feed)
             _check_schema(self._schema, running)
-            self._log = StreamLog(rim=known.rim, newest=known.snapshot, follow=Follow.of(self._options))
+            self._log = StreamLog(env=known.env, newest=known.snapshot, follow=Follow.of(self._options))
             self._running = running
         return self._log, self._running
 

@@ -84,7 +84,7 @@ class Encoding:
         assert schema is not None
         types = entity_types(schema, self.meta.index)
         attempt = StagedWrite(Environment(store=self.store), self.instant)
-        stager = self._stager(attempt.rim)
+        stager = self._stager(attempt.env)
         try:
             with attempt.discarded_on_error():
                 for run in stager.runs((part,), schema):
@@ -93,10 +93,10 @@ class Encoding:
             return Outcome(refusal=error)
         return Outcome.of(attempt, types)
 
-    def _stager(self, rim: Environment) -> Stager:
+    def _stager(self, env: Environment) -> Stager:
         grid = index_grid(self.meta.index)
         state = TableState(meta=self.meta, live={})
-        return Stager(rim=rim, state=state, cache=CoverageCache(rim.store, grid), grid=grid, on_overlap="allow")
+        return Stager(env=env, state=state, cache=CoverageCache(env.store, grid), grid=grid, on_overlap="allow")
 
     def _part(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         from pyspark import TaskContext

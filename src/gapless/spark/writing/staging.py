@@ -77,8 +77,8 @@ def begin(handle: TimeSeriesTable, given: pa.Schema) -> Encoding:
     meta = known.snapshot.state.meta
     arriving = arriving_schema(given, meta.schema)
     schema = _schema_with(arriving, known, known.snapshot.state)
-    instant = StagedWrite.begin(known.rim).instant
-    return Encoding(store=known.rim.store, meta=claim(replace(meta, schema=schema)), given=arriving, instant=instant)
+    instant = StagedWrite.begin(known.env).instant
+    return Encoding(store=known.env.store, meta=claim(replace(meta, schema=schema)), given=arriving, instant=instant)
 
 
 def append_outcomes(
@@ -145,7 +145,7 @@ def overwrite_outcomes(
 def gather(known: TableInternals, encoding: Encoding, outcomes: Iterable[Outcome]) -> StagedWrite:
     """What executors wrote as one attempt; raises what one of them refused, with nothing left behind."""
     types = entity_types(_schema_of(encoding), encoding.meta.index)
-    attempt, refusals = StagedWrite(known.rim, encoding.instant), []
+    attempt, refusals = StagedWrite(known.env, encoding.instant), []
     for outcome in outcomes:
         outcome.add_to(attempt, types)
         refusals += [] if outcome.refusal is None else [outcome.refusal]
@@ -174,7 +174,7 @@ def _schema_of(encoding: Encoding) -> pa.Schema:
 
 def _schema_with(given: pa.Schema, known: TableInternals, state: TableState) -> pa.Schema:
     """The schema of this version once it has taken rows of these columns; raises SchemaMismatch."""
-    stager = Stager(rim=known.rim, state=state, cache=known.cache, grid=known.grid, on_overlap="allow")
+    stager = Stager(env=known.env, state=state, cache=known.cache, grid=known.grid, on_overlap="allow")
     schema = stager.schema_for((Batches(source="the DataFrame", schema=given, read=lambda: iter(())),))
     assert schema is not None
     return schema
@@ -207,7 +207,7 @@ def _staged_rows(known: TableInternals, version: int, encoding: Encoding, attemp
     """The rows that executors wrote, in the columns that came: what files hold of others is nothing that anyone said."""
     came = set(encoding.given.names)
     schema = pa.schema([field for field in _schema_of(encoding) if field.name in came])
-    read = (read_staged(known.rim, segment, schema, encoding.meta.ids, version) for segment in attempt.segments)
+    read = (read_staged(known.env, segment, schema, encoding.meta.ids, version) for segment in attempt.segments)
     return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(read))
 
 

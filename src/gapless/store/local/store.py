@@ -72,8 +72,8 @@ class LocalStore:
         """Store a file whole or not at all; see `Store.put`."""
         self._put(path, data, mode, durable=durable)
 
-    def put_ahead(self, path: str, *pieces: bytes | memoryview) -> None:
-        """Store the pieces as one file, whole, under a name that no one else takes; see `StoresAhead.put_ahead`."""
+    def put_deferred(self, path: str, *pieces: bytes | memoryview) -> None:
+        """Store the pieces as one file, whole, under a name that no one else takes; see `StoresAhead.put_deferred`."""
         self.begin_ahead(path).put(*pieces)
 
     def begin_ahead(self, path: str) -> BegunFile:

@@ -48,7 +48,7 @@ class DeltaHandle(AtVersion[TableState]):
     @property
     def _committer(self) -> Committer[Commit, TableState]:
         """Commits the changes of a call that begins now, and moves this handle to them."""
-        return Committer(dialect=DELTA, rim=self._rim, publish=self._move_to, began=self._rim.clock.monotonic())
+        return Committer(table_format=DELTA, env=self._env, publish=self._move_to, began=self._env.clock.monotonic())
 
     def _check_writable(self) -> None:
         """Raise UnsupportedTable where this release may not write the table."""

@@ -32,7 +32,7 @@ from gapless.tables.shared.handle import kind_of
 
 
 def new_metadata(
-    rim: Environment, schema: pa.Schema | None, partition_by: Sequence[str] | str, properties: Mapping[str, Any]
+    env: Environment, schema: pa.Schema | None, partition_by: Sequence[str] | str, properties: Mapping[str, Any]
 ) -> tuple[Metadata, Protocol]:
     """What a new table is and needs. Raises UnsupportedType, UnknownColumn, InvalidOption, NotSupported."""
     columns = StructType(fields=()) if schema is None else from_arrow(schema)
@@ -40,22 +40,22 @@ def new_metadata(
     kept = stored(wanted)
     settings = Settings.of(kept)
     check_names(columns, mapped=settings.column_mapping != "none", feed=settings.change_data_feed)
-    columns, highest = assign(columns, settings.column_mapping, 0, lambda: f"col-{rim.ids.uuid()}")
+    columns, highest = assign(columns, settings.column_mapping, 0, lambda: f"col-{env.ids.uuid()}")
     ids = {} if settings.column_mapping == "none" else {MAX_ID: str(highest)}
     protocol = needed_protocol(columns, wanted)
     metadata = Metadata(
-        id=rim.ids.uuid(),
+        id=env.ids.uuid(),
         schema=columns,
         partition_by=_checked_partition_by((partition_by,) if isinstance(partition_by, str) else tuple(partition_by), columns),
         configuration=kept | ids,
-        created_ms=rim.clock.now_ns() // NS_PER["ms"],
+        created_ms=env.clock.now_ns() // NS_PER["ms"],
     )
     _check_expressions(TableState(protocol=protocol, metadata=metadata))
     return metadata, protocol
 
 
 def create_table(  # what a table is, said once, at its birth
-    rim: Environment,
+    env: Environment,
     path: str,
     schema: pa.Schema | None,
     *,
@@ -67,21 +67,21 @@ def create_table(  # what a table is, said once, at its birth
     """Commit version 0. Raises TableExists, or what a wrong schema or property deserves."""
     check_text("name", name, optional=True)
     check_text("description", description, optional=True)
-    if kind_of(rim.store) is not None:
+    if kind_of(env.store) is not None:
         raise _exists(path)
-    metadata, protocol = new_metadata(rim, schema, partition_by, properties or {})
+    metadata, protocol = new_metadata(env, schema, partition_by, properties or {})
     metadata = replace(metadata, name=name, description=description)
     check_writable(protocol, path, metadata)
-    probe_put_if_absent(rim.store)
+    probe_put_if_absent(env.store)
     entry = Commit(
-        id=rim.ids.uuid(),
+        id=env.ids.uuid(),
         operation="CREATE TABLE",
         engine=ENGINE,
         blind_append=True,
         in_commit_time=Settings.of(metadata.configuration).in_commit_timestamps,
         actions=(protocol, metadata),
     )
-    outcome = rim.drive(commit(DELTA, DELTA.first - 1, 0, entry, _give_way))
+    outcome = env.drive(commit(DELTA, DELTA.first - 1, 0, entry, _give_way))
     match outcome:
         case Committed(version, entries):
             first = Snapshot(version, entries[0][2], DELTA.replay(None, entries[:1]))
@@ -92,22 +92,22 @@ def create_table(  # what a table is, said once, at its birth
             raise _exists(path)
 
 
-def open_table(rim: Environment, path: str) -> Snapshot[TableState]:
+def open_table(env: Environment, path: str) -> Snapshot[TableState]:
     """The newest snapshot; raises TableNotFound where there is no Delta table, UnsupportedTable for one this release cannot read."""
-    snapshot = rim.drive(load(DELTA))
+    snapshot = env.drive(load(DELTA))
     if snapshot is None:
-        raise no_table(rim, path)
+        raise no_table(env, path)
     check_readable(snapshot.state.protocol, path, snapshot.state.metadata)
     return snapshot
 
 
-def no_table(rim: Environment, path: str) -> TableNotFound:
+def no_table(env: Environment, path: str) -> TableNotFound:
     """The error for a place that holds no Delta table."""
     why, fix = {
         "timeseries": (", but is a time-series table", "Open it with gl.open(path)"),
         "delta": (", but other objects in that folder", "Bring its commits back from a backup, or delete what is left of it"),
         None: ("", "Make one with gl.delta.create(path, schema), or check the path"),
-    }[kind_of(rim.store)]
+    }[kind_of(env.store)]
     return TableNotFound(
         f"there is no Delta table at {path}", why=f"It has no {DELTA.folder}/ with commits{why}", fix=fix, path=path
     )

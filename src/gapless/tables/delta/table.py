@@ -51,9 +51,9 @@ class DeltaTable(
     `gl.delta.open`.
     """
 
-    def __init__(self, rim: Environment, location: Location, snapshot: Snapshot[TableState]) -> None:
+    def __init__(self, env: Environment, location: Location, snapshot: Snapshot[TableState]) -> None:
         """Use `create` or `open`."""
-        super().__init__(rim, table_name(location), snapshot)
+        super().__init__(env, table_name(location), snapshot)
         self._beside_series: bool | None = None
 
     @classmethod
@@ -85,11 +85,11 @@ class DeltaTable(
         Raises:
             TableExists, InvalidOption, InvalidPath, UnknownColumn, UnsupportedType, NotSupported, InvalidQuery, StoreError.
         """
-        rim = open_environment(path, storage_options)
+        env = open_environment(path, storage_options)
         snapshot = create_table(
-            rim, str(path), schema, partition_by=partition_by, properties=properties, name=name, description=description
+            env, str(path), schema, partition_by=partition_by, properties=properties, name=name, description=description
         )
-        return cls(rim, path, snapshot)
+        return cls(env, path, snapshot)
 
     @classmethod
     def open(cls, path: Location, *, storage_options: Mapping[str, str] | None = None) -> DeltaTable:
@@ -97,20 +97,20 @@ class DeltaTable(
 
         Where a time-series table lies at the same place, the Delta log there only tells strangers of it: it can be read, not written.
         """
-        rim = open_environment(path, storage_options)
-        return cls(rim, path, open_table(rim, str(path)))
+        env = open_environment(path, storage_options)
+        return cls(env, path, open_table(env, str(path)))
 
     def refresh(self) -> DeltaTable:
         """Move to the newest version, reading only the commits since; returns the table itself.
 
         Raises UnsupportedTable where the newest version needs what this release cannot read, CorruptTable, StoreError.
         """
-        self._move_to(self._rim.drive(refresh(DELTA, self._snapshot)))
+        self._move_to(self._env.drive(refresh(DELTA, self._snapshot)))
         return self
 
     def _check_writable(self) -> None:
         if self._beside_series is None:
-            self._beside_series = kind_of(self._rim.store) == "timeseries"
+            self._beside_series = kind_of(self._env.store) == "timeseries"
         if self._beside_series:
             raise UnsupportedTable(
                 f"the Delta log of {self.url} is not to be written",

@@ -1,4 +1,4 @@
-"""The rim of vacuum: what lies in a table's folders, and deleting it."""
+"""The environment of vacuum: what lies in a table's folders, and deleting it."""
 
 # pathlib costs as much as the system calls.
 

@@ -18,9 +18,9 @@ from gapless.store.open import open_store
 class AtVersion(Generic[State]):
     """A table at one version."""
 
-    def __init__(self, rim: Environment, name: str, snapshot: Snapshot[State]) -> None:
-        """The table that `rim` reaches, at the version of `snapshot`."""
-        self._rim, self._name, self._snapshot = rim, name, snapshot
+    def __init__(self, env: Environment, name: str, snapshot: Snapshot[State]) -> None:
+        """The table that `env` reaches, at the version of `snapshot`."""
+        self._env, self._name, self._snapshot = env, name, snapshot
         self._moving = ForkSafeLock()
 
     @property
@@ -31,7 +31,7 @@ class AtVersion(Generic[State]):
     @property
     def url(self) -> str:
         """Where it lies."""
-        return self._rim.store.url
+        return self._env.store.url
 
     @property
     def version(self) -> int:

@@ -161,9 +161,9 @@ class Evolution(Handle):
             return None
         new = claim(replace(meta, schema=changed.schema, ids=changed.ids))
         entry = Commit(
-            id=self._rim.ids.uuid(), operation="alter", engine=ENGINE, parameters=shown, actions=(UpdateTableMeta(new),)
+            id=self._env.ids.uuid(), operation="alter", engine=ENGINE, parameters=shown, actions=(UpdateTableMeta(new),)
         )
-        return Proposal(commit=entry, judge=check_alter)
+        return Proposal(commit=entry, check_conflict=check_alter)
 
 
 def _dotted(name: object) -> str:
@@ -217,15 +217,17 @@ class Settings(Handle):
             return None
         becomes_unique = new.unique and not old.unique
         if becomes_unique:
-            _check_unique(self._rim.store, state)
+            _check_unique(self._env.store, state)
         commit = Commit(
-            id=self._rim.ids.uuid(),
+            id=self._env.ids.uuid(),
             operation="set_properties",
             engine=ENGINE,
             parameters=dict(changes),
             actions=tuple(actions),
         )
-        return Proposal(commit=commit, judge=PropertyChecker(checked_rows=becomes_unique, operation=operation).judge)
+        return Proposal(
+            commit=commit, check_conflict=PropertyChecker(checked_rows=becomes_unique, operation=operation).check_conflict
+        )
 
 
 def _check_unique(store: Store, state: TableState) -> None:

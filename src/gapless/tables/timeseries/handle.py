@@ -27,10 +27,10 @@ from gapless.tables.timeseries.write.append import check_writable
 class Handle(AtVersion[TableState]):
     """One version of a time-series table, of which 1 is the empty one, and the way to its place."""
 
-    def __init__(self, rim: Environment, name: str, snapshot: Snapshot[TableState], cache: CoverageCache | None = None) -> None:
+    def __init__(self, env: Environment, name: str, snapshot: Snapshot[TableState], cache: CoverageCache | None = None) -> None:
         """`cache` is that of another handle of the same table, whose decoded coverage is then shared."""
-        super().__init__(rim, name, snapshot)
-        self._cache = cache or CoverageCache(rim.store, self._grid)
+        super().__init__(env, name, snapshot)
+        self._cache = cache or CoverageCache(env.store, self._grid)
         self._upgrade = False
         self._compacting = ForkSafeLock()
 
@@ -70,7 +70,7 @@ class Handle(AtVersion[TableState]):
     @property
     def _committer(self) -> SeriesCommitter:
         """Commits the changes of a call that begins now, and moves this handle to them."""
-        return Committer(dialect=TIME_SERIES, rim=self._rim, publish=self._move_to, began=self._rim.clock.monotonic())
+        return Committer(table_format=TIME_SERIES, env=self._env, publish=self._move_to, began=self._env.clock.monotonic())
 
     def _check_writable(self) -> None:
         """Raise UpgradeNeeded or UnsupportedTable where this handle may not write."""

@@ -74,22 +74,22 @@ def _entity_columns(entity: object) -> tuple[str, ...]:
 
 
 def create_table(
-    rim: Environment, path: str, index: IndexSpec, schema: pa.Schema | None, properties: Mapping[str, Any]
+    env: Environment, path: str, index: IndexSpec, schema: pa.Schema | None, properties: Mapping[str, Any]
 ) -> Snapshot[TableState]:
     """Commit version 1. Raises TableExists, also where a Delta table lies, or what a wrong schema or property deserves."""
-    if rim.drive(load(TIME_SERIES)) is not None:
+    if env.drive(load(TIME_SERIES)) is not None:
         raise _exists(path)
-    if kind_of(rim.store) == "delta":
+    if kind_of(env.store) == "delta":
         raise _exists(path, "gl.delta.open(path)")
     meta = TableMeta(
         index=index,
         schema=None if schema is None else adopt_schema(schema, index),
-        created_ns=rim.clock.now_ns(),
+        created_ns=env.clock.now_ns(),
         properties=Properties.parse(properties),
     )
-    probe_put_if_absent(rim.store)
-    entry = Commit(id=rim.ids.uuid(), operation="create", engine=ENGINE, actions=(UpdateTableMeta(claim(meta)),))
-    outcome = rim.drive(commit(TIME_SERIES, 0, 0, entry, _give_way))
+    probe_put_if_absent(env.store)
+    entry = Commit(id=env.ids.uuid(), operation="create", engine=ENGINE, actions=(UpdateTableMeta(claim(meta)),))
+    outcome = env.drive(commit(TIME_SERIES, 0, 0, entry, _give_way))
     match outcome:
         case Committed(version, entries):
             first = Snapshot(version, entries[0][2], TIME_SERIES.replay(None, entries[:1]))
@@ -100,11 +100,11 @@ def create_table(
             raise _exists(path)
 
 
-def open_table(rim: Environment, path: str) -> Snapshot[TableState]:
+def open_table(env: Environment, path: str) -> Snapshot[TableState]:
     """The newest snapshot; raises TableNotFound where there is no table."""
-    snapshot = rim.drive(load(TIME_SERIES))
+    snapshot = env.drive(load(TIME_SERIES))
     if snapshot is None:
-        raise no_table(path, kind_of(rim.store))
+        raise no_table(path, kind_of(env.store))
     return snapshot
 
 

@@ -46,9 +46,9 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
     `gl.open`.
     """
 
-    def __init__(self, rim: Environment, location: Location, snapshot: Snapshot[TableState], *, upgrade: bool = False) -> None:
+    def __init__(self, env: Environment, location: Location, snapshot: Snapshot[TableState], *, upgrade: bool = False) -> None:
         """Use `create` or `open`."""
-        super().__init__(rim, table_name(location), snapshot)
+        super().__init__(env, table_name(location), snapshot)
         self._upgrade = upgrade
         self._turns: Turns[Member, AppendReport] = Turns(partial(append_group, lambda: self._snapshot))
 
@@ -92,8 +92,8 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
             TableExists, InvalidOption, InvalidPath, SchemaMismatch, UnsupportedType, StoreError.
         """
         spec = parse_index(index, index_type, bucket, entity, timezone)
-        rim = open_environment(path, storage_options)
-        return cls(rim, path, create_table(rim, str(path), spec, schema, properties or {}))
+        env = open_environment(path, storage_options)
+        return cls(env, path, create_table(env, str(path), spec, schema, properties or {}))
 
     @classmethod
     def open(
@@ -104,12 +104,12 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
         `upgrade` allows the first write to a table of timeseries-table-format, which shuts that package's writers out for good.
         Raises TableNotFound, UnsupportedTable, CorruptTable, StoreError.
         """
-        rim = open_environment(path, storage_options)
-        return cls(rim, path, open_table(rim, str(path)), upgrade=upgrade)
+        env = open_environment(path, storage_options)
+        return cls(env, path, open_table(env, str(path)), upgrade=upgrade)
 
     def refresh(self) -> TimeSeriesTable:
         """Move to the newest version, reading only the commits since; returns the table itself."""
-        self._move_to(self._rim.drive(refresh(TIME_SERIES, self._snapshot)))
+        self._move_to(self._env.drive(refresh(TIME_SERIES, self._snapshot)))
         return self
 
     # -- writing -------------------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
 
         `deep` reads every row too. See `gl.verify`, which also takes a table that does not open. Raises StoreError.
         """
-        return verify_table(self._rim.store, deep=deep)
+        return verify_table(self._env.store, deep=deep)
 
 
 create = TimeSeriesTable.create

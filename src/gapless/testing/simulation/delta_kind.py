@@ -114,13 +114,13 @@ def _tend(_table: DeltaTable, task: Tend) -> Caring:
     return Caring(care=task.care, detail=(task.amount,))
 
 
-def _make(rim: Environment, scenario: Scenario) -> None:
+def _make(env: Environment, scenario: Scenario) -> None:
     partition_by = ["entity"] if scenario.typed else []
-    create_table(rim, LOCATION, SCHEMA, partition_by=partition_by, properties=scenario.properties)
+    create_table(env, LOCATION, SCHEMA, partition_by=partition_by, properties=scenario.properties)
 
 
-def _open(rim: Environment) -> DeltaTable:
-    return DeltaTable(rim, LOCATION, open_table(rim, LOCATION))
+def _open(env: Environment) -> DeltaTable:
+    return DeltaTable(env, LOCATION, open_table(env, LOCATION))
 
 
 def _look(table: DeltaTable) -> Callable[[], Held]:

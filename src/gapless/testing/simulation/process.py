@@ -114,7 +114,7 @@ class Process:
         """Work through `store`; the table is opened when it is first needed."""
         self.kind = kind
         self.store, self.ids, self.history = store, ids, history
-        self.rim = Environment(store=store, clock=SimClock(store.timeline, skew_ns=skew_ns), ids=ids, deadline_s=deadline_s)
+        self.env = Environment(store=store, clock=SimClock(store.timeline, skew_ns=skew_ns), ids=ids, deadline_s=deadline_s)
         self._table: Table | None = None
 
     @property
@@ -127,7 +127,7 @@ class Process:
         """The handle, opened if need be. Raises StoreUnavailable."""
         if self._table is None:
             started_ns = self.now_ns
-            self._table = self.kind.open(self.rim)
+            self._table = self.kind.open(self.env)
             self.note_seen(started_ns, fresh=True)
         return self._table
 

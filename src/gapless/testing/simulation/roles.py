@@ -141,7 +141,7 @@ def _read_view(process: Process, table: Table, version: int, linger_s: float, as
     started_ns = process.now_ns if asked_ns is None else asked_ns
     try:
         begun = process.kind.look(table)
-        process.rim.clock.sleep(linger_s)
+        process.env.clock.sleep(linger_s)
         read = begun()
     except (CorruptTable, VersionNotFound) as error:
         # The auditor asks whether it had expired: then its files may be gone.
@@ -151,11 +151,11 @@ def _read_view(process: Process, table: Table, version: int, linger_s: float, as
 
 
 def _rest(process: Process, task: Rest) -> None:
-    process.rim.clock.sleep(task.seconds)
+    process.env.clock.sleep(task.seconds)
 
 
 def _sleep_until(process: Process, task: Night) -> None:
-    process.rim.clock.sleep(max(0.0, task.until_s - (process.now_ns - START_NS) / 1e9))
+    process.env.clock.sleep(max(0.0, task.until_s - (process.now_ns - START_NS) / 1e9))
 
 
 _ACTS: dict[type, Callable[[Process, Any], None]] = {

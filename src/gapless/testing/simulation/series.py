@@ -142,13 +142,13 @@ def _draw(random: Random, seed: int) -> Scenario:
     return replace(scenario, properties=scenario.properties | inlined)
 
 
-def _make(rim: Environment, scenario: Scenario) -> None:
+def _make(env: Environment, scenario: Scenario) -> None:
     index = parse_index("ts", "int64", BUCKET_WIDTH, ("entity",), None)
-    create_table(rim, LOCATION, index, SCHEMA if scenario.typed else None, scenario.properties)
+    create_table(env, LOCATION, index, SCHEMA if scenario.typed else None, scenario.properties)
 
 
-def _open(rim: Environment) -> TimeSeriesTable:
-    return TimeSeriesTable(rim, LOCATION, open_table(rim, LOCATION))
+def _open(env: Environment) -> TimeSeriesTable:
+    return TimeSeriesTable(env, LOCATION, open_table(env, LOCATION))
 
 
 def _look(table: TableView) -> Callable[[], Held]:

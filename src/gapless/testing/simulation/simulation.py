@@ -39,9 +39,9 @@ from gapless.testing.store.stores import DictStore, Faults, SimStore, Step
 
 def check_afterlife(kind: Kind, store: Watched, timeline: Timeline, history: History, ledger: Ledger) -> list[str]:
     """What is wrong with the table as it opens, without help, once nothing is under way any more, beside the log of the history."""
-    rim = Environment(store=store, clock=SimClock(timeline), ids=SimIds(seeded(0)), deadline_s=1.0)
+    env = Environment(store=store, clock=SimClock(timeline), ids=SimIds(seeded(0)), deadline_s=1.0)
     try:
-        table = kind.open(rim)
+        table = kind.open(env)
         return [
             *_check_end(kind, table, history),
             *_check_versions(kind, table, ledger),

@@ -43,8 +43,8 @@ class AheadContract(StoreCase):
 
     def test_what_was_put_ahead_is_there_with_what_follows_it(self, store: Store, ahead: StoresAhead) -> None:
         """This handle reads it at once; another sees it with the object that was put after it."""
-        ahead.put_ahead("data/1", b"on", b"e")
-        ahead.put_ahead("data/2", memoryview(b"two"))
+        ahead.put_deferred("data/1", b"on", b"e")
+        ahead.put_deferred("data/2", memoryview(b"two"))
         assert store.get("data/1") == b"one"
         assert store.head("data/2").size == 3
         assert paths_in(store, "data") == ["data/1", "data/2"]
@@ -55,7 +55,7 @@ class AheadContract(StoreCase):
     def test_a_create_after_others_is_exclusive(self, store: Store, ahead: StoresAhead) -> None:
         """It replaces nothing, and what was put ahead can go with the next try."""
         self.make_store().put("log/1", b"theirs")
-        ahead.put_ahead("data/1", b"one")
+        ahead.put_deferred("data/1", b"one")
         with pytest.raises(ObjectExists):
             ahead.put_after("log/1", b"ours", ["data/1"])
         assert store.get("log/1") == b"theirs"
@@ -65,7 +65,7 @@ class AheadContract(StoreCase):
     def test_what_was_put_ahead_can_be_settled_or_taken_back(self, store: Store, ahead: StoresAhead) -> None:
         """`settle` makes it stay without anything after it; `delete` removes it for good."""
         for number in range(40):
-            ahead.put_ahead(f"data/{number:02}", b"x")
+            ahead.put_deferred(f"data/{number:02}", b"x")
         for number in range(20, 40):
             store.delete(f"data/{number:02}")
         ahead.settle([f"data/{number:02}" for number in range(40)])
@@ -73,7 +73,7 @@ class AheadContract(StoreCase):
 
     def test_what_was_given_up_can_be_deleted(self, store: Store, ahead: StoresAhead) -> None:
         """`forget` lets go of it, and a `delete` after it is the last word."""
-        ahead.put_ahead("data/1", b"x")
+        ahead.put_deferred("data/1", b"x")
         ahead.forget(["data/1", "data/not put ahead"])
         store.delete("data/1")
         ahead.settle(["data/1"])

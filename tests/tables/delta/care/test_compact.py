@@ -160,10 +160,10 @@ def test_maint_09_delta_a_stale_compaction_brings_no_row_back(act: str, tmp_path
 
 def test_a_bin_that_was_not_touched_stands_without_being_written_again(tmp_path: Path) -> None:
     table = small(tmp_path / "t", partition_by=("day",))
-    store = FaultyStore(table._rim.store)
+    store = FaultyStore(table._env.store)
     other = racing(tmp_path / "t", lambda: table.delete("id = 2"))
-    store.inner = other._rim.store
-    object.__setattr__(other._rim, "store", store)
+    store.inner = other._env.store
+    object.__setattr__(other._env, "store", store)
     report = other.compact()
     assert sum(path.startswith("day=d1/") for path in store.puts) == 1, "its file was written once"
     assert len(report.given_up) == 1
@@ -232,8 +232,8 @@ def test_a_file_with_other_rows_than_the_log_says_is_left_and_said(tmp_path: Pat
 
 def test_a_full_disk_leaves_the_table_and_no_file(tmp_path: Path) -> None:
     table = small(tmp_path / "t")
-    store = FaultyStore(table._rim.store)
-    object.__setattr__(table._rim, "store", store)
+    store = FaultyStore(table._env.store)
+    object.__setattr__(table._env, "store", store)
     before = {path.name for path in (tmp_path / "t").glob("*.parquet")}
 
     def full(path: str) -> None:
@@ -295,8 +295,8 @@ def test_maint_16_delta_much_text_is_compacted_in_bounded_batches(tmp_path: Path
 
 def test_a_listing_is_not_needed(tmp_path: Path) -> None:
     table = small(tmp_path / "t")
-    store = FaultyStore(table._rim.store)
-    object.__setattr__(table._rim, "store", store)
+    store = FaultyStore(table._env.store)
+    object.__setattr__(table._env, "store", store)
 
     def listed(prefix: str = "", after: str = "") -> list[ObjectInfo]:
         raise AssertionError(prefix)

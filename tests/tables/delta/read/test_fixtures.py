@@ -30,8 +30,8 @@ SAME = {"string_view": "string", "binary_view": "binary", "large_string": "strin
 
 def opened(name: str) -> DeltaView:
     path = FIXTURES / name / "table"
-    rim = open_environment(path, None)
-    return DeltaView(rim, name, open_table(rim, str(path)))
+    env = open_environment(path, None)
+    return DeltaView(env, name, open_table(env, str(path)))
 
 
 def said(value: Any) -> Any:
@@ -144,8 +144,8 @@ def test_pages_that_other_writers_wrote_are_read_apart(tmp_path: Path, monkeypat
         write_deltalake(
             tmp_path, made, writer_properties=WriterProperties(data_page_row_count_limit=1_000, write_batch_size=500)
         )
-        rim = open_environment(tmp_path, None)
-        table, rows = DeltaView(rim, "t", open_table(rim, str(tmp_path))), made.to_pylist()
+        env = open_environment(tmp_path, None)
+        table, rows = DeltaView(env, "t", open_table(env, str(tmp_path))), made.to_pylist()
     for where, keeps in NEAR:
         wanted = [row for row in rows if keeps(row)]
         assert counted_table(table.scan(where=where).to_arrow()) == counted(wanted), where

@@ -54,8 +54,8 @@ def _here(shared: Path) -> None:
 
 
 def opened(name: str) -> DeltaView:
-    rim = open_environment(GOLDEN / name / "delta", None)
-    return DeltaView(rim, name, open_table(rim, str(GOLDEN / name / "delta")))
+    env = open_environment(GOLDEN / name / "delta", None)
+    return DeltaView(env, name, open_table(env, str(GOLDEN / name / "delta")))
 
 
 def expected(name: str) -> Counter[str]:

@@ -525,8 +525,8 @@ class FarStore(CountingStore):
 
 
 def through(store: OuterStore) -> DeltaView:
-    rim = Environment(store=store)
-    return DeltaView(rim, "t", open_table(rim, store.url))
+    env = Environment(store=store)
+    return DeltaView(env, "t", open_table(env, store.url))
 
 
 def test_of_a_far_store_only_the_columns_and_files_that_are_asked_for_are_fetched(tmp_path: Path) -> None:

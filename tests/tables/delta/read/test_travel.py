@@ -37,8 +37,8 @@ def restamped(source: ClockedDelta, times_ms: Sequence[int | None], *, key: str 
     for path, (data, _) in source.store.objects.items():
         version = DELTA.version_of(path)
         store.put(path, data if version is None else _stamped(data, times_ms[version], key))
-    rim = source.rim(store)
-    return DeltaTable(rim, "memory://t", open_table(rim, "t"))
+    env = source.env(store)
+    return DeltaTable(env, "memory://t", open_table(env, "t"))
 
 
 def _stamped(data: bytes, time_ms: int | None, key: str) -> bytes:
@@ -135,7 +135,7 @@ def test_times_that_run_backward_or_are_missing_are_shown_as_the_latest_before(s
         assert table.at(time=asked_at).version == expected
     assert times_of(table) == [at(one * NS_PER["ms"]) for one in shown]
     first = min((version for version in range(6) if shown[version] >= asked), default=6)
-    assert version_since(table._rim, table._snapshot, asked_at) == first
+    assert version_since(table._env, table._snapshot, asked_at) == first
 
 
 _FIVE = ClockedDelta()
@@ -154,11 +154,11 @@ def test_in_commit_timestamps_are_searched_by_halves() -> None:
         reads.append(path)
         return get(path, start, length)
 
-    rim = table.rim()
-    rim.store.get = counted  # type: ignore[method-assign]
+    env = table.env()
+    env.store.get = counted  # type: ignore[method-assign]
     for version, time in enumerate(times):
         reads.clear()
-        assert find_version(rim, newest._snapshot, time=time).version == version
+        assert find_version(env, newest._snapshot, time=time).version == version
         assert sum(path.endswith(".json") for path in reads) <= version + 16, "those that the version needs, and a few"
 
 

@@ -398,7 +398,7 @@ def test_batches_that_differ_in_what_may_be_null_make_one_file(tmp_path: Path) -
     loose = pa.schema([("id", pa.int64()), ("st", pa.struct([("x", pa.int64())]))])
     table = DeltaTable.create(tmp_path / "t", strict)
     rows = [{"id": 1, "st": {"x": 1}}, {"id": 2, "st": None}]
-    attempt = StagedWrite.begin(table._rim)
+    attempt = StagedWrite.begin(table._env)
     batches = [pa.RecordBatch.from_pylist(rows, schema) for schema in (strict, loose)]
     (file,) = write.write_rows(attempt, write.Target.of(table._state), batches)
     stored = pq.ParquetFile(tmp_path / "t" / file.path)
@@ -623,8 +623,8 @@ def test_threads_append_through_one_handle(tmp_path: Path) -> None:
 def faulty(path: Path, deadline_s: float = 60.0) -> tuple[FaultyStore, DeltaTable]:
     """A table through a store that fails as told."""
     store = FaultyStore(open_store(path))
-    rim = Environment(store=store, clock=PatientClock(), deadline_s=deadline_s)
-    return store, DeltaTable(rim, path, open_table(rim, str(path)))
+    env = Environment(store=store, clock=PatientClock(), deadline_s=deadline_s)
+    return store, DeltaTable(env, path, open_table(env, str(path)))
 
 
 def no_answer(path: str) -> None:

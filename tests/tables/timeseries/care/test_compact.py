@@ -62,7 +62,7 @@ def values(table: gl.TableView) -> list[float]:
 def rewritten(place: str, keep: Callable[[float], bool], *, extra: Sequence[float] = ()) -> None:
     """Another handle deletes the rows whose `x` is not kept, segment by segment, and adds some at hours 100 and on."""
     table = gl.open(place)
-    state, attempt = table._snapshot.state, StagedWrite.begin(table._rim)
+    state, attempt = table._snapshot.state, StagedWrite.begin(table._env)
     removed: list[Segment] = []
     for segment in state.segments:
         rows = pq.read_table(pa.BufferReader(open_store(place).get(segment.path)))
@@ -72,8 +72,8 @@ def rewritten(place: str, keep: Callable[[float], bool], *, extra: Sequence[floa
             if left.num_rows:
                 attempt.write(encode_segment(sort_run(left, table.index, table._grid), table.index, "zstd"), state, ("utf8",))
     actions: list[Action] = [*(RemoveSegment(one.path) for one in removed), *map(AddSegment, attempt.segments)]
-    entry = Commit(id=table._rim.ids.uuid(), operation="delete", actions=tuple(actions))
-    table._committer.commit(table._snapshot, Proposal(commit=entry, judge=lambda *_: pytest.fail("nobody is faster")))
+    entry = Commit(id=table._env.ids.uuid(), operation="delete", actions=tuple(actions))
+    table._committer.commit(table._snapshot, Proposal(commit=entry, check_conflict=lambda *_: pytest.fail("nobody is faster")))
     for x in extra:
         gl.open(place).append(hours(100 + x, x=x))
 

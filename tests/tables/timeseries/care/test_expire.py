@@ -200,7 +200,7 @@ def test_either_of_the_two_checkpoints_will_do(world: Clocked, damaged: int) -> 
     with pytest.warns(gl.errors.LogWarning):
         assert readable(world) == [10, 11, 12]
     assert {finding.code for finding in verify_table(world.store).problems} == {"checkpoint-damaged", "checkpoint-hint"}
-    assert repair_table(world.rim(), apply=True).ok
+    assert repair_table(world.env(), apply=True).ok
     assert readable(world) == [10, 11, 12]
 
 
@@ -245,7 +245,7 @@ def test_a_lost_commit_in_a_cleaned_log_is_still_found_and_mended(world: Clocked
         world.store.delete(TIME_SERIES.path_of(version))
     (finding,) = verify_table(world.store).problems
     assert (finding.code, finding.path) == ("commit-missing", TIME_SERIES.path_of(14))
-    report = repair_table(world.rim(), apply=True, accept_loss=True)
+    report = repair_table(world.env(), apply=True, accept_loss=True)
     assert report.ok, report.left
     state = world.state
     assert (state.earliest, dict(state.tags)) == (14, {"x": 3})
@@ -267,7 +267,7 @@ def test_repair_keeps_what_vacuum_tags_and_expiry_said(world: Clocked) -> None:
     assert (set(before.removed), before.earliest, dict(before.tags)) == ({second}, 13, {"kept": 13})
     for version in range(removed, gone + 2):
         world.store.delete(TIME_SERIES.path_of(version))
-    assert repair_table(world.rim(), apply=True, accept_loss=True).ok
+    assert repair_table(world.env(), apply=True, accept_loss=True).ok
     world.store.delete(TIME_SERIES.checkpoint_path(16))
     world.store.delete(TIME_SERIES.last_checkpoint)
     after = world.state

@@ -53,14 +53,14 @@ def same(mine: gl.TableView, other: gl.TableView) -> bool:
 def commit_beside(place: str, *actions: Action) -> None:
     """Another process commits these actions, which nothing clashes with."""
 
-    def judge(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
+    def check_conflict(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
         yield from ()
         return Compatible(mine)
 
     other = gl.open(place)
     commit = Commit(id=f"beside-{next(_counter)}", operation="other", actions=actions)
-    Committer(dialect=TIME_SERIES, rim=other._rim, publish=lambda _: None).change(
-        other._snapshot, lambda _: Proposal(commit=commit, judge=judge)
+    Committer(table_format=TIME_SERIES, env=other._env, publish=lambda _: None).change(
+        other._snapshot, lambda _: Proposal(commit=commit, check_conflict=check_conflict)
     )
 
 

@@ -530,11 +530,11 @@ def test_neighbours_keep_their_files(tmp_path: Path) -> None:
     kept = {}
     for other in others:
         neighbour, gone, _ = a_table_with_refuse(other)
-        kept[other] = {info.path for info in neighbour._rim.store.list("data")}
+        kept[other] = {info.path for info in neighbour._env.store.list("data")}
         assert gone in kept[other]
     assert [entry.path for entry in table.vacuum(ZERO, dry_run=False).deleted] == [first]
     for other in others:
-        assert {info.path for info in gl.open(other)._rim.store.list("data")} >= kept[other]
+        assert {info.path for info in gl.open(other)._env.store.list("data")} >= kept[other]
         assert gl.verify(other).ok
 
 

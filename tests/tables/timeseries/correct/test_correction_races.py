@@ -180,7 +180,7 @@ def test_an_upsert_of_rows_without_a_column_that_came_first_is_refused(place: st
 
 def test_a_correction_gives_up_at_its_deadline(place: str) -> None:
     table, store = open_faulty(place, deadline_s=5)
-    clock = table._rim.clock
+    clock = table._env.clock
 
     def first(path: str) -> None:
         if is_commit(path):

@@ -59,13 +59,13 @@ def replayed(before: Counter[str], rows: gl.Rows) -> Counter[str]:
 def expire(table: gl.TimeSeriesTable, before: int) -> None:
     """As expiry commits it."""
 
-    def judge(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
+    def check_conflict(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
         yield from ()
         return Compatible(mine)
 
     commit = Commit(id=f"expire-{next(_counter)}", operation="expire", actions=(ExpireVersions(before),))
-    committer = Committer(dialect=TIME_SERIES, rim=table._rim, publish=lambda _: None)
-    committer.change(gl.open(table.url)._snapshot, lambda _: Proposal(commit=commit, judge=judge))
+    committer = Committer(table_format=TIME_SERIES, env=table._env, publish=lambda _: None)
+    committer.change(gl.open(table.url)._snapshot, lambda _: Proposal(commit=commit, check_conflict=check_conflict))
 
 
 def test_appended_rows_are_inserts(table: gl.TimeSeriesTable) -> None:

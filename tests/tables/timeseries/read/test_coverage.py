@@ -67,7 +67,7 @@ def test_identities_that_never_arrived_are_one_gap() -> None:
 
 def test_now_is_the_end_of_the_last_bucket_that_has_ended() -> None:
     table, _ = open_faulty(filled().url)
-    clock = table._rim.clock
+    clock = table._env.clock
     assert isinstance(clock, PatientClock)
     clock.now_s = hour(7.5).timestamp()
     assert gaps(table.coverage(end="now")) == [

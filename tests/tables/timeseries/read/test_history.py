@@ -72,8 +72,8 @@ def test_the_duration_is_from_the_call_to_the_commit() -> None:
     place = f"memory://history-{next(_counter)}"
     gl.create(place, index="ts", entity="sym", bucket="1h")
     clock = PatientClock()
-    rim = Environment(store=open_store(place, None), clock=clock)
-    table = gl.TimeSeriesTable(rim, place, open_table(rim, place))
+    env = Environment(store=open_store(place, None), clock=clock)
+    table = gl.TimeSeriesTable(env, place, open_table(env, place))
 
     def slow() -> Any:
         clock.now_s += 1.5

@@ -48,21 +48,21 @@ def table() -> gl.TimeSeriesTable:
 def expire(table: gl.TimeSeriesTable, before: int) -> None:
     """As expiry commits it."""
 
-    def judge(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
+    def check_conflict(mine: Commit, _version: int, _theirs: Commit) -> Conversation[Compatible[Commit]]:
         yield from ()
         return Compatible(mine)
 
     commit = Commit(id=f"expire-{next(_counter)}", operation="expire", actions=(ExpireVersions(before),))
-    Committer(dialect=TIME_SERIES, rim=table._rim, publish=lambda _: None).change(
-        gl.open(table.url)._snapshot, lambda _: Proposal(commit=commit, judge=judge)
+    Committer(table_format=TIME_SERIES, env=table._env, publish=lambda _: None).change(
+        gl.open(table.url)._snapshot, lambda _: Proposal(commit=commit, check_conflict=check_conflict)
     )
 
 
 def made_at(place: Path, clock: PatientClock) -> gl.TimeSeriesTable:
     """An empty table by this clock."""
-    rim = Environment(store=open_store(str(place), None), clock=clock)
+    env = Environment(store=open_store(str(place), None), clock=clock)
     spec = parse_index("ts", "timestamp", "1h", "sym", None)
-    return gl.TimeSeriesTable(rim, str(place), create_table(rim, str(place), spec, None, {}))
+    return gl.TimeSeriesTable(env, str(place), create_table(env, str(place), spec, None, {}))
 
 
 def test_every_version_reads_as_it_was(table: gl.TimeSeriesTable) -> None:
@@ -186,8 +186,8 @@ def test_time_03_a_clock_that_stands_still_makes_no_two_ids_alike(tmp_path: Path
     made_at(tmp_path / "t", PatientClock(now_s=TEN.timestamp()))
 
     def write(writer: int) -> None:
-        rim = Environment(store=open_store(str(tmp_path / "t"), None), clock=PatientClock(now_s=TEN.timestamp()))
-        table = gl.TimeSeriesTable(rim, str(tmp_path / "t"), open_table(rim, str(tmp_path / "t")))
+        env = Environment(store=open_store(str(tmp_path / "t"), None), clock=PatientClock(now_s=TEN.timestamp()))
+        table = gl.TimeSeriesTable(env, str(tmp_path / "t"), open_table(env, str(tmp_path / "t")))
         for at in range(25):
             table.append([hour(100 * writer + at)])
 

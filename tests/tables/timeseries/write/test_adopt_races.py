@@ -203,8 +203,8 @@ def test_killed_at_the_commit_nothing_is_lost(tmp_path: Path, way: Any, store: t
     pq.write_table(rows(1, 2), tmp_path / "in.parquet")
 
     def adopt() -> None:
-        rim = Environment(store=store(root))
-        gl.TimeSeriesTable(rim, root, open_table(rim, root)).append_file(tmp_path / "in.parquet", adopt=way)
+        env = Environment(store=store(root))
+        gl.TimeSeriesTable(env, root, open_table(env, root)).append_file(tmp_path / "in.parquet", adopt=way)
 
     assert os.waitstatus_to_exitcode(in_child(adopt)) in (77, 78)
     assert pq.read_table(tmp_path / "in.parquet").num_rows == 2, "the file is where it was"
@@ -219,8 +219,8 @@ def test_killed_at_the_commit_nothing_is_lost(tmp_path: Path, way: Any, store: t
     else:
         table.append_file(tmp_path / "in.parquet", adopt="copy")
     # Days later, what the killed one left goes, and no other name of its file does.
-    rim = Environment(store=LocalStore(root), clock=SetClock(NOON_NS + 365_000 * NS_PER_DAY // 365))
-    later = gl.TimeSeriesTable(rim, root, open_table(rim, root))
+    env = Environment(store=LocalStore(root), clock=SetClock(NOON_NS + 365_000 * NS_PER_DAY // 365))
+    later = gl.TimeSeriesTable(env, root, open_table(env, root))
     later.vacuum(dt.timedelta(0), dry_run=False)
     assert len(list((tmp_path / "t" / "data").iterdir())) == 2
     assert pq.read_table(tmp_path / "in.parquet").num_rows == 2

@@ -18,11 +18,11 @@ from gapless.model.segment import check
 Log = TableFormat[Commit, TableState]
 
 
-def read_parts(dialect: Log, drive: Drive | None, wanted: Sequence[PartRequest]) -> list[PartRows]:
+def read_parts(table_format: Log, drive: Drive | None, wanted: Sequence[PartRequest]) -> list[PartRows]:
     """What parts hold, but perhaps for the ordinals that are gone. Raises CorruptTable where nothing tells it, StoreError."""
     if drive is None:
         raise _lost(wanted[0][0], "Nothing was given to read it with")
-    rows: list[PartRows] = drive(_read(dialect, wanted, alone=isinstance(drive, _Alone)))
+    rows: list[PartRows] = drive(_read(table_format, wanted, alone=isinstance(drive, _Alone)))
     return rows
 
 
@@ -34,12 +34,12 @@ class _Alone:
 
     drive: Drive
 
-    def __call__(self, talk: Conversation[T]) -> T:
-        answer: T = self.drive(talk)
+    def __call__(self, conversation: Conversation[T]) -> T:
+        answer: T = self.drive(conversation)
         return answer
 
 
-def _read(dialect: Log, wanted: Sequence[PartRequest], *, alone: bool) -> Conversation[list[PartRows]]:
+def _read(table_format: Log, wanted: Sequence[PartRequest], *, alone: bool) -> Conversation[list[PartRows]]:
     answers = yield from perform(Together(tuple(Get(ref.path) for ref, _ in wanted)))
     found: list[PartRows] = []
     for (ref, gone), data in zip(wanted, answers, strict=True):
@@ -47,7 +47,7 @@ def _read(dialect: Log, wanted: Sequence[PartRequest], *, alone: bool) -> Conver
         if isinstance(rows, str):
             if alone:
                 raise _lost(ref, rows)
-            rows = yield from _recovered(dialect, ref, gone, rows)
+            rows = yield from _recovered(table_format, ref, gone, rows)
         found.append(rows)
     return found
 
@@ -63,20 +63,20 @@ def decode_stored(ref: PartRef, data: bytes | None) -> PartRows | str:
         return error.what
 
 
-def _recovered(dialect: Log, ref: PartRef, gone: frozenset[int], what: str) -> Conversation[PartRows]:
+def _recovered(table_format: Log, ref: PartRef, gone: frozenset[int], what: str) -> Conversation[PartRows]:
     yield from perform(Warn(f"{what}; the commits or other log checkpoints serve instead"))
-    known = yield from rows_of_commits(dialect, ref)
+    known = yield from rows_of_commits(table_format, ref)
     if known is None:
-        known = yield from _rows_of_checkpoints(dialect, ref, gone)
+        known = yield from _rows_of_checkpoints(table_format, ref, gone)
     if known is None:
         raise _lost(ref, "The log was cleaned of the commits that it stood for, and no other checkpoint tells what they did")
     return PartRows.recovered(known, ref.path, ref.segments)
 
 
-def rows_of_commits(dialect: Log, ref: PartRef) -> Conversation[dict[int, LiveSegment] | None]:
+def rows_of_commits(table_format: Log, ref: PartRef) -> Conversation[dict[int, LiveSegment] | None]:
     """All that a part held, by ordinal, from the commits that it stands for; None where those cannot be read."""
     try:
-        entries = yield from read_entries(dialect, ref.start, ref.written + 1)
+        entries = yield from read_entries(table_format, ref.start, ref.written + 1)
     except TableError:
         return None
     live: dict[str, LiveSegment] = {}
@@ -95,24 +95,24 @@ def _follow(live: dict[str, LiveSegment], commit: Commit, version: int, ref: Par
                 live.pop(path, None)
 
 
-def remade(dialect: Log, ref: PartRef) -> Conversation[bytes | None]:
+def remade(table_format: Log, ref: PartRef) -> Conversation[bytes | None]:
     """A part's bytes, made again from the commits that it stands for; None where those are gone, or it would not have its checksum."""
-    rows = yield from rows_of_commits(dialect, ref)
+    rows = yield from rows_of_commits(table_format, ref)
     if rows is None:
         return None
     again, data = encode_part(ref.path, list(rows.values()), ref.written)
     return data if again.checksum == ref.checksum else None
 
 
-def _rows_of_checkpoints(dialect: Log, ref: PartRef, gone: frozenset[int]) -> Conversation[dict[int, LiveSegment] | None]:
+def _rows_of_checkpoints(table_format: Log, ref: PartRef, gone: frozenset[int]) -> Conversation[dict[int, LiveSegment] | None]:
     """What is left of a part, by ordinal, from a log checkpoint that does not name it and the commits after; None where none tells."""
-    names = yield from perform(ListNames(dialect.folder))
-    for stored in reversed(dialect.checkpoints_in(names)):
+    names = yield from perform(ListNames(table_format.folder))
+    for stored in reversed(table_format.checkpoints_in(names)):
         data = yield from perform(Get(stored.paths[0]))
         drive = yield from perform(Later())
         try:
-            snapshot = dialect.assemble((data or b"",), stored, _Alone(drive))
-            left = yield from _left_of(dialect, snapshot, ref, ref.segments - len(gone))
+            snapshot = table_format.assemble((data or b"",), stored, _Alone(drive))
+            left = yield from _left_of(table_format, snapshot, ref, ref.segments - len(gone))
         except TableError:
             continue
         if left is not None:
@@ -122,20 +122,20 @@ def _rows_of_checkpoints(dialect: Log, ref: PartRef, gone: frozenset[int]) -> Co
 
 
 def _left_of(
-    dialect: Log, snapshot: Snapshot[TableState], ref: PartRef, count: int
+    table_format: Log, snapshot: Snapshot[TableState], ref: PartRef, count: int
 ) -> Conversation[dict[str, LiveSegment] | None]:
     """The `count` segments of a part that were left once so many were: by a snapshot that does not need it, and the commits after."""
     live = snapshot.state.live
-    if not isinstance(live, LiveSegments) or ref.name in dialect.parts_of(snapshot):
+    if not isinstance(live, LiveSegments) or ref.name in table_format.parts_of(snapshot):
         return None
     left = {one.segment.path: one for one in live.of_versions(ref.start, ref.end)}
     version = snapshot.version
     while version < ref.written or len(left) > count:
         version += 1
-        data = yield from perform(Get(dialect.path_of(version)))
+        data = yield from perform(Get(table_format.path_of(version)))
         if data is None:
             return None
-        _follow(left, dialect.decode(data, version)[0], version, ref)
+        _follow(left, table_format.decode(data, version)[0], version, ref)
     return left if len(left) == count else None
 
 

@@ -49,7 +49,7 @@ class CompactChecker:
     removed: AbstractSet[str]
     """Their paths; all of them live in the version that the compaction is first tried after."""
 
-    def judge(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """Ask what `clashes.rules` says a compaction must ask; see `gapless.log.commit.Judge`. A clash names the paths that are gone."""
         asked = {rule.condition for rule in rules("compact", change_of(theirs), "allow")}
         gone = set(theirs.removed) & self.removed
@@ -70,7 +70,7 @@ class PropertyChecker:
     """Whether it holds only for the rows that were there: a table that becomes unique."""
     operation: OperationId | None = None
 
-    def judge(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """Ask what `clashes.rules` says a change of properties must ask. After a clash it is made to the newest version."""
         yield from ()
         asked = {rule.condition for rule in rules("properties", change_of(theirs), "reject")}
@@ -92,13 +92,13 @@ def forgets(theirs: Commit, mine: Commit) -> bool:
     return bool(gone) and any(segment.path in gone for segment in mine.added)
 
 
-def guarded(judge: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
+def guarded(check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
     """The same judge, which besides lets nothing stand whose segments a vacuum that came first was to delete."""
 
     def judge_first(mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         if forgets(theirs, mine):
             return Conflicting(FORGOTTEN)
-        return (yield from judge(mine, version, theirs))
+        return (yield from check_conflict(mine, version, theirs))
 
     return judge_first
 
@@ -112,7 +112,7 @@ class VacuumChecker:
     removed: Mapping[str, Removed]
     """Those of them that were part of the table once, by path."""
 
-    def judge(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """Clashes where the other commit makes one of the segments live, or tags a version that has one."""
         yield from ()
         if any(segment.path in self.paths for segment in theirs.added):
@@ -208,7 +208,7 @@ class RestoreChecker:
     version: int
     """The version that is brought back."""
 
-    def judge(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """See `gapless.log.commit.Judge`. After a clash it is planned anew."""
         yield from ()
         if expires(theirs, self.version):
@@ -226,7 +226,7 @@ class TagChecker:
     version: int | None
     """The version it names; None where the tag is taken away."""
 
-    def judge(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """See `gapless.log.commit.Judge`. After a clash it is looked at anew."""
         yield from ()
         if self.version is not None and expires(theirs, self.version):

@@ -52,7 +52,7 @@ class AppendChecker:
     by_table: bool = False
     """Whether `on_overlap` is what the table said, and not what the caller did."""
 
-    def judge(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """Ask what `clashes.rules` says an append must ask; see `gapless.log.commit.Judge`."""
         policy = "skip" if self.unique and self.on_overlap == "allow" else self.on_overlap
         asked = {rule.condition for rule in rules("append", change_of(theirs), policy)}
@@ -127,7 +127,7 @@ class RewriteChecker:
     written: CoverageMap = field(default_factory=CoverageMap)
     """What all segments cover that it writes: its new rows, and those which it keeps of the segments that give way."""
 
-    def judge(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """Ask what `clashes.rules` says a rewrite must ask; see `gapless.log.commit.Judge`. After a clash it is decided anew."""
         asked = {rule.condition for rule in rules("rewrite", change_of(theirs), "reject")}
         if self.operation is not None and theirs.applies(self.operation):

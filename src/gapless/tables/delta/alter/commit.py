@@ -122,7 +122,7 @@ Change = Callable[[TableState], Shape]
 class Reshaper:
     """Changes what a table is, from the newest version on."""
 
-    rim: Environment
+    env: Environment
     committer: Committer[Commit, TableState]
     snapshot: Snapshot[TableState]
     """The version that the handle sees."""
@@ -146,7 +146,7 @@ class Reshaper:
         snapshot: Snapshot[TableState],
     ) -> Proposal[Commit] | None:
         """The commit that makes this change to a version; None where it changes nothing."""
-        state, url = snapshot.state, self.rim.store.url
+        state, url = snapshot.state, self.env.store.url
         check_writable(state.protocol, url, state.metadata)
         before, after = Shape.of(state), change(state)
         protocol: tuple[Action, ...] = () if after.protocol == before.protocol else (after.protocol,)
@@ -155,13 +155,13 @@ class Reshaper:
             return None
         check_writable(after.protocol, url, after.metadata)
         said = {name: value if isinstance(value, str) else json.dumps(value) for name, value in parameters.items()}
-        entry = new_commit(self.rim, snapshot, operation, (*protocol, *metadata), parameters=said)
+        entry = new_commit(self.env, snapshot, operation, (*protocol, *metadata), parameters=said)
         entry = replace(entry, in_commit_time=after.settings.in_commit_timestamps)
-        return Proposal(commit=entry, judge=CommitPredicate(state=state, reads=reads).judge)
+        return Proposal(commit=entry, check_conflict=CommitPredicate(state=state, reads=reads).check_conflict)
 
     def new_name(self) -> str:
         """A name that no column of any version has in files."""
-        return f"col-{self.rim.ids.uuid()}"
+        return f"col-{self.env.ids.uuid()}"
 
     def check_rows(self, state: TableState, name: str, expression: str) -> None:
         """Raise InvalidValue for the first row of a version that breaks a constraint, in Spark's SQL; InvalidQuery, UnknownColumn
@@ -170,7 +170,7 @@ class Reshaper:
         schema = to_arrow(state.metadata.schema)
         _check_condition(expression, schema)
         constraint = Constraint(name=f"the constraint {name!r}", expression=expression, condition=expression)
-        reader = FileReader.of(self.rim.store, state.metadata)
+        reader = FileReader.of(self.env.store, state.metadata)
         columns = columns_read(expression, schema, "spark") or tuple(schema.names[:1])
         first = 0
         for _, rows in reader.read(state.files.values(), Projection(columns=columns)):

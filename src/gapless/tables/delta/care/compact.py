@@ -120,7 +120,7 @@ class _CompactionProgress:
 class DeltaCompactor:
     """Compacts one Delta table."""
 
-    rim: Environment
+    env: Environment
     committer: Committer[Commit, TableState]
     options: DeltaCompactOptions
 
@@ -159,7 +159,7 @@ class DeltaCompactor:
                 return outcome
             try:
                 snapshot = self.committer.refresh(snapshot)
-                check_writable(snapshot.state.protocol, self.rim.store.url, snapshot.state.metadata)
+                check_writable(snapshot.state.protocol, self.env.store.url, snapshot.state.metadata)
             except BaseException:
                 # The conflict is certain, so nothing can need these files.
                 _discard(written)
@@ -195,7 +195,7 @@ class DeltaCompactor:
     def _write(self, state: TableState, bins: Sequence[DeltaBin], course: _CompactionProgress) -> list[WrittenBin]:
         """The bins as they were written; the others of them are given up."""
         writer = BinWriter(
-            reader=FileReader.of(self.rim.store, state.metadata),
+            reader=FileReader.of(self.env.store, state.metadata),
             state=state,
             target_size=self.options.target_size,
             order=self.options.order,
@@ -203,7 +203,7 @@ class DeltaCompactor:
         written: list[WrittenBin] = []
         try:
             for one in bins:
-                outcome = writer.write(one, StagedWrite.begin(self.rim, committed_here=False))
+                outcome = writer.write(one, StagedWrite.begin(self.env, committed_here=False))
                 if isinstance(outcome, GivenUp):
                     course.give_up(outcome)
                 else:
@@ -215,7 +215,7 @@ class DeltaCompactor:
         return written
 
     def _proposal(self, snapshot: Snapshot[TableState], written: Sequence[WrittenBin]) -> Proposal[Commit]:
-        now_ms = self.rim.clock.now_ns() // NS_PER["ms"]
+        now_ms = self.env.clock.now_ns() // NS_PER["ms"]
         actions = [action for one in written for action in one.actions(now_ms)]
         order = self.options.order
         parameters = {
@@ -224,10 +224,10 @@ class DeltaCompactor:
             "auto": False,
             **({} if order is None else {"curve": order.curve}),
         }
-        commit = new_commit(self.rim, snapshot, "OPTIMIZE", actions, parameters=parameters)
+        commit = new_commit(self.env, snapshot, "OPTIMIZE", actions, parameters=parameters)
         return Proposal(
             commit=replace(commit, metrics=_metrics(commit)),
-            judge=CommitPredicate(state=snapshot.state).judge,
+            check_conflict=CommitPredicate(state=snapshot.state).check_conflict,
             discard=lambda: _discard(written),
         )
 
@@ -326,4 +326,4 @@ class Compacting(DeltaHandle):
             where="" if where is None else expression_text(where),
             order=order,
         )
-        return DeltaCompactor(rim=self._rim, committer=committer, options=options).compact(newest)
+        return DeltaCompactor(env=self._env, committer=committer, options=options).compact(newest)

@@ -69,7 +69,7 @@ class BinWriter:
         if refused is not None:
             attempt.discard()
             return refused
-        tags = None if self.order is None else self.order.tags(attempt.rim.ids.uuid())
+        tags = None if self.order is None else self.order.tags(attempt.env.ids.uuid())
         tagged = tuple(replace(file, tags=tags) for file in files)
         return WrittenBin(bin=one, attempt=attempt, files=tagged, rows=sum(self.counts.values()))
 

@@ -26,21 +26,21 @@ class DeltaLogView:
     findings: tuple[Finding, ...]
 
 
-def examine_delta_log(rim: Environment) -> DeltaLogView:
+def examine_delta_log(env: Environment) -> DeltaLogView:
     """Read all commits and checkpoints of a log. Raises StoreError."""
-    names = [info.path for info in rim.store.list(DELTA.folder)]
+    names = [info.path for info in env.store.list(DELTA.folder)]
     versions = sorted(version for name in names if (version := DELTA.version_of(name)) is not None)
     stored = DELTA.checkpoints_in(names)
     found: list[Finding] = []
-    entries = dict(_commits(rim, versions, found))
-    checkpoints = dict(_checkpoints(rim, stored, found))
+    entries = dict(_commits(env, versions, found))
+    checkpoints = dict(_checkpoints(env, stored, found))
     newest = max([*versions, *checkpoints], default=None)
     if newest is None:
         return DeltaLogView(newest=None, commits=0, state=None, findings=tuple(found))
     base = _base(entries, checkpoints)
     missing = sorted(set(range((-1 if base is None else base.version) + 1, newest + 1)) - set(versions))
     found.extend(_lost(missing))
-    found.extend(_pointer(rim, {one.version for one in stored}))
+    found.extend(_pointer(env, {one.version for one in stored}))
     damaged = sorted(set(versions) - set(entries))
     state = _folded(base, entries, checkpoints, newest, found)
     whole = state is not None and not missing and not [one for one in damaged if base is None or one > base.version]
@@ -52,11 +52,11 @@ def _base(entries: dict[int, tuple[Commit, int]], checkpoints: dict[int, Snapsho
     return None if 0 in entries or not checkpoints else checkpoints[min(checkpoints)]
 
 
-def _commits(rim: Environment, versions: Sequence[int], found: list[Finding]) -> Iterator[tuple[int, tuple[Commit, int]]]:
+def _commits(env: Environment, versions: Sequence[int], found: list[Finding]) -> Iterator[tuple[int, tuple[Commit, int]]]:
     for version in versions:
         path = DELTA.path_of(version)
         try:
-            yield version, DELTA.decode(rim.store.get(path), version)
+            yield version, DELTA.decode(env.store.get(path), version)
         except ObjectNotFound:  # cleaned meanwhile
             continue
         except CorruptTable as error:
@@ -66,11 +66,11 @@ def _commits(rim: Environment, versions: Sequence[int], found: list[Finding]) ->
 
 
 def _checkpoints(
-    rim: Environment, stored: Sequence[Stored], found: list[Finding]
+    env: Environment, stored: Sequence[Stored], found: list[Finding]
 ) -> Iterator[tuple[int, Snapshot[TableState]]]:
     for one in stored:
         try:
-            yield one.version, DELTA.assemble([rim.store.get(path) for path in one.paths], one, rim.drive)
+            yield one.version, DELTA.assemble([env.store.get(path) for path in one.paths], one, env.drive)
         except ObjectNotFound:  # cleaned meanwhile
             continue
         except (CorruptTable, UnsupportedTable) as error:
@@ -83,11 +83,11 @@ def _lost(missing: Sequence[int]) -> Iterator[Finding]:
         yield Finding(code="commit-missing", path=DELTA.path_of(missing[0]), what=f"the commit of {shown} is missing")
 
 
-def _pointer(rim: Environment, versions: set[int]) -> Iterator[Finding]:
+def _pointer(env: Environment, versions: set[int]) -> Iterator[Finding]:
     """What is to be said of `_last_checkpoint`, which is only a hint."""
     path = DELTA.last_checkpoint
     try:
-        named = DELTA.decode_pointer(rim.store.get(path))
+        named = DELTA.decode_pointer(env.store.get(path))
     except ObjectNotFound:
         return
     if named is None:

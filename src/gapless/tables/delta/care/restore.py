@@ -140,10 +140,10 @@ class Restoring(DeltaHandle):
         committer = self._committer
         newest = committer.refresh(self._snapshot)
         self._check_writable()
-        then = find_version(self._rim, newest, version=version, time=time)
+        then = find_version(self._env, newest, version=version, time=time)
         # What that version needs, the table will need again.
         check_writable(then.state.protocol, self.url, then.state.metadata)
-        act = _Restore(rim=self._rim, then=then)
+        act = _Restore(env=self._env, then=then)
         landed = committer.change(newest, act.propose)
         report = act.reports[-1]
         return report if landed is None else replace(report, version=landed.version)
@@ -153,16 +153,16 @@ class Restoring(DeltaHandle):
 class _Restore:
     """One restore under way."""
 
-    rim: Environment
+    env: Environment
     then: Snapshot[TableState]
     reports: list[RestoreReport] = field(default_factory=list)
     """What each proposal would do."""
 
     def propose(self, now: Snapshot[TableState]) -> Proposal[Commit] | None:
         """The commit that makes a version what `then` was; None where it is."""
-        check_writable(now.state.protocol, self.rim.store.url, now.state.metadata)
-        actions = plan_restore(now.state, self.then.state, self.rim.clock.now_ns() // NS_PER["ms"])
-        commit = new_commit(self.rim, now, "RESTORE", actions, parameters={"version": self.then.version, "timestamp": None})
+        check_writable(now.state.protocol, self.env.store.url, now.state.metadata)
+        actions = plan_restore(now.state, self.then.state, self.env.clock.now_ns() // NS_PER["ms"])
+        commit = new_commit(self.env, now, "RESTORE", actions, parameters={"version": self.then.version, "timestamp": None})
         if commit.removed:
             check_may_remove(now.state, "RESTORE")
         self._check_kept(commit, now)
@@ -171,12 +171,13 @@ class _Restore:
             return None
         # It says the whole of the table: whatever comes first is taken back as well.
         return Proposal(
-            commit=replace(commit, metrics=self._metrics(commit)), judge=CommitPredicate(state=now.state, exact=True).judge
+            commit=replace(commit, metrics=self._metrics(commit)),
+            check_conflict=CommitPredicate(state=now.state, exact=True).check_conflict,
         )
 
     def _check_kept(self, commit: Commit, now: Snapshot[TableState]) -> None:
         """Raise where a file that becomes live again is gone, or may be soon."""
-        missing = first_missing(self.rim, _files_of(commit.added))
+        missing = first_missing(self.env, _files_of(commit.added))
         if missing is not None:
             raise CorruptTable(
                 f"version {self.then.version} cannot be restored: {missing} is missing",
@@ -184,8 +185,8 @@ class _Restore:
                 fix="Bring the file back from a backup, or restore another version",
                 path=missing,
             )
-        since = self.rim.drive(read_entries(DELTA, self.then.version + 1, now.version + 1))
-        doomed = endangered(commit.added, now.state.removed, since, self.rim.clock.now_ns())
+        since = self.env.drive(read_entries(DELTA, self.then.version + 1, now.version + 1))
+        doomed = endangered(commit.added, now.state.removed, since, self.env.clock.now_ns())
         if doomed is not None:
             raise CommitConflict(
                 f"version {self.then.version} cannot be restored now: a vacuum is at work that may delete {doomed}",
@@ -207,7 +208,7 @@ class _Restore:
 
     def _rows(self, files: Iterable[AddFile | RemoveFile]) -> int:
         """Live rows of some files; from their footers where the log does not say."""
-        total, places = 0, Places(self.rim.store)
+        total, places = 0, Places(self.env.store)
         for file in files:
             stored = rows_of(file.stats)
             rows = _rows_in(places, file) if stored is None else stored

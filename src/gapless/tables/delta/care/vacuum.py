@@ -80,11 +80,11 @@ class Vacuuming(DeltaHandle):
         """
         committer = self._committer
         # Files first: one whose commit lands while we look is then named by the log.
-        stored = list_stored(self._rim.store)
+        stored = list_stored(self._env.store)
         snapshot = committer.refresh(self._snapshot)
         self._check_writable()
         asked = _Asked.parse(older_than, snapshot, enforce=enforce_retention)
-        act = _Vacuum(rim=self._rim, asked=asked, stored=stored)
+        act = _Vacuum(env=self._env, asked=asked, stored=stored)
         entries = act.decide(snapshot)
         if not dry_run and any(entry.goes for entry in entries):
             snapshot, entries = act.apply(committer, snapshot)
@@ -122,7 +122,7 @@ class _Asked:
 class _Vacuum:
     """One vacuum under way, with the plan that holds."""
 
-    rim: Environment
+    env: Environment
     asked: _Asked
     stored: list[ObjectInfo]
     entries: tuple[VacuumEntry, ...] = ()
@@ -134,11 +134,11 @@ class _Vacuum:
 
     def decide(self, snapshot: Snapshot[TableState]) -> tuple[VacuumEntry, ...]:
         """Plan by this version."""
-        store = self.rim.store
-        limits = Limits(now_ns=self.rim.clock.now_ns(), older_than_ns=self.asked.older_than_ns, horizon_ns=WRITER_HORIZON_NS)
+        store = self.env.store
+        limits = Limits(now_ns=self.env.clock.now_ns(), older_than_ns=self.asked.older_than_ns, horizon_ns=WRITER_HORIZON_NS)
         below = (info.path for info in self.stored if "/" in info.path)
         around = Surroundings(root=store.url, linked=linked_folders(store, below))
-        entries = self.rim.drive(read_back(DELTA, snapshot.version))
+        entries = self.env.drive(read_back(DELTA, snapshot.version))
         self.entries = plan_vacuum(snapshot.state, entries, self.stored, limits, around)
         return self.entries
 
@@ -150,12 +150,12 @@ class _Vacuum:
         Whoever restores a version takes a vacuum for dead after a day. So one that hung begins anew, with what is live by then.
         """
         while True:
-            begun_ns = self.rim.clock.now_ns()
+            begun_ns = self.env.clock.now_ns()
             started = committer.change(snapshot, self._propose_start)
             if started is None:
                 return committer.refresh(snapshot), self.entries
             try:
-                done = delete_all(self.rim.store, self.doomed, partial(self._is_in_time, begun_ns))
+                done = delete_all(self.env.store, self.doomed, partial(self._is_in_time, begun_ns))
             except StoreError:
                 committer.change(started, partial(self._propose_end, "FAILED", started.version))
                 raise
@@ -165,26 +165,26 @@ class _Vacuum:
                 return snapshot, self.entries
 
     def _is_in_time(self, begun_ns: int) -> bool:
-        return not is_old(self.rim.clock.now_ns(), begun_ns)
+        return not is_old(self.env.clock.now_ns(), begun_ns)
 
     def _propose_start(self, snapshot: Snapshot[TableState]) -> Proposal[Commit] | None:
-        check_writable(snapshot.state.protocol, self.rim.store.url, snapshot.state.metadata)
+        check_writable(snapshot.state.protocol, self.env.store.url, snapshot.state.metadata)
         going = [entry for entry in self.decide(snapshot) if entry.goes]
         if not going:
             return None
         counts = {"numFilesToDelete": len(going), "sizeOfDataToDelete": sum(entry.size for entry in going)}
-        commit = new_commit(self.rim, snapshot, START, (), parameters=self.asked.parameters)
+        commit = new_commit(self.env, snapshot, START, (), parameters=self.asked.parameters)
         terms = _VacuumPredicate(
-            base=CommitPredicate(state=snapshot.state), root=self.rim.store.url, doomed=frozenset(self.doomed)
+            base=CommitPredicate(state=snapshot.state), root=self.env.store.url, doomed=frozenset(self.doomed)
         )
-        return Proposal(commit=replace(commit, metrics=counts), judge=terms.judge)
+        return Proposal(commit=replace(commit, metrics=counts), check_conflict=terms.check_conflict)
 
     def _propose_end(self, status: str, start: int, snapshot: Snapshot[TableState]) -> Proposal[Commit]:
         """What says that the vacuum is done which began with version `start`."""
-        commit = new_commit(self.rim, snapshot, END, (), parameters={"status": status})
+        commit = new_commit(self.env, snapshot, END, (), parameters={"status": status})
         gone = len(self.doomed) if status == "COMPLETED" else 0
         commit = replace(commit, metrics={"numDeletedFiles": gone}, read_version=start)
-        return Proposal(commit=commit, judge=CommitPredicate(state=snapshot.state).judge)
+        return Proposal(commit=commit, check_conflict=CommitPredicate(state=snapshot.state).check_conflict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,12 +195,12 @@ class _VacuumPredicate:
     root: str
     doomed: frozenset[str]
 
-    def judge(self, mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_conflict(self, mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """See `gapless.log.format.ConflictChecker`."""
         wanted = next((path for path in paths_needed(theirs.added, self.root) if path in self.doomed), None)
         if wanted is not None:
             return Conflicting("same files", wanted)
-        return (yield from self.base.judge(mine, version, theirs))
+        return (yield from self.base.check_conflict(mine, version, theirs))
 
 
 def list_stored(store: Store) -> list[ObjectInfo]:
@@ -219,10 +219,10 @@ class Checkpointing(DeltaHandle):
         """
         newest = self._committer.refresh(self._snapshot)
         self._check_writable()
-        self._rim.drive(write_checkpoint(DELTA, newest))
+        self._env.drive(write_checkpoint(DELTA, newest))
         path = DELTA.checkpoint_path(newest.version)
         try:
-            self._rim.store.head(path)
+            self._env.store.head(path)
         except ObjectNotFound as error:
             raise StoreUnavailable(
                 f"the log checkpoint {path} was not written",
@@ -247,6 +247,6 @@ class Checkpointing(DeltaHandle):
         self._check_writable()
         kept = Settings.of(newest.state.configuration).log_retention
         asked_ns = parse_retention(older_than, kept, "delta.logRetentionDuration", enforce=enforce_retention)
-        cutoff_ns = self._rim.clock.now_ns() - max(asked_ns, WRITER_HORIZON_NS)
-        floor = self._rim.drive(find_floor(DELTA, newest.version, cutoff_ns))
-        return self._rim.drive(clean(DELTA, floor, ()))
+        cutoff_ns = self._env.clock.now_ns() - max(asked_ns, WRITER_HORIZON_NS)
+        floor = self._env.drive(find_floor(DELTA, newest.version, cutoff_ns))
+        return self._env.drive(clean(DELTA, floor, ()))

@@ -121,24 +121,24 @@ def _nothing(_done: int, _total: int) -> None:
     """Nobody watches."""
 
 
-def verify_delta(rim: Environment, *, deep: bool = False, progress: Progress = _nothing) -> VerifyReport:
+def verify_delta(env: Environment, *, deep: bool = False, progress: Progress = _nothing) -> VerifyReport:
     """Look at a whole log, and at every live file: its size, its footer's number of rows, its deletion vector; `deep` reads every row.
 
     Delta's log has no checksums of data files, so `unchecked` counts them all. Raises StoreError.
     """
-    view = examine_delta_log(rim)
+    view = examine_delta_log(env)
     findings: list[Finding] = list(view.findings)
     files = [] if view.state is None else list(view.state.files.values())
-    if view.state is not None and not (unsupported := _unsupported(rim, view.state)):
+    if view.state is not None and not (unsupported := _unsupported(env, view.state)):
         metadata = view.state.metadata
-        check = FileCheck(metadata=metadata, reader=FileReader.of(rim.store, metadata))
+        check = FileCheck(metadata=metadata, reader=FileReader.of(env.store, metadata))
         for done, file in enumerate(files, 1):
             findings += check.look(file, deep=deep)
             progress(done, len(files))
     elif view.state is not None:
         findings += unsupported
     return VerifyReport(
-        url=rim.store.url,
+        url=env.store.url,
         version=view.newest,
         deep=deep,
         commits=view.commits,
@@ -149,10 +149,10 @@ def verify_delta(rim: Environment, *, deep: bool = False, progress: Progress = _
     )
 
 
-def _unsupported(rim: Environment, state: TableState) -> list[Finding]:
+def _unsupported(env: Environment, state: TableState) -> list[Finding]:
     """What is to be said of a table that this release cannot read."""
     try:
-        check_readable(state.protocol, rim.store.url, state.metadata)
+        check_readable(state.protocol, env.store.url, state.metadata)
     except UnsupportedTable as error:
         return [Finding(code="commit-unsupported", path=DELTA.folder, what=error.what)]
     return []
@@ -166,4 +166,4 @@ class Verifying(DeltaHandle):
 
         `deep` reads every row too. See `gl.verify`, which also takes a table that does not open. Raises StoreError.
         """
-        return verify_delta(self._rim, deep=deep)
+        return verify_delta(self._env, deep=deep)

@@ -82,13 +82,13 @@ class StagedWrite(StagedFiles):
     """When it began, in milliseconds since 1970 UTC: its files' modification time, as the log says it."""
 
     @classmethod
-    def begin(cls, rim: Environment, *, committed_here: bool = True) -> StagedWrite:
+    def begin(cls, env: Environment, *, committed_here: bool = True) -> StagedWrite:
         """An attempt with nothing in it, begun now; pass its `ahead` and `discard` to its `Proposal`.
 
         The first one in a process tries the store; raises StoreError where that lets two creates of one object win.
         """
-        probe_put_if_absent(rim.store)
-        return cls(rim, rim.clock.now_ns() // NS_PER["ms"], committed_here=committed_here)
+        probe_put_if_absent(env.store)
+        return cls(env, env.clock.now_ns() // NS_PER["ms"], committed_here=committed_here)
 
 
 TARGET_BYTES = 128 << 20
@@ -271,4 +271,4 @@ class _Writer:
         return ".parquet" if compression == "none" else f".{compression}.parquet"
 
     def _file_name(self) -> str:
-        return f"{self.prefix}-{len(self.attempt.written):05}-{self.attempt.rim.ids.uuid()}{self._suffix}"
+        return f"{self.prefix}-{len(self.attempt.written):05}-{self.attempt.env.ids.uuid()}{self._suffix}"

@@ -126,7 +126,7 @@ class Merging(RowChanging):
             target_alias=target_alias,
             source_alias=source_alias,
             schema_mode=parse_schema_mode(schema_mode, ("strict", "merge")),
-            new_name=lambda: f"col-{self._rim.ids.uuid()}",
+            new_name=lambda: f"col-{self._env.ids.uuid()}",
         )
         return Merge(change, self._change_rows)
 

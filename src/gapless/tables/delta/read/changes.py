@@ -56,21 +56,21 @@ class Feeding(DeltaHandle):
         without the change feed, or whose log or files are gone, with what can be told; SchemaMismatch where older rows do not fit the
         columns; InvalidTime, InvalidOption, UnknownColumn, CorruptTable, StoreError.
         """
-        newest = self._rim.drive(refresh(DELTA, self._snapshot))
+        newest = self._env.drive(refresh(DELTA, self._snapshot))
         first = self._first(newest, from_version, from_time)
         last = self._last(newest, to_version, to_time)
-        return _feed(self._rim, newest, first, last, columns)
+        return _feed(self._env, newest, first, last, columns)
 
     def _first(self, newest: Snapshot[TableState], version: object, time: object) -> int:
         _check_one("from", version, time, needed=True)
         if time is not None:
-            return version_since(self._rim, newest, time)
+            return version_since(self._env, newest, time)
         return parse_version(version, "from_version", first=DELTA.first)
 
     def _last(self, newest: Snapshot[TableState], version: object, time: object) -> int:
         _check_one("to", version, time, needed=False)
         if time is not None:
-            return version_by_time(self._rim, newest, time)
+            return version_by_time(self._env, newest, time)
         return self.version if version is None else parse_version(version, "to_version", first=DELTA.first)
 
 
@@ -86,15 +86,15 @@ def _check_one(end: str, version: object, time: object, *, needed: bool) -> None
         )
 
 
-def _feed(rim: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
+def _feed(env: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
     _check_range(newest, first, last)
-    state = open_version(rim, newest, max(DELTA.first, min(last, newest.version))).state
-    told = _told(rim, newest, first, last, state.metadata) if first <= last else []
-    feed = ChangedRows(places=Places(rim.store), metadata=state.metadata)
+    state = open_version(env, newest, max(DELTA.first, min(last, newest.version))).state
+    told = _told(env, newest, first, last, state.metadata) if first <= last else []
+    feed = ChangedRows(places=Places(env.store), metadata=state.metadata)
     shown = shown_schema(to_arrow(state.metadata.schema), columns, (TYPE_FIELD, *COMMIT_FIELDS))
 
     def read() -> Iterator[pa.RecordBatch]:
-        _require_stored(rim, newest, told)
+        _require_stored(env, newest, told)
         for one, rows in feed.rows(told, tuple(shown.names[: -1 - len(COMMIT_FIELDS)])):
             yield from stamped(rows, one.version, one.time_ns, shown).to_batches()
 
@@ -140,11 +140,11 @@ class _ChangeCursor:
         self.since |= {file.key: file for file in commit.added}
 
 
-def _told(rim: Environment, newest: Snapshot[TableState], first: int, last: int, shown: Metadata) -> list[CommitRows]:
+def _told(env: Environment, newest: Snapshot[TableState], first: int, last: int, shown: Metadata) -> list[CommitRows]:
     """What the commits of versions `[first, last]` changed."""
-    entries = rim.drive(read_range(DELTA, first, last + 1))
-    before = _before(rim, newest, first)
-    known = open_version(rim, newest, first) if before is None and first > DELTA.first else before
+    entries = env.drive(read_range(DELTA, first, last + 1))
+    before = _before(env, newest, first)
+    known = open_version(env, newest, first) if before is None and first > DELTA.first else before
     course = _ChangeCursor(
         files={} if before is None else before.state.files,
         enabled=known is not None and _is_fed(known.state.metadata),
@@ -153,7 +153,7 @@ def _told(rim: Environment, newest: Snapshot[TableState], first: int, last: int,
     told, latest_ns = [], 0 if before is None else before.time_ns
     for version, commit, time_ns in entries:
         if commit.protocol is not None:
-            check_readable(commit.protocol, rim.store.url)
+            check_readable(commit.protocol, env.store.url)
         if commit.metadata is not None:
             course.enabled = _is_fed(commit.metadata)
             _check_shown(commit.metadata, shown, version)
@@ -166,10 +166,10 @@ def _told(rim: Environment, newest: Snapshot[TableState], first: int, last: int,
     return told
 
 
-def _before(rim: Environment, newest: Snapshot[TableState], first: int) -> Snapshot[TableState] | None:
+def _before(env: Environment, newest: Snapshot[TableState], first: int) -> Snapshot[TableState] | None:
     """The version before the range; None where there is none, or the log can tell it no longer."""
     try:
-        return open_version(rim, newest, first - 1) if first > DELTA.first else None
+        return open_version(env, newest, first - 1) if first > DELTA.first else None
     except VersionNotFound:
         return None
 
@@ -211,12 +211,12 @@ def _check_shown(metadata: Metadata | None, shown: Metadata, version: int) -> No
         )
 
 
-def _require_stored(rim: Environment, newest: Snapshot[TableState], told: Sequence[CommitRows]) -> None:
+def _require_stored(env: Environment, newest: Snapshot[TableState], told: Sequence[CommitRows]) -> None:
     """Raise VersionNotFound where a file is gone that the range is told from."""
     live = newest.state.files
     for one in reversed(told):
         files = (file for part in one.parts for file in files_of(part) if file.key not in live)
-        gone = first_missing(rim, (file.path for file in files))
+        gone = first_missing(env, (file.path for file in files))
         if gone is not None:
             raise VersionNotFound(
                 f"what version {one.version} changed can be told no longer: its file {gone} is gone",

@@ -42,7 +42,7 @@ from gapless.tables.shared.rows import Rows
 class Guard:
     """Stands around every read of a version."""
 
-    rim: Environment
+    env: Environment
     snapshot: Snapshot[TableState]
     newest: Snapshot[TableState] | None = None
     """The newest version, where this one is known to be an older one."""
@@ -56,12 +56,12 @@ class Guard:
         try:
             yield
         except CorruptTable:
-            self._require(self.rim.drive(refresh(DELTA, self.snapshot)), files)
+            self._require(self.env.drive(refresh(DELTA, self.snapshot)), files)
             raise
 
     def _require(self, newest: Snapshot[TableState] | None, files: Sequence[AddFile]) -> None:
         if newest is not None and newest.version > self.snapshot.version:
-            require_stored(self.rim, self.snapshot.version, newest, files)
+            require_stored(self.env, self.snapshot.version, newest, files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ class DeltaMoment:
 
 
 def find_version(
-    rim: Environment, newest: Snapshot[TableState], *, version: object = None, time: object = None
+    env: Environment, newest: Snapshot[TableState], *, version: object = None, time: object = None
 ) -> Snapshot[TableState]:
     """The snapshot of a version that there is up to `newest`, by its number or by a time when it was the newest.
 
@@ -59,18 +59,18 @@ def find_version(
     a zone; InvalidOption, CorruptTable, StoreError.
     """
     moment = DeltaMoment.parse(version, time)
-    number = _at_time(rim, newest, moment.time_ns) if moment.time_ns is not None else moment.version
+    number = _at_time(env, newest, moment.time_ns) if moment.time_ns is not None else moment.version
     assert number is not None
-    return open_version(rim, newest, number)
+    return open_version(env, newest, number)
 
 
-def open_version(rim: Environment, newest: Snapshot[TableState], version: int) -> Snapshot[TableState]:
+def open_version(env: Environment, newest: Snapshot[TableState], version: int) -> Snapshot[TableState]:
     """The snapshot of a version by its number. Raises VersionNotFound, CorruptTable, UnsupportedTable, StoreError."""
     if not DELTA.first <= version <= newest.version:
         raise no_version(version, newest.version)
-    snapshot = newest if version == newest.version else rim.drive(load(DELTA, version))
+    snapshot = newest if version == newest.version else env.drive(load(DELTA, version))
     assert snapshot is not None
-    check_readable(snapshot.state.protocol, rim.store.url, snapshot.state.metadata)
+    check_readable(snapshot.state.protocol, env.store.url, snapshot.state.metadata)
     return snapshot
 
 
@@ -91,22 +91,22 @@ class TooEarly:
     time_ns: int
 
 
-def version_by_time(rim: Environment, newest: Snapshot[TableState], time: object, *, name: str = "to_time") -> int:
+def version_by_time(env: Environment, newest: Snapshot[TableState], time: object, *, name: str = "to_time") -> int:
     """The last version that was committed by a time; raises as `find_version`, naming the argument."""
-    return _at_time(rim, newest, parse_instant_value(time, name=name))
+    return _at_time(env, newest, parse_instant_value(time, name=name))
 
 
-def version_since(rim: Environment, newest: Snapshot[TableState], time: object, *, name: str = "from_time") -> int:
+def version_since(env: Environment, newest: Snapshot[TableState], time: object, *, name: str = "from_time") -> int:
     """The first version that was committed at a time or later, of those that the log still tells; one past the newest where there is none.
 
     Raises InvalidTime for a time without a zone, CorruptTable, StoreError.
     """
-    found = rim.drive(version_at(newest, parse_instant_value(time, name=name) - 1))
+    found = env.drive(version_at(newest, parse_instant_value(time, name=name) - 1))
     return found.first if isinstance(found, TooEarly) else found + 1
 
 
-def _at_time(rim: Environment, newest: Snapshot[TableState], time_ns: int) -> int:
-    found = rim.drive(version_at(newest, time_ns))
+def _at_time(env: Environment, newest: Snapshot[TableState], time_ns: int) -> int:
+    found = env.drive(version_at(newest, time_ns))
     if not isinstance(found, TooEarly):
         return found
     asked, first = format_instant(time_ns), format_instant(found.time_ns)
@@ -189,14 +189,14 @@ def _time_of(version: int) -> Conversation[int]:
 # -- whether its files are there ---------------------------------------------------------------------------------------
 
 
-def require_stored(rim: Environment, version: int, newest: Snapshot[TableState], files: Iterable[AddFile]) -> None:
+def require_stored(env: Environment, version: int, newest: Snapshot[TableState], files: Iterable[AddFile]) -> None:
     """Raise VersionNotFound where one of these files of an older version is gone, before anything of that version is read.
 
     Files that the newest version has are not asked for. The message names the earliest version all of whose files are there.
     """
-    gone = first_missing(rim, (file.path for file in files if file.key not in newest.state.files))
+    gone = first_missing(env, (file.path for file in files if file.key not in newest.state.files))
     if gone is not None:
-        kept = earliest_stored(rim, newest)
+        kept = earliest_stored(env, newest)
         raise VersionNotFound(
             f"version {version} can be read no longer: its file {gone} is gone",
             why=f"A vacuum deleted files that only older versions had; the earliest version that is whole is {kept}",
@@ -205,20 +205,20 @@ def require_stored(rim: Environment, version: int, newest: Snapshot[TableState],
         )
 
 
-def earliest_stored(rim: Environment, newest: Snapshot[TableState]) -> int:
+def earliest_stored(env: Environment, newest: Snapshot[TableState]) -> int:
     """The earliest version from which on every version has all its data files stored, by the log that there is."""
-    entries = rim.drive(read_back(DELTA, newest.version))
+    entries = env.drive(read_back(DELTA, newest.version))
     for version, commit, _ in reversed(entries):
-        if first_missing(rim, (file.path for file in commit.removed)) is not None:
+        if first_missing(env, (file.path for file in commit.removed)) is not None:
             return version
-    return max(rim.drive(earliest_version()), entries[0][0] - 1 if entries else DELTA.first)
+    return max(env.drive(earliest_version()), entries[0][0] - 1 if entries else DELTA.first)
 
 
-def first_missing(rim: Environment, paths: Iterable[str]) -> str | None:
+def first_missing(env: Environment, paths: Iterable[str]) -> str | None:
     """The first of some files, by their paths in the log, that is not stored. Raises StoreError."""
-    places = Places(rim.store)
+    places = Places(env.store)
     asked = {path: places.of(path) for path in sorted(set(paths))}
-    if not rim.store.capabilities.concurrent or len(asked) < 2:
+    if not env.store.capabilities.concurrent or len(asked) < 2:
         return next((path for path, place in asked.items() if not _is_stored(place)), None)
     with ThreadPoolExecutor(min(len(asked), TOGETHER)) as pool:
         found = pool.map(_is_stored, asked.values())
@@ -312,4 +312,4 @@ class Recalling(DeltaHandle):
             raise InvalidOption(
                 f"limit={limit!r} is no whole number from 0 up", fix="Pass limit=20", option="limit", value=limit
             )
-        return list(history_entries(self._rim.drive(read_back(DELTA, self.version, limit))))
+        return list(history_entries(self._env.drive(read_back(DELTA, self.version, limit))))

@@ -48,8 +48,8 @@ class DeltaView(Recalling, Feeding):
         a time before the first commit or without a zone; InvalidOption, UnsupportedTable (a version that this release cannot read),
         CorruptTable, StoreError. Where a vacuum took files of the version, reading it raises VersionNotFound before the first row.
         """
-        newest = self._rim.drive(refresh(DELTA, self._snapshot))
-        return _PastView(self._rim, self._name, find_version(self._rim, newest, version=version, time=time), newest)
+        newest = self._env.drive(refresh(DELTA, self._snapshot))
+        return _PastView(self._env, self._name, find_version(self._env, newest, version=version, time=time), newest)
 
     @staticmethod
     def open_at(
@@ -64,19 +64,19 @@ class DeltaView(Recalling, Feeding):
         Raises as `at`, and TableNotFound, UnsupportedTable.
         """
         moment = DeltaMoment.parse(version, time)
-        rim, name = open_environment(path, storage_options), table_name(path)
+        env, name = open_environment(path, storage_options), table_name(path)
         try:
-            newest = open_table(rim, str(path))
+            newest = open_table(env, str(path))
         except CorruptTable as damage:
             if moment.version is None:
                 raise
-            snapshot = rim.drive(load(DELTA, moment.version))
+            snapshot = env.drive(load(DELTA, moment.version))
             if snapshot is None:
                 raise
-            check_readable(snapshot.state.protocol, rim.store.url, snapshot.state.metadata)
+            check_readable(snapshot.state.protocol, env.store.url, snapshot.state.metadata)
             warn_of_damage(damage)
-            return DeltaView(rim, name, snapshot)
-        return _PastView(rim, name, find_version(rim, newest, version=version, time=time), newest)
+            return DeltaView(env, name, snapshot)
+        return _PastView(env, name, find_version(env, newest, version=version, time=time), newest)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -127,21 +127,21 @@ class DeltaView(Recalling, Feeding):
         return self._planner
 
     def _reader(self) -> FileReader:
-        return FileReader.of(self._rim.store, self._state.metadata)
+        return FileReader.of(self._env.store, self._state.metadata)
 
     def _guard(self) -> Guard:
-        return Guard(rim=self._rim, snapshot=self._snapshot)
+        return Guard(env=self._env, snapshot=self._snapshot)
 
 
 class _PastView(DeltaView):
     """A version that need not be the newest: a vacuum may have taken files of it."""
 
-    def __init__(self, rim: Environment, name: str, snapshot: Snapshot[TableState], newest: Snapshot[TableState]) -> None:
-        super().__init__(rim, name, snapshot)
+    def __init__(self, env: Environment, name: str, snapshot: Snapshot[TableState], newest: Snapshot[TableState]) -> None:
+        super().__init__(env, name, snapshot)
         self._newest = newest
 
     def _guard(self) -> Guard:
-        return Guard(rim=self._rim, snapshot=self._snapshot, newest=self._newest)
+        return Guard(env=self._env, snapshot=self._snapshot, newest=self._newest)
 
 
 open_at = DeltaView.open_at

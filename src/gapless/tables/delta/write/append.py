@@ -27,7 +27,7 @@ from gapless.tables.shared.inputs import as_batches
 class Append:
     """Proposes appends."""
 
-    rim: Environment
+    env: Environment
     operation: OperationId | None
 
     def propose(self, snapshot: Snapshot[TableState], fresh: StagedRows) -> RowProposal | None:
@@ -36,7 +36,7 @@ class Append:
         if not actions and self.operation is None:
             return None
         commit = new_commit(
-            self.rim,
+            self.env,
             snapshot,
             "WRITE",
             actions,
@@ -45,9 +45,9 @@ class Append:
             operation_id=self.operation,
             blind_append=True,
         )
-        judge = CommitPredicate(state=snapshot.state).judge
+        check_conflict = CommitPredicate(state=snapshot.state).check_conflict
         attempt = fresh.attempt
-        proposal = Proposal(commit=commit, judge=judge, discard=attempt.discard, ahead=tuple(attempt.ahead))
+        proposal = Proposal(commit=commit, check_conflict=check_conflict, discard=attempt.discard, ahead=tuple(attempt.ahead))
         return RowProposal(proposal=proposal, tally=fresh.tally)
 
 
@@ -111,7 +111,7 @@ class Appending(DeltaHandle):
         operation = None if operation_id is None else parse_operation_id(operation_id)
         lander = RowCommitter(
             committer=self._committer,
-            propose=Append(rim=self._rim, operation=operation).propose,
+            propose=Append(env=self._env, operation=operation).propose,
             check_writable=self._check_writable,
             mode=mode,
             operation=operation,

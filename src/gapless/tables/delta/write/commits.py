@@ -20,7 +20,7 @@ from gapless.runtime.environment import Environment
 
 
 def new_commit(
-    rim: Environment,
+    env: Environment,
     snapshot: Snapshot[TableState],
     operation: str,
     actions: Sequence[Action],
@@ -34,10 +34,10 @@ def new_commit(
 
     An operation id is said with a `txn` beside the actions, so that every reader of the log knows of it.
     """
-    applied = () if operation_id is None else (txn_of(operation_id, rim.clock.now_ns() // NS_PER["ms"]),)
+    applied = () if operation_id is None else (txn_of(operation_id, env.clock.now_ns() // NS_PER["ms"]),)
     settings = Settings.of(snapshot.state.configuration)
     return Commit(
-        id=rim.ids.uuid(),
+        id=env.ids.uuid(),
         operation=operation,
         parameters=parameters or {},
         metrics={} if tally is None else metrics_of(tally),

@@ -51,7 +51,7 @@ class StagedRows:
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows, read back, in these columns or all. Raises CorruptTable, StoreError."""
-        reader = FileReader.of(self.attempt.rim.store, self.evolved.state.metadata)
+        reader = FileReader.of(self.attempt.env.store, self.evolved.state.metadata)
         wanted = Projection(columns=None if columns is None else tuple(columns))
         return chain.from_iterable(reader.batches(file, wanted) for file in self.files)
 
@@ -88,11 +88,11 @@ class RowCommitter:
     def land(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> ChangeOutcome:
         """Write the rows and commit them, or nothing; an operation that was applied before is not applied again.
 
-        What lost to a commit that it cannot follow is decided again on the newest version until the rim's deadline, its rows read back
+        What lost to a commit that it cannot follow is decided again on the newest version until the environment's deadline, its rows read back
         where they have to be written anew. Raises what a wrong input deserves, CommitConflict, CommitOutcomeUnknown, StoreError.
         """
-        clock = self.committer.rim.clock
-        until = clock.monotonic() + self.committer.rim.deadline_s
+        clock = self.committer.env.clock
+        until = clock.monotonic() + self.committer.env.deadline_s
         if self.operation is not None:
             snapshot = self.committer.refresh(snapshot)
         if (known := ChangeOutcome.before(snapshot, self.operation)) is not None:
@@ -134,7 +134,7 @@ class RowCommitter:
 
     def _prepared(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> _Prepared:
         """The inputs on their way, none of which was read yet. Raises SchemaMismatch."""
-        now = evolved(snapshot.state, parts, self.mode, lambda: f"col-{self.committer.rim.ids.uuid()}")
+        now = evolved(snapshot.state, parts, self.mode, lambda: f"col-{self.committer.env.ids.uuid()}")
         declared = to_arrow(now.state.metadata.schema)
         return _Prepared(
             evolved=now,
@@ -143,7 +143,7 @@ class RowCommitter:
         )
 
     def _written(self, prepared: _Prepared) -> StagedRows:
-        attempt = StagedWrite.begin(self.committer.rim)
+        attempt = StagedWrite.begin(self.committer.env)
         counted = _Counted(chain.from_iterable(prepared.streams))
         with attempt.discarded_on_error():
             files = write_rows(attempt, Target.of(prepared.evolved.state), counted)
@@ -185,7 +185,7 @@ class RowCommitter:
             fresh = self._written(self._prepared(snapshot, [part]))
         except CorruptTable:
             for path in lost.attempt.written:
-                require_file(self.committer.rim, path, snapshot.version)
+                require_file(self.committer.env, path, snapshot.version)
             raise
         lost.attempt.discard()
         return fresh

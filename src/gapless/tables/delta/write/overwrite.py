@@ -36,7 +36,7 @@ from gapless.tables.delta.write.row_edit import AffectedFile
 class Overwrite:
     """Proposes to put fresh rows in the place of others."""
 
-    rim: Environment
+    env: Environment
     going: Callable[[BaseVersion, StagedRows], RowChanges]
     """Which rows of a version go."""
     said: dict[str, Json]
@@ -49,9 +49,9 @@ class Overwrite:
         check_may_remove(state, "WRITE")
         now = fresh.evolved.state
         after = replace(state, metadata=now.metadata, protocol=now.protocol)
-        beside = StagedWrite.begin(self.rim)
+        beside = StagedWrite.begin(self.env)
         with beside.discarded_on_error():
-            reader = FileReader.of(self.rim.store, after.metadata)
+            reader = FileReader.of(self.env.store, after.metadata)
             decision = self.going(BaseVersion(state=state, after=after, reader=reader), fresh)
             revision = RewriteResult(state=state, after=after, reader=reader, attempt=beside)
             removed = revision.run(decision.touches, no_rows)
@@ -68,15 +68,15 @@ class Overwrite:
         )
         parameters = {**write_parameters("Overwrite", state), **self.said}
         commit = new_commit(
-            self.rim, snapshot, "WRITE", actions, parameters=parameters, tally=tally, operation_id=self.operation
+            self.env, snapshot, "WRITE", actions, parameters=parameters, tally=tally, operation_id=self.operation
         )
 
         def discard() -> None:
             beside.discard()
             fresh.attempt.discard()
 
-        judge = CommitPredicate(state=state, reads=decision.reads).judge
-        proposal = Proposal(commit=commit, judge=judge, discard=discard, ahead=tuple(beside.ahead))
+        check_conflict = CommitPredicate(state=state, reads=decision.reads).check_conflict
+        proposal = Proposal(commit=commit, check_conflict=check_conflict, discard=discard, ahead=tuple(beside.ahead))
         return RowProposal(proposal=proposal, tally=tally, beside=beside)
 
 
@@ -176,7 +176,7 @@ class Overwriting(DeltaHandle):
             _check_partitioned(snapshot.state)
         if where is not None:
             RowCondition.parse(where, to_arrow(snapshot.state.metadata.schema))
-        overwrite = Overwrite(rim=self._rim, going=part, said=_said(where, partitions), operation=operation)
+        overwrite = Overwrite(env=self._env, going=part, said=_said(where, partitions), operation=operation)
         lander = RowCommitter(
             committer=self._committer,
             propose=overwrite.propose,

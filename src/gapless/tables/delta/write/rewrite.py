@@ -129,16 +129,16 @@ class RowChanging(DeltaHandle):
         state = newest.state
         check_may_remove(state, change.operation)
         after = change.fit(state)
-        attempt = StagedWrite.begin(self._rim)
+        attempt = StagedWrite.begin(self._env)
         with attempt.discarded_on_error():
-            reader = FileReader.of(self._rim.store, after.metadata)
+            reader = FileReader.of(self._env.store, after.metadata)
             decision = change.decide(BaseVersion(state=state, after=after, reader=reader))
             revision = RewriteResult(state=state, after=after, reader=reader, attempt=attempt)
             actions = revision.run(decision.touches, decision.inserts)
         if not actions and operation is None:
             return None, Tally()
         commit = new_commit(
-            self._rim,
+            self._env,
             newest,
             change.operation,
             actions,
@@ -146,8 +146,10 @@ class RowChanging(DeltaHandle):
             tally=revision.tally,
             operation_id=operation,
         )
-        judge = CommitPredicate(state=state, reads=decision.reads).judge
-        return Proposal(commit=commit, judge=judge, discard=attempt.discard, ahead=tuple(attempt.ahead)), revision.tally
+        check_conflict = CommitPredicate(state=state, reads=decision.reads).check_conflict
+        return Proposal(
+            commit=commit, check_conflict=check_conflict, discard=attempt.discard, ahead=tuple(attempt.ahead)
+        ), revision.tally
 
 
 def reads_of(state: TableState, condition: Condition, files: Iterable[AddFile]) -> Reads:

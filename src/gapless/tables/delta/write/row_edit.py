@@ -117,7 +117,7 @@ def strike(reader: FileReader, file: AddFile, positions: Positions) -> Struck | 
 def write_struck(attempt: StagedWrite, struck: list[Struck]) -> list[AddFile]:
     """The files told anew with their vectors, which are stored. Raises StoreError."""
     deleted = {one.file.path: one.positions for one in struck}
-    vectors = write_vectors(attempt.put, attempt.rim.ids.uuid, deleted)
+    vectors = write_vectors(attempt.put, attempt.env.ids.uuid, deleted)
     return [
         replace(one.file, deletion_vector=vectors[one.file.path], stats=loosened(one.file.stats, one.rows), data_change=True)
         for one in struck

@@ -83,7 +83,7 @@ class Compactor:
     many as are written at once.
     """
 
-    rim: Environment
+    env: Environment
     committer: SeriesCommitter
     grid: Grid
     options: CompactOptions
@@ -113,7 +113,7 @@ class Compactor:
     def _course(self, snapshot: Snapshot[TableState]) -> _CompactionProgress:
         before = {segment.path: segment for segment in snapshot.state.segments}
         asked = self.options.codec is not None
-        return _CompactionProgress(before=before, codecs=codecs_of(self.rim.store, before.values()) if asked else {})
+        return _CompactionProgress(before=before, codecs=codecs_of(self.env.store, before.values()) if asked else {})
 
     def _plan(self, snapshot: Snapshot[TableState], course: _CompactionProgress) -> CompactionPlan:
         meta = snapshot.state.meta
@@ -169,7 +169,7 @@ class Compactor:
 
     @property
     def _writer(self) -> BinWriter:
-        return self.elsewhere or WriterHere(rim=self.rim, options=self.options, grid=self.grid)
+        return self.elsewhere or WriterHere(env=self.env, options=self.options, grid=self.grid)
 
     def _write(self, state: TableState, bins: Sequence[Bin], course: _CompactionProgress) -> list[WrittenBin]:
         """The bins as they were written; the others of them are given up."""
@@ -193,13 +193,15 @@ class Compactor:
             actions += [RemoveSegment(segment.path) for segment in one.bin.segments]
             actions += [AddSegment(segment) for segment in one.segments]
         entry = Commit(
-            id=self.rim.ids.uuid(),
+            id=self.env.ids.uuid(),
             operation="compact",
             engine=ENGINE,
             parameters=_parameters(self.options, len(written)),
             actions=tuple(actions),
         )
-        return Proposal(commit=entry, judge=CompactChecker(removed=removed).judge, discard=lambda: _discard(written))
+        return Proposal(
+            commit=entry, check_conflict=CompactChecker(removed=removed).check_conflict, discard=lambda: _discard(written)
+        )
 
 
 def _parameters(options: CompactOptions, bins: int) -> dict[str, object]:

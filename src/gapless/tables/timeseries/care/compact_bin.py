@@ -73,7 +73,7 @@ class BinWriter(Protocol):
 class WriterHere:
     """Writes bins in this process, one after the other."""
 
-    rim: Environment
+    env: Environment
     options: CompactOptions
     grid: Grid
 
@@ -83,8 +83,8 @@ class WriterHere:
 
     def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[WrittenBin | GivenUp]:
         """See `BinWriter.write`."""
-        instant = StagedWrite.begin(self.rim).instant
-        attempts = (StagedWrite(self.rim, instant, committed_here=True) for _ in bins)
+        instant = StagedWrite.begin(self.env).instant
+        attempts = (StagedWrite(self.env, instant, committed_here=True) for _ in bins)
         return (write_bin(one, mine, state, self.options, self.grid) for one, mine in zip(bins, attempts, strict=True))
 
 
@@ -96,7 +96,7 @@ def write_bin(one: Bin, attempt: StagedWrite, state: TableState, options: Compac
     left behind.
     """
     with attempt.discarded_on_error():
-        refused = _damage(attempt.rim.store, one.segments) or _written(one, _Writer(state, options, grid, attempt))
+        refused = _damage(attempt.env.store, one.segments) or _written(one, _Writer(state, options, grid, attempt))
         # A commit of it that loses is tried again, with the same files.
         attempt.settle()
     if refused is not None:
@@ -192,7 +192,7 @@ class _Writer:
         """The bin's rows as files hold them, segment after segment."""
         for segment in prune(one.segments, plan.predicate, plan.index, plan.schema, plan.ids):
             self.reading = segment.path
-            for batch in read(self.attempt.rim.store, plan.over((ReadGroup(segments=(segment,), sort=False),))):
+            for batch in read(self.attempt.env.store, plan.over((ReadGroup(segments=(segment,), sort=False),))):
                 self.rows[segment.path] += batch.num_rows
                 for piece in pieces(batch, self.options.sort_bytes):
                     yield fit(piece, plan.schema, plan.index, 0, plan.ids)

@@ -46,9 +46,9 @@ class Expiry:
     older_than_ns: int | None
     """How long ago a version must have ceased to be the newest, in nanoseconds."""
 
-    def boundary(self, rim: Environment, snapshot: Snapshot[TableState]) -> int:
+    def boundary(self, env: Environment, snapshot: Snapshot[TableState]) -> int:
         """The version below which all may expire, once a commit after `snapshot` says so. Raises CorruptTable, StoreError."""
-        return min(self._by_count(snapshot), self._by_age(rim, snapshot))
+        return min(self._by_count(snapshot), self._by_age(env, snapshot))
 
     def _by_count(self, snapshot: Snapshot[TableState]) -> int:
         newest, earliest = snapshot.version, snapshot.state.earliest
@@ -57,10 +57,10 @@ class Expiry:
         # The commit that says so is one of those that stay.
         return earliest if newest - earliest < self.keep_versions else newest + 2 - self.keep_versions
 
-    def _by_age(self, rim: Environment, snapshot: Snapshot[TableState]) -> int:
+    def _by_age(self, env: Environment, snapshot: Snapshot[TableState]) -> int:
         if self.older_than_ns is None:
             return snapshot.version + 1
-        return newest_before(rim, snapshot, rim.clock.now_ns() - self.older_than_ns)
+        return newest_before(env, snapshot, env.clock.now_ns() - self.older_than_ns)
 
 
 def parse_expiry(keep_versions: object, older_than: object) -> Expiry:
@@ -88,16 +88,16 @@ def parse_expiry(keep_versions: object, older_than: object) -> Expiry:
     )
 
 
-def newest_before(rim: Environment, snapshot: Snapshot[TableState], time_ns: int) -> int:
+def newest_before(env: Environment, snapshot: Snapshot[TableState], time_ns: int) -> int:
     """The version that was the newest at a time (since 1970 UTC), or the earliest that is kept."""
     earliest = snapshot.state.earliest
-    found = rim.drive(version_at(TIME_SERIES, snapshot, time_ns, first=earliest))
+    found = env.drive(version_at(TIME_SERIES, snapshot, time_ns, first=earliest))
     return earliest if isinstance(found, TooEarly) else found
 
 
 @dataclass(slots=True, kw_only=True)
 class _Expire:
-    rim: Environment
+    env: Environment
     expiry: Expiry
     clean_log: bool
     horizon_ns: int
@@ -107,24 +107,24 @@ class _Expire:
     def propose(self, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
         """The commit that expires versions, and says that the log may be cleaned where that is new; None where both are said."""
         meta, earliest = snapshot.state.meta, snapshot.state.earliest
-        before = max(earliest, self.expiry.boundary(self.rim, snapshot))
+        before = max(earliest, self.expiry.boundary(self.env, snapshot))
         actions: list[Action] = [ExpireVersions(before)] if before > earliest else []
         if self.clean_log:
-            cutoff_ns = self.rim.clock.now_ns() - self.horizon_ns
-            self.floor = self.rim.drive(find_floor(TIME_SERIES, before, cutoff_ns))
+            cutoff_ns = self.env.clock.now_ns() - self.horizon_ns
+            self.floor = self.env.drive(find_floor(TIME_SERIES, before, cutoff_ns))
         if self.floor > 1 and CLEANUP_FEATURE not in meta.reader_features:
             claimed = claim(meta)
             actions.insert(0, UpdateTableMeta(replace(claimed, reader_features=claimed.reader_features | {CLEANUP_FEATURE})))
         if not actions:
             return None
         entry = Commit(
-            id=self.rim.ids.uuid(),
+            id=self.env.ids.uuid(),
             operation="expire",
             engine=ENGINE,
             parameters={"before": before, "clean_log": self.clean_log},
             actions=tuple(actions),
         )
-        return Proposal(commit=entry, judge=check_expiry)
+        return Proposal(commit=entry, check_conflict=check_expiry)
 
 
 def expire_versions(
@@ -135,16 +135,16 @@ def expire_versions(
     Cleaning takes nothing younger than `horizon_ns` (nanoseconds, by commit time), and comes after a commit that keeps readers out
     which need commit 1. Raises TableNotFound, CorruptTable, UnsupportedTable, CommitConflict, CommitOutcomeUnknown, StoreError.
     """
-    rim = committer.rim
-    before = load_newest(rim)
-    act = _Expire(rim=rim, expiry=expiry, clean_log=clean_log, horizon_ns=horizon_ns)
+    env = committer.env
+    before = load_newest(env)
+    act = _Expire(env=env, expiry=expiry, clean_log=clean_log, horizon_ns=horizon_ns)
     landed = committer.change(before, act.propose)
     snapshot = before if landed is None else landed
     state = snapshot.state
-    removed = rim.drive(clean(TIME_SERIES, act.floor, state.tags.values())) if clean_log else ()
+    removed = env.drive(clean(TIME_SERIES, act.floor, state.tags.values())) if clean_log else ()
     expired = range(before.state.earliest, state.earliest)
     return ExpireReport(
-        url=rim.store.url,
+        url=env.store.url,
         version=snapshot.version,
         earliest=state.earliest,
         expired=sum(version not in state.tags.values() for version in expired),

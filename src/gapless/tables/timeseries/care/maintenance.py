@@ -146,7 +146,7 @@ class Upkeep(Handle):
 
     def _compactor(self, options: CompactOptions) -> Compactor:
         return Compactor(
-            rim=self._rim, committer=self._committer, grid=self._grid, options=options, remember=self._cache.remember
+            env=self._env, committer=self._committer, grid=self._grid, options=options, remember=self._cache.remember
         )
 
     # -- what is kept --------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class Restoring(Handle):
         self._check_writable()
         committer = self._committer
         newest = committer.refresh(self._snapshot)
-        then = open_version(self._rim, newest, find_version(self._rim, newest, moment))
+        then = open_version(self._env, newest, find_version(self._env, newest, moment))
         reports: list[RestoreReport] = []
 
         def propose(now: Snapshot[TableState]) -> SeriesProposal | None:
@@ -51,7 +51,7 @@ class Restoring(Handle):
     ) -> tuple[RestoreReport, SeriesProposal | None]:
         actions = plan_restore(now.state, then.state)
         commit = Commit(
-            id=self._rim.ids.uuid(),
+            id=self._env.ids.uuid(),
             operation="restore",
             engine=ENGINE,
             parameters={"version": then.version},
@@ -66,14 +66,16 @@ class Restoring(Handle):
             removed_rows=sum(now.state.live[path].segment.rows for path in commit.removed),
         )
         self._check_files(commit, then.version)
-        return report, Proposal(commit=commit, judge=RestoreChecker(version=then.version).judge) if actions else None
+        return report, Proposal(
+            commit=commit, check_conflict=RestoreChecker(version=then.version).check_conflict
+        ) if actions else None
 
     def _check_files(self, commit: Commit, version: int) -> None:
         """Raise CorruptTable where a file of a segment that becomes live again is missing."""
         for segment in commit.added:
             for path in segment.files:
                 try:
-                    self._rim.store.head(path)
+                    self._env.store.head(path)
                 except ObjectNotFound as error:
                     raise CorruptTable(
                         f"version {version} cannot be restored: {path} is missing",
@@ -119,7 +121,7 @@ class Restoring(Handle):
         return named[-1]
 
     def _propose_tag(self, name: str, version: int, now: Snapshot[TableState], *, move: bool) -> SeriesProposal | None:
-        find_version(self._rim, now, Moment(version=version))
+        find_version(self._env, now, Moment(version=version))
         known = now.state.tags.get(name)
         if known == version:
             return None
@@ -135,13 +137,13 @@ class Restoring(Handle):
 
     def _tagging(self, name: str, version: int | None) -> SeriesProposal:
         commit = Commit(
-            id=self._rim.ids.uuid(),
+            id=self._env.ids.uuid(),
             operation="tag" if version is not None else "untag",
             engine=ENGINE,
             parameters={"name": name, **({} if version is None else {"version": version})},
             actions=(SetTag(name, version),),
         )
-        return Proposal(commit=commit, judge=TagChecker(name=name, version=version).judge)
+        return Proposal(commit=commit, check_conflict=TagChecker(name=name, version=version).check_conflict)
 
 
 def _tagged(state: TableState, name: str) -> int:

@@ -64,15 +64,15 @@ def _forestall(version: int) -> Conversation[bool]:
         return False
 
 
-def load_newest(rim: Environment) -> Snapshot[TableState]:
+def load_newest(env: Environment) -> Snapshot[TableState]:
     """The newest version, read anew from the log; raises TableNotFound, CorruptTable, UnsupportedTable, StoreError."""
-    snapshot = rim.drive(load(TIME_SERIES))
+    snapshot = env.drive(load(TIME_SERIES))
     if snapshot is None:
         raise TableNotFound(
-            f"there is no table at {rim.store.url} any more",
+            f"there is no table at {env.store.url} any more",
             why=f"It has no {TIME_SERIES.folder}/ with commits",
             fix="Check the path; nothing was changed",
-            path=rim.store.url,
+            path=env.store.url,
         )
     return snapshot
 
@@ -81,7 +81,7 @@ def load_newest(rim: Environment) -> Snapshot[TableState]:
 class _Vacuum:
     """One vacuum under way, with the plan that holds."""
 
-    rim: Environment
+    env: Environment
     limits: Limits
     stored: list[ObjectInfo]
     linked: frozenset[str]
@@ -101,13 +101,15 @@ class _Vacuum:
         removed = {path: gone for path in plan.forget if (gone := snapshot.state.removed.get(path)) is not None}
         older_than_s = self.limits.older_than_ns / NS_PER["s"]
         entry = Commit(
-            id=self.rim.ids.uuid(),
+            id=self.env.ids.uuid(),
             operation="vacuum",
             engine=ENGINE,
             parameters={"older_than_s": older_than_s, "segments": len(plan.forget)},
             actions=(ForgetSegments(plan.forget),),
         )
-        return Proposal(commit=entry, judge=VacuumChecker(paths=frozenset(plan.forget), removed=removed).judge)
+        return Proposal(
+            commit=entry, check_conflict=VacuumChecker(paths=frozenset(plan.forget), removed=removed).check_conflict
+        )
 
 
 def vacuum_table(
@@ -119,18 +121,18 @@ def vacuum_table(
     before a commit said so; where the outcome of that is not known, nothing goes at all. Raises InvalidOption, TableNotFound,
     CorruptTable, UnsupportedTable, CommitConflict, CommitOutcomeUnknown, StoreError.
     """
-    rim = committer.rim
-    limits = Limits(now_ns=rim.clock.now_ns(), older_than_ns=parse_age("older_than", older_than), horizon_ns=horizon_ns)
+    env = committer.env
+    limits = Limits(now_ns=env.clock.now_ns(), older_than_ns=parse_age("older_than", older_than), horizon_ns=horizon_ns)
     # Files first: one whose commit lands while we look is then named by the log.
-    stored = list_stored(rim.store)
-    linked = linked_folders(rim.store, (info.path for info in stored))
-    snapshot = load_newest(rim)
-    parts = rim.drive(survey_parts(stored, snapshot, limits, dry_run=dry_run))
-    act = _Vacuum(rim=rim, limits=limits, stored=stored, linked=linked, parts=parts)
+    stored = list_stored(env.store)
+    linked = linked_folders(env.store, (info.path for info in stored))
+    snapshot = load_newest(env)
+    parts = env.drive(survey_parts(stored, snapshot, limits, dry_run=dry_run))
+    act = _Vacuum(env=env, limits=limits, stored=stored, linked=linked, parts=parts)
     if dry_run:
         act.decide(snapshot)
     else:
         landed = committer.change(snapshot, act.propose)
         snapshot = snapshot if landed is None else landed
-        delete_all(rim.store, act.plan.doomed)
-    return VacuumReport(url=rim.store.url, version=snapshot.version, dry_run=dry_run, entries=act.plan.entries)
+        delete_all(env.store, act.plan.doomed)
+    return VacuumReport(url=env.store.url, version=snapshot.version, dry_run=dry_run, entries=act.plan.entries)

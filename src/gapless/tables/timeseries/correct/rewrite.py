@@ -111,26 +111,28 @@ class Rewriter:
 
     def _proposal(self, operation: str, made: Made) -> SeriesProposal:
         commit = Commit(
-            id=self.committer.rim.ids.uuid(),
+            id=self.committer.env.ids.uuid(),
             operation=operation,
             engine=ENGINE,
             parameters=made.parameters,
             actions=made.actions,
         )
-        return Proposal(commit=commit, judge=made.terms.judge, discard=made.attempt.discard, ahead=made.attempt.ahead)
+        return Proposal(
+            commit=commit, check_conflict=made.terms.check_conflict, discard=made.attempt.discard, ahead=made.attempt.ahead
+        )
 
     def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> Made:
-        attempt = StagedWrite.begin(self.committer.rim, committed_here=True)
+        attempt = StagedWrite.begin(self.committer.env, committed_here=True)
         with attempt.discarded_on_error():
             return self._write(state, correction, parts, attempt)
 
     def _write(self, state: TableState, correction: Correction, parts: tuple[Batches, ...], attempt: StagedWrite) -> Made:
-        stager = Stager(rim=self.committer.rim, state=state, cache=self.cache, grid=self.grid, on_overlap="replace")
+        stager = Stager(env=self.committer.env, state=state, cache=self.cache, grid=self.grid, on_overlap="replace")
         schema = stager.schema_for(parts)
         if schema is None:
             return self.made_of_nothing(state, correction, attempt)
         meta = state.meta if schema == state.meta.schema else claim(replace(state.meta, schema=schema))
-        before = BaseVersion(store=self.committer.rim.store, state=state, schema=schema, grid=self.grid, cache=self.cache)
+        before = BaseVersion(store=self.committer.env.store, state=state, schema=schema, grid=self.grid, cache=self.cache)
         rows = [restore(batch, schema, ids=state.meta.ids) for batch in stager.fitted(parts, schema)]
         decision = correction.decide(before, pa.Table.from_batches(rows, schema))
         made = revise(before, meta, decision, attempt)

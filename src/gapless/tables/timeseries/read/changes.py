@@ -56,32 +56,32 @@ class CommitRows:
             yield from stamped(rows, self.version, self.time_ns, shown).to_batches()
 
 
-def change_rows(rim: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
+def change_rows(env: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
     """The changes of versions `[first, last]`, which the newest version must keep, as `TableView.changes` gives them."""
     _check_range(newest, first, last)
     state, told = newest.state, list[CommitRows]()
     if first <= last:
-        told, metas = changes_between(rim, newest, first, last + 1)
+        told, metas = changes_between(env, newest, first, last + 1)
         state = replace(newest.state, meta=reading_meta(metas))
     shown = feed_schema(state, columns)
 
     def read() -> Iterator[pa.RecordBatch]:
         for one in told:
-            yield from one.rows(rim.store, state, shown)
+            yield from one.rows(env.store, state, shown)
 
     return Rows(shown, read)
 
 
 def changes_between(
-    rim: Environment, newest: Snapshot[TableState], start: int, end: int
+    env: Environment, newest: Snapshot[TableState], start: int, end: int
 ) -> tuple[list[CommitRows], list[TableMeta]]:
     """What the commits of versions `[start, end)`, at least one, changed, those left out that changed no row; and what the table was
     before them and as each of them left it, as far as they say it.
 
     Raises VersionNotFound where that can be told no longer, CorruptTable, StoreError.
     """
-    entries = rim.drive(read_range(TIME_SERIES, start, end))
-    live, metas = _before(rim, newest, start, entries[0][1])
+    entries = env.drive(read_range(TIME_SERIES, start, end))
+    live, metas = _before(env, newest, start, entries[0][1])
     return _follow(live, entries), metas + [commit.meta for _, commit, _ in entries if commit.meta is not None]
 
 
@@ -103,7 +103,7 @@ def diff_rows_of(store: Store, state: TableState, change: Change) -> Rows:
 
 
 def _before(
-    rim: Environment, newest: Snapshot[TableState], first: int, commit: Commit
+    env: Environment, newest: Snapshot[TableState], first: int, commit: Commit
 ) -> tuple[dict[str, Segment], list[TableMeta]]:
     """The segments that were live before the first version of a range, as far as commits of the range may remove them, and what
     the table was.
@@ -111,11 +111,11 @@ def _before(
     if first == 1:
         return {}, []
     if newest.state.keeps(first - 1):
-        state = open_version(rim, newest, first - 1).state
+        state = open_version(env, newest, first - 1).state
         return _segments(state.live), [state.meta]
     if change_of(commit) == "rewrite":
         raise _cannot_tell(newest.state, first, f"The rows of version {first - 1} are needed too, and it is expired", first + 1)
-    state, added = open_version(rim, newest, first).state, {segment.path for segment in commit.added}
+    state, added = open_version(env, newest, first).state, {segment.path for segment in commit.added}
     return {path: segment for path, segment in _segments(state.live).items() if path not in added}, [state.meta]
 
 

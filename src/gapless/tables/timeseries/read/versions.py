@@ -46,39 +46,39 @@ class Moment:
         return cls(version=parse_version(version))
 
 
-def open_moment(rim: Environment, path: str, moment: Moment) -> Snapshot[TableState]:
+def open_moment(env: Environment, path: str, moment: Moment) -> Snapshot[TableState]:
     """The snapshot that is meant of a table that was not opened; a version can be had though a later commit is damaged.
 
     Raises TableNotFound, and as `find_version` and `open_version`.
     """
     try:
-        newest = open_table(rim, path)
+        newest = open_table(env, path)
     except CorruptTable as damage:
         if moment.version is None:
             raise
-        snapshot = rim.drive(load(TIME_SERIES, moment.version))
+        snapshot = env.drive(load(TIME_SERIES, moment.version))
         assert snapshot is not None
         warn_of_damage(damage)
         return snapshot
-    return open_version(rim, newest, find_version(rim, newest, moment))
+    return open_version(env, newest, find_version(env, newest, moment))
 
 
-def newest_of(rim: Environment, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
+def newest_of(env: Environment, snapshot: Snapshot[TableState]) -> Snapshot[TableState]:
     """The newest version of the log; that of `snapshot`, with a warning, where a later commit cannot be read."""
     try:
-        return rim.drive(refresh(TIME_SERIES, snapshot))
+        return env.drive(refresh(TIME_SERIES, snapshot))
     except CorruptTable as damage:
         warn_of_damage(damage)
         return snapshot
 
 
-def find_version(rim: Environment, newest: Snapshot[TableState], moment: Moment) -> int:
+def find_version(env: Environment, newest: Snapshot[TableState], moment: Moment) -> int:
     """The version that is meant, which the newest one keeps; raises VersionNotFound or InvalidTime where there is none."""
     version = moment.version
     if moment.tag is not None:
         version = _tagged(newest, moment.tag)
     elif moment.time_ns is not None:
-        version = _at_time(rim, newest, moment.time_ns)
+        version = _at_time(env, newest, moment.time_ns)
     assert version is not None
     if not 1 <= version <= newest.version:
         raise no_version(version, newest)
@@ -92,11 +92,11 @@ def no_version(version: int, newest: Snapshot[TableState]) -> VersionNotFound:
     return VersionNotFound(f"version {version} does not exist", why=why, version=version)
 
 
-def open_version(rim: Environment, newest: Snapshot[TableState], version: int) -> Snapshot[TableState]:
+def open_version(env: Environment, newest: Snapshot[TableState], version: int) -> Snapshot[TableState]:
     """The snapshot of a version up to the newest. Raises VersionNotFound, CorruptTable, UnsupportedTable."""
     if version == newest.version:
         return newest
-    snapshot = rim.drive(load(TIME_SERIES, version))
+    snapshot = env.drive(load(TIME_SERIES, version))
     assert snapshot is not None
     return snapshot
 
@@ -113,22 +113,22 @@ def check_kept(state: TableState, version: int) -> None:
 
 
 @contextmanager
-def expiry_told(rim: Environment, snapshot: Snapshot[TableState]) -> Iterator[None]:
+def expiry_told(env: Environment, snapshot: Snapshot[TableState]) -> Iterator[None]:
     """Tell what is missing since the version of `snapshot` expired as VersionNotFound, and not as the CorruptTable it looks like."""
     try:
         yield
     except CorruptTable:
-        check_kept(newest_of(rim, snapshot).state, snapshot.version)
+        check_kept(newest_of(env, snapshot).state, snapshot.version)
         raise
 
 
 @contextmanager
-def absence_told(rim: Environment, version: int) -> Iterator[None]:
+def absence_told(env: Environment, version: int) -> Iterator[None]:
     """The same as `expiry_told`, for who knows only the number of the version whose files it reads."""
     try:
         yield
     except CorruptTable:
-        check_kept(open_table(rim, rim.store.url).state, version)
+        check_kept(open_table(env, env.store.url).state, version)
         raise
 
 
@@ -146,9 +146,9 @@ def _tagged(newest: Snapshot[TableState], tag: str) -> int:
     return tags[tag]
 
 
-def _at_time(rim: Environment, newest: Snapshot[TableState], time_ns: int) -> int:
+def _at_time(env: Environment, newest: Snapshot[TableState], time_ns: int) -> int:
     earliest = newest.state.earliest
-    found = rim.drive(version_at(TIME_SERIES, newest, time_ns, first=earliest))
+    found = env.drive(version_at(TIME_SERIES, newest, time_ns, first=earliest))
     if not isinstance(found, TooEarly):
         return found
     asked, first = format_instant(time_ns), format_instant(found.time_ns)

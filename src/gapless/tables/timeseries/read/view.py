@@ -50,12 +50,12 @@ class TableView(Handle):
         not once its files are missing, with what remains. Raises VersionNotFound; InvalidTime for a time before the first commit or without
         a zone; InvalidOption, CorruptTable, StoreError.
         """
-        return TableView(self._rim, self._name, self._at(Moment.parse(version, time, tag)), self._cache)
+        return TableView(self._env, self._name, self._at(Moment.parse(version, time, tag)), self._cache)
 
     def _at(self, moment: Moment) -> Snapshot[TableState]:
-        newest = newest_of(self._rim, self._snapshot)
-        found = find_version(self._rim, newest, moment)
-        return self._snapshot if found == self.version else open_version(self._rim, newest, found)
+        newest = newest_of(self._env, self._snapshot)
+        found = find_version(self._env, newest, moment)
+        return self._snapshot if found == self.version else open_version(self._env, newest, found)
 
     @staticmethod
     def open_at(
@@ -72,8 +72,8 @@ class TableView(Handle):
         `at`, and TableNotFound, UnsupportedTable.
         """
         moment = Moment.parse(version, time, tag)
-        rim = open_environment(path, storage_options)
-        return TableView(rim, table_name(path), open_moment(rim, str(path), moment))
+        env = open_environment(path, storage_options)
+        return TableView(env, table_name(path), open_moment(env, str(path), moment))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The newest `limit` commits up to this version (all where not given), oldest first; a log that was cleaned has the later ones only.
@@ -84,7 +84,7 @@ class TableView(Handle):
             raise InvalidOption(
                 f"limit={limit!r} is no whole number from 0 up", fix="Pass limit=20", option="limit", value=limit
             )
-        return history_entries(self._rim.drive(read_back(TIME_SERIES, self.version, limit)), self._snapshot.state)
+        return history_entries(self._env.drive(read_back(TIME_SERIES, self.version, limit)), self._snapshot.state)
 
     def changes(self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None) -> Rows:
         """What each commit of a range of versions did to the rows, not read yet.
@@ -110,7 +110,7 @@ class TableView(Handle):
         """
         first = parse_version(from_version, "from_version")
         last = self.version if to_version is None else parse_version(to_version, "to_version")
-        return change_rows(self._rim, newest_of(self._rim, self._snapshot), first, last, columns)
+        return change_rows(self._env, newest_of(self._env, self._snapshot), first, last, columns)
 
     def diff(self, from_version: int, to_version: int | None = None) -> VersionDiff:
         """What differs between two versions, the second of which is the one this handle sees where not given: columns, properties,
@@ -120,7 +120,7 @@ class TableView(Handle):
         """
         first = Moment(version=parse_version(from_version, "from_version"))
         last = Moment(version=self.version if to_version is None else parse_version(to_version, "to_version"))
-        return diff_versions(self._rim.store, self._at(first), self._at(last))
+        return diff_versions(self._env.store, self._at(first), self._at(last))
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class TableView(Handle):
         VersionNotFound where the version expired meanwhile and a vacuum took its files.
         """
         request = ScanRequest(start=start, end=end, where=where, entity=entity or {}, columns=columns, order=order)
-        return self._while_kept(request.rows(self._rim.store, self._snapshot.state))
+        return self._while_kept(request.rows(self._env.store, self._snapshot.state))
 
     def sql(self, query: str, parameters: object = None) -> Rows:
         """Answer SQL with DuckDB over the version this handle sees now; the table is known by its name and as `this`.
@@ -160,9 +160,9 @@ class TableView(Handle):
         DuckDB cannot hold exactly (decimals of more than 38 digits, durations in ns).
         """
         state, schema = self._snapshot.state, self.schema or pa.schema([])
-        source = pin_version(self._rim.store, state, duck_schema(schema))
+        source = pin_version(self._env.store, state, duck_schema(schema))
         asked = Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters)
-        with expiry_told(self._rim, self._snapshot):
+        with expiry_told(self._env, self._snapshot):
             # DuckDB reads of an aggregate before it is asked for rows.
             return self._while_kept(asked.rows())
 
@@ -171,11 +171,11 @@ class TableView(Handle):
         snapshot = self._snapshot
 
         def read() -> Iterator[pa.RecordBatch]:
-            with expiry_told(self._rim, snapshot):
+            with expiry_told(self._env, snapshot):
                 yield from rows.read()
 
         def tally() -> int:
-            with expiry_told(self._rim, snapshot):
+            with expiry_told(self._env, snapshot):
                 return sum(batch.num_rows for batch in rows.read()) if rows.tally is None else rows.tally()
 
         return Rows(rows.schema, read, tally)
@@ -231,7 +231,7 @@ class TableView(Handle):
             wanted = frozenset(expected)
         elif not index.entity:
             expected = [()]
-        with expiry_told(self._rim, self._snapshot):
+        with expiry_told(self._env, self._snapshot):
             covered = self._covered(self.segments(), wanted)
         low = None if start is None else parse_index_value(start, index, self.schema, name="start")
         high = self._parse_end(end)
@@ -255,7 +255,7 @@ class TableView(Handle):
                     option="end",
                     value=end,
                 )
-            return self._grid.start(self._grid.id_of(self._rim.clock.now_ns()))
+            return self._grid.start(self._grid.id_of(self._env.clock.now_ns()))
         return parse_index_value(end, self.index, self.schema, name="end")
 
 

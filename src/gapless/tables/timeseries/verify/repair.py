@@ -63,22 +63,22 @@ class Remedies:
     """Commits for lost versions, or why there are none."""
 
 
-def repair_table(rim: Environment, *, apply: bool = False, accept_loss: bool = False, deep: bool = False) -> RepairReport:
+def repair_table(env: Environment, *, apply: bool = False, accept_loss: bool = False, deep: bool = False) -> RepairReport:
     """Mend what can be mended, or only say what would be done. Raises StoreError."""
-    examined = examine_table(rim.store, deep=deep)
-    token = rim.ids.uuid()
-    coverage = dict(_rebuilt_coverage(rim.store, examined))
-    coverage |= dict(_rebuilt_indexes(rim.store, examined, coverage))
-    again = {ref.path: rim.drive(remade(TIME_SERIES, ref)) for ref in examined.view.lost_parts}
+    examined = examine_table(env.store, deep=deep)
+    token = env.ids.uuid()
+    coverage = dict(_rebuilt_coverage(env.store, examined))
+    coverage |= dict(_rebuilt_indexes(env.store, examined, coverage))
+    again = {ref.path: env.drive(remade(TIME_SERIES, ref)) for ref in examined.view.lost_parts}
     parts = {path: data for path, data in again.items() if data is not None}
-    remedies = Remedies(coverage=coverage, parts=parts, fillers=_fillers(rim, examined, token))
+    remedies = Remedies(coverage=coverage, parts=parts, fillers=_fillers(env, examined, token))
     plan = plan_repair(examined, remedies, accept_loss=accept_loss, token=token)
     steps = tuple(act.step for act in plan.acts)
     if not apply:
-        return RepairReport(url=rim.store.url, applied=False, steps=steps, left=tuple(plan.left))
-    taken = tuple(act.step for act in plan.acts if _apply(rim.store, act))
-    left = verify_table(rim.store, deep=deep).problems
-    return RepairReport(url=rim.store.url, applied=True, steps=taken, left=left)
+        return RepairReport(url=env.store.url, applied=False, steps=steps, left=tuple(plan.left))
+    taken = tuple(act.step for act in plan.acts if _apply(env.store, act))
+    left = verify_table(env.store, deep=deep).problems
+    return RepairReport(url=env.store.url, applied=True, steps=taken, left=left)
 
 
 # -- the plan, pure ----------------------------------------------------------------------------------------------------
@@ -198,18 +198,18 @@ def _explained(finding: Finding, remedies: Remedies, *, accept_loss: bool) -> Fi
     return finding
 
 
-# -- the rim -----------------------------------------------------------------------------------------------------------
+# -- the environment -----------------------------------------------------------------------------------------------------------
 
 
-def _fillers(rim: Environment, examined: Examination, token: str) -> tuple[Entry, ...] | str:
+def _fillers(env: Environment, examined: Examination, token: str) -> tuple[Entry, ...] | str:
     view = examined.view
     if not view.missing and not view.damaged:
         return "none is lost"
     if any(finding.code == "commit-unsupported" for finding in view.findings):
         return "another commit asks for a newer release"
     state = view.state
-    recovered = None if state is None or state.meta.schema is not None else _schema_of_rows(rim.store, state)
-    return refill(view, recovered, rim.clock.now_ns(), token)
+    recovered = None if state is None or state.meta.schema is not None else _schema_of_rows(env.store, state)
+    return refill(view, recovered, env.clock.now_ns(), token)
 
 
 def _schema_of_rows(store: Store, state: TableState) -> pa.Schema | None:

@@ -112,22 +112,22 @@ class Taking:
     progress: Progress | None = None
 
     def take(
-        self, sources: Sequence[Source], attempt: StagedWrite, judge: Callable[[Sequence[Surveyed]], object]
+        self, sources: Sequence[Source], attempt: StagedWrite, check_conflict: Callable[[Sequence[Surveyed]], object]
     ) -> list[Taken]:
         """The files that have rows, as segments that `attempt` has written.
 
-        `judge` is asked as soon as all keys are known; where it raises, no more is copied. Raises NullKey and the other DataErrors,
+        `check_conflict` is asked as soon as all keys are known; where it raises, no more is copied. Raises NullKey and the other DataErrors,
         InvalidOption where a file cannot be linked, StoreError, with the attempt to be discarded.
         """
         holding = [source for source in sources if source.rows]
-        with Placing(attempt.rim.store, self.how) as placing:
+        with Placing(attempt.env.store, self.how) as placing:
             begun = [self._begin(source, number, attempt, placing) for number, source in enumerate(holding)]
             surveyed = list(self._survey(holding))
-            judge(surveyed)
+            check_conflict(surveyed)
             return [self._taken(one, place, attempt) for one, place in zip(surveyed, begun, strict=True)]
 
     def _begin(self, source: Source, number: int, attempt: StagedWrite, placing: Placing) -> _Begun:
-        file_id = attempt.rim.ids.uuid()
+        file_id = attempt.env.ids.uuid()
         path = segment_path(file_id, number, attempt.instant)
         # Named before it is stored, so that it is removed whatever comes.
         attempt.written.append(path)
@@ -186,7 +186,7 @@ class Adopter:
         """
         if (known := self.appender.known(snapshot)) is not None:
             return known
-        attempt = StagedWrite.begin(self.appender.committer.rim)
+        attempt = StagedWrite.begin(self.appender.committer.env)
         with attempt.discarded_on_error():
             taken = self._take(snapshot.state, sources, attempt)
         land = self._replace if self.appender.on_overlap == "replace" else self._append
@@ -308,7 +308,7 @@ class Adopter:
         schema, index, grid = self._schema(state, sources), state.meta.index, self.appender.grid
         self._check_keys(self._stager(state), schema, taken)
         meta = state.meta if schema == state.meta.schema else claim(replace(state.meta, schema=schema))
-        store = self.appender.committer.rim.store
+        store = self.appender.committer.env.store
         before = BaseVersion(store=store, state=state, schema=schema, grid=grid, cache=self.appender.cache)
         replacement.check(before)
         coverage = CoverageMap.union_of(one.coverage for one in taken)
@@ -329,12 +329,12 @@ class Adopter:
         for path in attempt.written:
             if path not in kept:
                 with contextlib.suppress(StoreError):
-                    self.appender.committer.rim.store.delete(path)
+                    self.appender.committer.env.store.delete(path)
 
     def _stager(self, state: TableState, on_overlap: OnOverlap | None = None) -> Stager:
         appender = self.appender
         return Stager(
-            rim=appender.committer.rim,
+            env=appender.committer.env,
             state=state,
             cache=appender.cache,
             grid=appender.grid,

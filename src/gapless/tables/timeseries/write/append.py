@@ -69,7 +69,7 @@ class Appender:
             snapshot = self.committer.refresh(snapshot)
             if (known := self.known(snapshot)) is not None:
                 return known
-        attempt = StagedWrite.begin(self.committer.rim, committed_here=True)
+        attempt = StagedWrite.begin(self.committer.env, committed_here=True)
         lost: StagedWrite | None = None
         appender = self if self.heeds(snapshot) else self.after(_other_policy(snapshot), snapshot, attempt)
         while True:
@@ -108,7 +108,7 @@ class Appender:
     def stager(self, snapshot: Snapshot[TableState]) -> Stager:
         """What turns input into segments for this version."""
         return Stager(
-            rim=self.committer.rim,
+            env=self.committer.env,
             state=snapshot.state,
             cache=self.cache,
             grid=self.grid,
@@ -128,7 +128,9 @@ class Appender:
         attempt = staged.attempt
         if staged.commit is None:
             return AppendReport.of(attempt.tally, snapshot.version)
-        proposal = Proposal(commit=staged.commit, judge=staged.terms.judge, discard=attempt.discard, ahead=attempt.ahead)
+        proposal = Proposal(
+            commit=staged.commit, check_conflict=staged.terms.check_conflict, discard=attempt.discard, ahead=attempt.ahead
+        )
         outcome = self.committer.commit(snapshot, proposal)
         if isinstance(outcome, Conflict):
             return outcome
@@ -156,13 +158,13 @@ class Appender:
             raise refuse_conflict(Conflict(snapshot.version, Conflicting(SCHEMA, schema)))
 
         def read(segment: Segment) -> Iterator[pa.RecordBatch]:
-            return read_staged(self.committer.rim, segment, schema, meta.ids, snapshot.version)
+            return read_staged(self.committer.env, segment, schema, meta.ids, snapshot.version)
 
         return tuple(Batches(source="rows staged before", schema=schema, read=partial(read, one)) for one in lost.segments)
 
     def _successor(self, lost: StagedWrite) -> StagedWrite:
         """A new attempt that has skipped what the lost one had."""
-        fresh = StagedWrite.begin(self.committer.rim, committed_here=True)
+        fresh = StagedWrite.begin(self.committer.env, committed_here=True)
         fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
         return fresh
 
@@ -172,19 +174,19 @@ def _other_policy(snapshot: Snapshot[TableState]) -> Conflict:
 
 
 def read_staged(
-    rim: Environment, segment: Segment, schema: pa.Schema, ids: ColumnIds, version: int
+    env: Environment, segment: Segment, schema: pa.Schema, ids: ColumnIds, version: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a segment that was written and not committed, as the columns of `schema`, a row group at a time.
 
     Raises CommitConflict where vacuum took the file, since whoever wrote it was slow (`version` is the newest that is known), CorruptTable.
     """
     try:
-        with open_segment(rim.store, segment) as file:
+        with open_segment(env.store, segment) as file:
             for number in range(file.num_row_groups):
                 yield from restore(read_group(file, segment, number), schema, ids=ids, path=segment.path).to_batches()
     except CorruptTable:
         if segment.data is None:
-            require_file(rim, segment.path, version)
+            require_file(env, segment.path, version)
         raise
 
 
@@ -268,9 +270,9 @@ class Overwriter:
             grid=self.grid,
             operation=self.operation,
         )
-        commit = Commit(id=self.committer.rim.ids.uuid(), operation="overwrite", engine=ENGINE, parameters={}, actions=actions)
+        commit = Commit(id=self.committer.env.ids.uuid(), operation="overwrite", engine=ENGINE, parameters={}, actions=actions)
         # Nothing to discard where it lost: the same files are proposed again.
-        return Proposal(commit=commit, judge=terms.judge)
+        return Proposal(commit=commit, check_conflict=terms.check_conflict)
 
 
 def _demands(meta: TableMeta) -> tuple[object, ...]:

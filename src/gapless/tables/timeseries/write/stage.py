@@ -68,7 +68,7 @@ class Filtered:
 class Stager:
     """Turns input into staged segments for one version of the table."""
 
-    rim: Environment
+    env: Environment
     state: TableState
     cache: CoverageCache
     grid: Grid
@@ -142,7 +142,7 @@ class Stager:
         meta = self.state.meta
         if not meta.properties.unique or not run.rows.count:
             return
-        before = BaseVersion(store=self.rim.store, state=self.state, schema=schema, grid=self.grid, cache=self.cache)
+        before = BaseVersion(store=self.env.store, state=self.state, schema=schema, grid=self.grid, cache=self.cache)
         declared = run.with_rows(restore(run.table, schema, ids=meta.ids))
         check_distinct(declared, before)
         # Under the other policies no segment that is there covers a bucket of the run.
@@ -207,7 +207,7 @@ class Stager:
         if not attempt.segments and schema == old.schema and not applied:
             return None
         return Commit(
-            id=self.rim.ids.uuid(),
+            id=self.env.ids.uuid(),
             operation="append",
             engine=ENGINE,
             parameters={"on_overlap": self.on_overlap},
