@@ -79,6 +79,33 @@ print(*sorted(sys.modules))
     assert found <= {"obstore"}, f"making a table loads {found}"
 
 
+@pytest.mark.parametrize(("kind", "other", "most"), [("delta", "timeseries", 200), ("timeseries", "delta", 195)])
+def test_a_kind_of_table_loads_nothing_of_the_other(kind: str, other: str, most: int) -> None:
+    """Neither when it is imported, nor when a table is made, refused, written, read, changed and looked after; `most` are modules of ours."""
+    uses = {
+        "delta": "gapless.delta.create('memory://kinds', pa.schema([('n', pa.int64())]))",
+        "timeseries": "gapless.create('memory://kinds', index='n', index_type='int64', bucket=1)",
+    }
+    code = f"""
+import sys, gapless, gapless.tables.{kind}.table, pyarrow as pa
+ours = [name for name in sys.modules if name.partition(".")[0] == "gapless"]
+table = {uses[kind]}
+table.append({{"n": [1, 2, 3]}})
+table.delete("n > 2")
+table.scan().to_arrow(), table.sql("FROM this").count(), table.at(1).count(), table.history()
+table.compact(), table.vacuum(), table.restore(1), table.verify()
+try:
+    {uses[kind]}
+except gapless.errors.TableExists:
+    pass
+print(len(ours), *sorted(sys.modules))
+"""
+    count, *loaded = run_python(code).split()
+    strange = [name for name in loaded if name.startswith((f"gapless.tables.{other}.", f"gapless.formats.{other}."))]
+    assert not strange, f"tables of kind {kind} load {strange}"
+    assert int(count) <= most, f"importing tables of kind {kind} loads {count} modules"
+
+
 def test_import_costs_little_more_than_pyarrow_parquet() -> None:
     """At most 1.5 times, as the median of interleaved runs of CPU time, which other processes disturb least."""
     clock = "import time; t = time.process_time(); import {}; print(time.process_time() - t)"

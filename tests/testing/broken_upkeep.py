@@ -18,11 +18,12 @@ from gapless.log.cleanup import clean
 from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Snapshot
 from gapless.runtime.committer import Committer
-from gapless.tables.shared.delete_files import delete_all, list_stored
+from gapless.tables.shared.delete_files import delete_all
 from gapless.tables.shared.handle import ChangeOutcome
 from gapless.tables.shared.vacuum import Limits, VacuumReport, parse_age
 from gapless.tables.timeseries.care import expire, restore, vacuum, vacuum_plan
 from gapless.tables.timeseries.care.restore import Restoring
+from gapless.tables.timeseries.care.vacuum import list_stored
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
 from gapless.tables.timeseries.read import versions as travel
 from gapless.tables.timeseries.write.append import Appender

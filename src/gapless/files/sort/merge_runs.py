@@ -11,10 +11,7 @@ import pyarrow as pa
 
 from gapless.coverage.bucket import Grid
 from gapless.files.sort.run import Run, as_int, index_values, sort_run
-from gapless.formats.timeseries.actions import TableMeta
-from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
 from gapless.model.index import Identity, IndexSpec
-from gapless.model.schema import annotated_schema
 
 
 def gather_runs(
@@ -53,14 +50,6 @@ def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     rows = max(1, -(-batch.num_rows // max(1, -(-batch.nbytes // limit))))
     for start in range(0, max(1, batch.num_rows), rows):
         yield batch.slice(start, rows)
-
-
-def as_written(run: Run, meta: TableMeta) -> Run:
-    """The run with the schema that files of this table have: with its metadata, where they must repeat them."""
-    if METADATA_FEATURE not in meta.reader_features or meta.schema is None:
-        return run
-    schema = annotated_schema(run.rows.schema, meta.ids.physical_schema(meta.schema))
-    return run.with_rows(run.rows.with_schema(schema))
 
 
 def merge_runs(stretches: Iterable[pa.Table], arrivals: Run, index: IndexSpec, grid: Grid) -> Iterator[Run]:

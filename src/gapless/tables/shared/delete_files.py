@@ -9,24 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from gapless.errors import StoreError
-from gapless.formats.timeseries.actions import COVERAGE_FOLDER, DATA_FOLDER, STAGED_FOLDER
-from gapless.formats.timeseries.format import LOG_FOLDER, TIME_SERIES
-from gapless.model.protocols import ObjectInfo, ShowsUnfinished, Store
+from gapless.model.protocols import Store
 
-SWEPT_FOLDERS = (COVERAGE_FOLDER, TIME_SERIES.parts_folder, STAGED_FOLDER, DATA_FOLDER)
-"""Where vacuum looks for objects; of the log's folder it only looks at unfinished writes."""
 _TOGETHER = 16
 """Deletes under way at a time, where each is a request."""
 _FEW = 64
 """So many are deleted one after the other all the same."""
-
-
-def list_stored(store: Store) -> list[ObjectInfo]:
-    """All objects that vacuum judges, the unfinished writes of a local disk among them. Raises StoreError."""
-    stored = [info for folder in SWEPT_FOLDERS for info in store.list(folder)]
-    if isinstance(store, ShowsUnfinished):
-        stored += [info for folder in (*SWEPT_FOLDERS, LOG_FOLDER) for info in store.unfinished(folder)]
-    return stored
 
 
 def linked_folders(store: Store, paths: Iterable[str]) -> frozenset[str]:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from gapless.files.pages.encodings import Encodings
 from gapless.files.write.file_writer import ROW_GROUP_BYTES
-from gapless.files.write.staged_write import StagedFiles
+from gapless.files.write.staged_files import StagedFiles
 from gapless.formats.delta.actions import AddFile, CdcFile, TableState, log_path
 from gapless.formats.delta.partitions import encode_value, folder_of
 from gapless.formats.delta.properties import Settings

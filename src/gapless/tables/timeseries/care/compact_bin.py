@@ -17,7 +17,7 @@ from gapless.files.read.row_filter import EVERYTHING
 from gapless.files.read.scan import ReadPlan, read
 from gapless.files.read.source import open_segment
 from gapless.files.sort.curve_sort import z_order
-from gapless.files.sort.merge_runs import as_written, gather_runs, pieces
+from gapless.files.sort.merge_runs import gather_runs, pieces
 from gapless.files.sort.run import Run
 from gapless.files.write.segment_encoder import CODEC_KEY, SegmentEncoder
 from gapless.files.write.staged_write import BegunSegment, StagedWrite
@@ -34,6 +34,7 @@ from gapless.tables.shared.compaction import CompactOptions, GivenUp
 from gapless.tables.shared.findings import count
 from gapless.tables.timeseries.care.compact_plan import Bin
 from gapless.tables.timeseries.verify.segment_check import check_bytes
+from gapless.tables.timeseries.write.stage import as_written
 
 CLUSTERED_GROUP_ROWS = 32_768
 """Rows of a row group whose rows lie along a z-order: small ones let a filter pass over more."""

@@ -10,22 +10,33 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gapless.errors import CorruptTable, StoreError, TableNotFound, VersionNotFound
-from gapless.formats.timeseries.actions import Commit, ForgetSegments, TableState
+from gapless.formats.timeseries.actions import COVERAGE_FOLDER, DATA_FOLDER, STAGED_FOLDER, Commit, ForgetSegments, TableState
 from gapless.formats.timeseries.conflict.maintenance import VacuumChecker
-from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.formats.timeseries.format import LOG_FOLDER, TIME_SERIES
 from gapless.log.checkpoint import store_snapshot
 from gapless.log.cleanup import parts_in_use
 from gapless.log.effects import Conversation, Get, ListNames, perform
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import load
 from gapless.model.instant import NS_PER
-from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo
+from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo, ShowsUnfinished, Store
 from gapless.runtime.committer import ENGINE, Proposal
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.delete_files import delete_all, linked_folders, list_stored
+from gapless.tables.shared.delete_files import delete_all, linked_folders
 from gapless.tables.shared.vacuum import Limits, VacuumReport, parse_age
 from gapless.tables.timeseries.care.vacuum_plan import PartsInUse, VacuumPlan, plan_vacuum
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
+
+SWEPT_FOLDERS = (COVERAGE_FOLDER, TIME_SERIES.parts_folder, STAGED_FOLDER, DATA_FOLDER)
+"""Where vacuum looks for objects; of the log's folder it only looks at unfinished writes."""
+
+
+def list_stored(store: Store) -> list[ObjectInfo]:
+    """All objects that vacuum judges, the unfinished writes of a local disk among them. Raises StoreError."""
+    stored = [info for folder in SWEPT_FOLDERS for info in store.list(folder)]
+    if isinstance(store, ShowsUnfinished):
+        stored += [info for folder in (*SWEPT_FOLDERS, LOG_FOLDER) for info in store.unfinished(folder)]
+    return stored
 
 
 def survey_parts(

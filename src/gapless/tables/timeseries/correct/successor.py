@@ -18,7 +18,7 @@ from gapless.files.adopt.patch import Change, PatchedSource
 from gapless.files.compare.keys import KeyIds
 from gapless.files.read.page_pruning import Stage, kept_positions
 from gapless.files.read.row_filter import RowFilter
-from gapless.files.sort.merge_runs import as_written, gather_runs, merge_runs
+from gapless.files.sort.merge_runs import gather_runs, merge_runs
 from gapless.files.sort.run import Run, sort_run
 from gapless.files.write.segment_encoder import EncodedSegment, SegmentEncoder
 from gapless.files.write.staged_write import StagedWrite
@@ -32,6 +32,7 @@ from gapless.predicate.predicate import terms_on
 from gapless.predicate.range import conjunction
 from gapless.tables.timeseries.correct.row_selection import BaseVersion, KeyCut, Splitting
 from gapless.tables.timeseries.write import stage
+from gapless.tables.timeseries.write.stage import as_written
 
 
 @dataclass(frozen=True, slots=True)

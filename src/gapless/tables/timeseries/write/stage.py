@@ -11,7 +11,7 @@ from gapless.coverage.bitmap import CoverageMap, Overlap, overlap
 from gapless.coverage.bucket import Grid
 from gapless.errors import DuplicateKey
 from gapless.files.ingest.batches import Batches, bytes_of, naming, unified_schema
-from gapless.files.sort.merge_runs import as_written, gather_runs, pieces
+from gapless.files.sort.merge_runs import gather_runs, pieces
 from gapless.files.sort.run import Run
 from gapless.files.write.segment_encoder import encode_segment
 from gapless.files.write.staged_write import STREAMED_BYTES, StagedWrite
@@ -25,6 +25,7 @@ from gapless.formats.timeseries.actions import (
     UpdateTableMeta,
 )
 from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
 from gapless.formats.timeseries.conflict.rows import AppendChecker, meeting_coverage
 from gapless.formats.timeseries.replay import live_meeting
 from gapless.model.column_ids import ColumnIds
@@ -32,7 +33,7 @@ from gapless.model.fit import fit, restore
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
-from gapless.model.schema import adopt_schema, entity_types, reconcile, stored_schema
+from gapless.model.schema import adopt_schema, annotated_schema, entity_types, reconcile, stored_schema
 from gapless.model.segment import Segment
 from gapless.model.stats import Bound, ColumnStats
 from gapless.runtime.committer import ENGINE
@@ -236,3 +237,11 @@ def _is_only(known: ColumnStats, value: Bound | None) -> bool:
     if value is None or known.nulls != 0 or (isinstance(value, float) and (value == 0 or known.nans != 0)):
         return False
     return known.min == value == known.max
+
+
+def as_written(run: Run, meta: TableMeta) -> Run:
+    """The run with the schema that files of this table have: with its metadata, where they must repeat them."""
+    if METADATA_FEATURE not in meta.reader_features or meta.schema is None:
+        return run
+    schema = annotated_schema(run.rows.schema, meta.ids.physical_schema(meta.schema))
+    return run.with_rows(run.rows.with_schema(schema))
