@@ -15,9 +15,7 @@ def member(table: gl.TimeSeriesTable, data: object, policy: OnOverlap = "reject"
     part, small = gather_small(as_batches(data))
     assert small
     appender = Appender(
-        committer=table._committer,
-        cache=table._cache,
-        grid=table._grid,
+        context=table._context,
         on_overlap=policy,
         operation=None if operation is None else parse_operation_id(operation),
     )

@@ -27,8 +27,7 @@ from gapless.predicate.range import identity_value
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
 from gapless.spark.reading.columns import ddl, spark_type
 from gapless.spark.reading.frame import view_of
-from gapless.spark.setup.context import inside
-from gapless.spark.setup.executors import coded, packs_of
+from gapless.spark.setup.executors import coded, job_context, packs_of
 from gapless.spark.setup.options import SourceOptions, check_overwrite, parse_options
 from gapless.spark.stream.log import columns_of
 from gapless.spark.stream.sink import StreamWriter, handed_schema
@@ -52,7 +51,7 @@ class ReadRequest:
     @classmethod
     def of(cls, options: SourceOptions) -> ReadRequest:
         """Open the table and plan the read; raises as `gl.open`, `table.at` and `table.scan` do, and NotSupported for a table in memory."""
-        known = inside(view_of(options.path, options.version, options.timestamp))
+        known = job_context(view_of(options.path, options.version, options.timestamp))
         state = known.snapshot.state
         if options.columns == ():
             raise InvalidOption(

@@ -31,7 +31,7 @@ from gapless.formats.timeseries.actions import AddSegment
 from gapless.formats.timeseries.stream_plan import Budget, Cursor
 from gapless.model.instant import format_instant
 from gapless.spark.reading.arrow_columns import shown_schema
-from gapless.spark.setup.context import inside
+from gapless.spark.setup.executors import job_context
 from gapless.spark.setup.options import parse_options
 from gapless.spark.stream.log import Follow, StreamLog, columns_of
 from gapless.spark.stream.offset import StreamPart
@@ -620,7 +620,7 @@ def test_an_older_copy_of_the_table_is_refused(path: Path, table: gl.TimeSeriesT
 def test_an_offset_says_the_table_the_place_and_where_the_stream_began(path: Path, table: gl.TimeSeriesTable) -> None:
     query = Query(path, maxFilesPerTrigger=2)
     assert query.plan()
-    made = format_instant(inside(table).snapshot.state.meta.created_ns)
+    made = format_instant(job_context(table).snapshot.state.meta.created_ns)
     begin = '"begin": {"version": 4, "whole": true}}'
     assert query.offsets == [f'{{"gapless": 1, "table": "{made}", "version": 4, "index": 2, "whole": true, {begin}']
 
@@ -635,7 +635,7 @@ def test_an_offset_that_is_not_ours_is_refused(path: Path, table: gl.TimeSeriesT
 
 
 def inside_of(handle: gl.TimeSeriesTable) -> Any:
-    known = inside(handle)
+    known = job_context(handle)
     return SimpleNamespace(env=known.env, newest=known.snapshot)
 
 

@@ -32,7 +32,7 @@ from gapless.spark.checkpoint.findings import (
     sentence,
 )
 from gapless.spark.checkpoint.logs import examine_commits, examine_metadata, examine_offsets
-from gapless.spark.setup.context import inside
+from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.staging import open_to_write
 from gapless.store.open import open_store
 from gapless.tables.shared.handle import Location
@@ -254,7 +254,7 @@ def _query(metadata: bytes | None) -> str | None:
 
 def _sink(table: TimeSeriesTable | Location, app_id: str | None, query: str | None) -> Sink | None:
     """What the table's newest version has of the query; None where the query has no name."""
-    known = inside(open_to_write(table))
+    known = job_context(open_to_write(table))
     applied = known.committer.refresh(known.snapshot).state.applied
     names = [name for name in (app_id, query) if name is not None]
     if not names:

@@ -28,8 +28,7 @@ from gapless.predicate.range import key_bounds
 from gapless.runtime.committer import refuse_conflict
 from gapless.spark.correct.revise import CorrectionContext
 from gapless.spark.correct.revision_plan import Arrived
-from gapless.spark.setup.context import inside_to_write
-from gapless.spark.setup.executors import required, spread_work
+from gapless.spark.setup.executors import job_context, required, spread_work
 from gapless.spark.writing.append import arrow_schema, written
 from gapless.spark.writing.encode import Encoding
 from gapless.spark.writing.staging import begin, gather
@@ -114,7 +113,7 @@ class Arrivals:
         if self._encoding is None or self._columns != columns:
             self.discard()
             self._encoding, self._columns = begin(self.handle, arrow_schema(self.frame)), columns
-            seen = inside_to_write(self.handle).snapshot
+            seen = job_context(self.handle, to_write=True).snapshot
             if _columns_of(seen.state) != columns:
                 self._encoding = None
                 raise refuse_conflict(Conflict(seen.version, Conflicting(SCHEMA)))
@@ -129,7 +128,7 @@ class Arrivals:
         if self._attempt is None:
             assert self._encoding is not None
             outcomes = written(self.frame, self._encoding, spread=True)
-            self._attempt = gather(inside_to_write(self.handle), self._encoding, outcomes)
+            self._attempt = gather(job_context(self.handle, to_write=True), self._encoding, outcomes)
         if self._examined is None or self._examined[0] != distinct:
             self._examined = distinct, self._examine(before, self._attempt, distinct)
         return Arrived(attempt=self._attempt, coverage=self._attempt.covered, bounds=self._examined[1])

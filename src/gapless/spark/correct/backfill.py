@@ -15,8 +15,7 @@ from gapless.coverage.gap import Gap
 from gapless.errors import GaplessError, InvalidOption
 from gapless.model.operation import AppendReport
 from gapless.model.schema import entity_types
-from gapless.spark.setup.context import inside_to_write
-from gapless.spark.setup.executors import parallelism, required, spread_work
+from gapless.spark.setup.executors import job_context, parallelism, required, spread_work
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.spark.writing.staging import Delivery, append_outcomes, begin, open_to_write
 from gapless.tables.shared.handle import Location
@@ -71,13 +70,13 @@ def backfill(  # noqa: PLR0913  # the arguments of `table.fill`, and where
     Raises as `table.fill`; NotSupported for a table in memory, InvalidOption for a view, and for a `fetch` that cannot be pickled.
     """
     handle = open_to_write(table)
-    known = inside_to_write(handle)
+    context = job_context(handle, to_write=True)
     question = handle.refresh().coverage(start, end, entity=entity, identities=identities, calendar=calendar)
     whose = frozenset(question.identities)
 
     def covered() -> tuple[int, Any]:
         types = () if handle.schema is None else entity_types(handle.schema, handle.index)
-        return handle.version, known.cache.union(handle.segments(), types, whose)
+        return handle.version, context.cache.union(handle.segments(), types, whose)
 
     return Backfill(
         source=_Executors(spark=spark, handle=handle, fetch=_pickled(fetch), goes_on=on_error == "continue"),

@@ -14,8 +14,7 @@ from gapless.model.index import EntityType
 from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
 from gapless.runtime.environment import Environment
-from gapless.spark.setup.context import inside_to_write
-from gapless.spark.setup.executors import parallelism, spread_work
+from gapless.spark.setup.executors import job_context, parallelism, spread_work
 from gapless.spark.writing.encode import Outcome
 from gapless.spark.writing.staging import open_to_write
 from gapless.tables.shared.compaction import TARGET_BYTES, CompactionReport, CompactOptions, GivenUp
@@ -57,7 +56,7 @@ def compact(
     was committed until then stands.
     """
     handle = open_to_write(table)
-    known = inside_to_write(handle)
+    context = job_context(handle, to_write=True)
     options = CompactOptions.parse(
         target_size=target_size,
         window=window,
@@ -68,14 +67,14 @@ def compact(
         schema=handle.schema,
     )
     compactor = Compactor(
-        env=known.env,
-        committer=known.committer,
-        grid=known.grid,
+        env=context.env,
+        committer=context.committer,
+        grid=context.grid,
         options=options,
-        remember=known.cache.remember,
-        elsewhere=_OnExecutors(spark=spark, env=known.env, options=options, grid=known.grid),
+        remember=context.cache.remember,
+        elsewhere=_OnExecutors(spark=spark, env=context.env, options=options, grid=context.grid),
     )
-    return compactor.compact(known.committer.refresh(known.snapshot))
+    return compactor.compact(context.committer.refresh(context.snapshot))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,10 +24,10 @@ from gapless.runtime.committer import NOT_COMMITTED
 from gapless.spark.correct.arrivals import Arrivals
 from gapless.spark.correct.revise import ByKey, CorrectionContext, Revised, Reviser
 from gapless.spark.correct.revision_plan import Arrived, ConditionRequest, CorrectionRequest, RevisionPlanner, UpsertRequest
-from gapless.spark.setup.context import TableInternals, inside_to_write
-from gapless.spark.setup.executors import parallelism, spread_work
+from gapless.spark.setup.executors import job_context, parallelism, spread_work
 from gapless.spark.writing.staging import Delivery, open_to_write
 from gapless.tables.shared.handle import ChangeOutcome, Location
+from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.correct.corrections import CorrectionArguments, parse_span, parse_upsert
 from gapless.tables.timeseries.correct.revision import AffectedFiles, RewriteResult, keeps_overlaps
 from gapless.tables.timeseries.correct.rewrite import Made, Rewriter
@@ -54,12 +54,12 @@ def rewrite(
     An operation that was applied already changes nothing, and computes nothing. What is written for an attempt that was not committed is
     removed, but where that is not known. Raises as `Rewriter.apply`.
     """
-    known = inside_to_write(handle.refresh())
-    env = dataclasses.replace(known.env, deadline_s=known.env.deadline_s * _PATIENCE)
-    committer = dataclasses.replace(known.committer, env=env)
-    rewriter = Rewriter(committer=committer, cache=known.cache, grid=known.grid, operation=operation)
+    context = job_context(handle.refresh(), to_write=True)
+    env = dataclasses.replace(context.env, deadline_s=context.env.deadline_s * _PATIENCE)
+    context = dataclasses.replace(context, committer=dataclasses.replace(context.committer, env=env))
+    rewriter = Rewriter(context=context, operation=operation)
     arrivals = None if frame is None else Arrivals(frame=frame, handle=handle)
-    done = _Rewrite(spark=spark, known=known, wish=wish, rewriter=rewriter, arrivals=arrivals).land()
+    done = _Rewrite(spark=spark, context=context, wish=wish, rewriter=rewriter, arrivals=arrivals).land()
     return ChangeReport.of(done.tally, done.version, already_applied=done.already)
 
 
@@ -68,7 +68,7 @@ class _Rewrite:
     """One correction on its way."""
 
     spark: SparkSession
-    known: TableInternals
+    context: SeriesContext
     wish: CorrectionRequest
     rewriter: Rewriter
     arrivals: Arrivals | None
@@ -80,7 +80,7 @@ class _Rewrite:
     def land(self) -> ChangeOutcome:
         """Commit it."""
         try:
-            done = self.rewriter.land(self.known.snapshot, self.wish.operation, self._make)
+            done = self.rewriter.land(self.context.snapshot, self.wish.operation, self._make)
         except Exception as error:
             if self.making or isinstance(error, NOT_COMMITTED):
                 self._clear()
@@ -99,14 +99,12 @@ class _Rewrite:
         return made
 
     def _made(self, state: TableState) -> Made:
-        attempt = StagedWrite.begin(self.known.env)
+        attempt = StagedWrite.begin(self.context.env)
         schema = state.meta.schema if self.arrivals is None else self.arrivals.schema_for(state)
         if schema is None:
             return self.rewriter.made_of_nothing(state, self.wish, attempt)
         meta = state.meta if schema == state.meta.schema else claim(dataclasses.replace(state.meta, schema=schema))
-        before = BaseVersion(
-            store=self.known.env.store, state=state, schema=schema, grid=self.known.grid, cache=self.known.cache
-        )
+        before = BaseVersion(state=state, schema=schema, cache=self.context.cache)
         self.wish.check(before)
         arrived = self._arrived(before)
         cut, goes = self.wish.decide(before, arrived)
@@ -115,7 +113,7 @@ class _Rewrite:
 
     def _arrived(self, before: BaseVersion) -> Arrived:
         if self.arrivals is None:
-            return Arrived(attempt=StagedWrite(self.known.env, ""), coverage=CoverageMap())
+            return Arrived(attempt=StagedWrite(self.context.env, ""), coverage=CoverageMap())
         return self.arrivals.staged(before, self.wish.distinct(before))
 
     def _revise(

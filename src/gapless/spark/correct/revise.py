@@ -64,7 +64,7 @@ class CorrectionContext:
         """The version, without the list of its segments."""
         grid = index_grid(self.meta.index)
         state = TableState(meta=self.meta, live={})
-        return BaseVersion(store=self.store, state=state, schema=self.schema, grid=grid, cache=CoverageCache(self.store, grid))
+        return BaseVersion(state=state, schema=self.schema, cache=CoverageCache(self.store, grid))
 
     def rows_in(self, before: BaseVersion, arrivals: Iterable[int], coverage: CoverageMap) -> Run:
         """The arriving rows of these segments whose bucket is in `coverage`, which covers something."""

@@ -30,7 +30,7 @@ from gapless.model.segment import Segment
 from gapless.predicate.plan import ReadGroup
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
 from gapless.spark.reading.columns import ddl, file_type, quoted, spark_columns, spark_condition, spark_type
-from gapless.spark.setup.context import inside
+from gapless.spark.setup.executors import job_context
 from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.read.scan import ScanRequest
 from gapless.tables.timeseries.read.view import TableView
@@ -155,7 +155,7 @@ def read(
     Raises UnsupportedType for a column that Spark cannot hold exactly (ns, float16, …: leave it out with `columns`), InvalidOption where
     names differ by case alone, NotSupported for a table in memory, and as `table.at` and `table.scan` do.
     """
-    known = inside(view_of(table, version, time))
+    known = job_context(view_of(table, version, time))
     store, state = known.env.store, known.snapshot.state
     request = ScanRequest(start=start, end=end, where=None, entity=entity or {}, columns=columns, order=None)
     plan = request.plan(state)

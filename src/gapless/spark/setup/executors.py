@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from gapless.errors import GaplessError, StoreError
+from gapless.errors import GaplessError, NotSupported, StoreError
 from gapless.model.segment import Segment
+from gapless.tables.timeseries.context import SeriesContext
+from gapless.tables.timeseries.handle import Handle, context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +28,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def job_context(handle: Handle, *, to_write: bool = False) -> SeriesContext:
+    """What a Spark job on a table works with; raises NotSupported for a table in memory, which no other process sees.
+
+    With `to_write` raises UpgradeNeeded or UnsupportedTable where the handle may not write.
+    """
+    context = context_of(handle, to_write=to_write)
+    if handle.url.startswith("memory:"):
+        raise NotSupported(
+            f"Spark cannot reach {handle.url}",
+            why="The table lies in the memory of this process, and Spark has others",
+            fix="Make the table on disk or in a bucket; or read it with table.scan()",
+            feature="spark",
+        )
+    return context
 
 
 def spread_work(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T]) -> list[R | GaplessError]:

@@ -16,8 +16,7 @@ from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.model.protocols import Store
 from gapless.runtime.environment import Environment
 from gapless.spark.correct.corrections import upsert_frame
-from gapless.spark.setup.context import inside_to_write
-from gapless.spark.setup.executors import coded
+from gapless.spark.setup.executors import coded, job_context
 from gapless.spark.setup.options import NewTable
 from gapless.spark.stream.ids import admit, note_name, output_mode_of, stream_of
 from gapless.spark.writing.append import append_frame, arrow_schema, check_described, open_or_create, overwrite_frame
@@ -77,7 +76,7 @@ def batch_writer(
         check_described(handle, new)
     return BatchWriter(
         path=open_store(table).url if isinstance(table, str | os.PathLike) else table.url,
-        store=None if handle is None else inside_to_write(handle).env.store,
+        store=None if handle is None else job_context(handle, to_write=True).env.store,
         handle=handle,
         mode=mode,
         key=(key,) if isinstance(key, str) else None if key is None else tuple(key),
@@ -180,7 +179,7 @@ def _comes_twice(url: str, batch: int) -> str:
 
 def _lies_there(handle: TimeSeriesTable) -> bool:
     """Whether the version that a handle sees is still in the log there: the table may have been made anew since."""
-    known = inside_to_write(handle)
+    known = job_context(handle, to_write=True)
     return known.env.drive(is_there(TIME_SERIES, known.snapshot.version, known.snapshot.time_ns))
 
 

@@ -22,7 +22,7 @@ from gapless.errors import InvalidOption, LogWarning, StreamRestarted
 from gapless.formats.timeseries.actions import Applied
 from gapless.model.operation import AppendReport, SequenceId, operation_key, settles
 from gapless.model.properties import OnOverlap
-from gapless.spark.setup.context import inside_to_write
+from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.staging import Delivery
 from gapless.tables.timeseries.table import TimeSeriesTable
 
@@ -221,7 +221,7 @@ def admit(
     A stream that the table does not know leaves its trace in a commit of its own first. Batches that are passed over because another
     query wrote them under the same `app_id` are said in one LogWarning. Raises StreamRestarted, and as `table.append`.
     """
-    course = decide_batch(inside_to_write(handle.refresh()).snapshot.state.applied, stream, batch)
+    course = decide_batch(job_context(handle.refresh(), to_write=True).snapshot.state.applied, stream, batch)
     if course.trace is not None:
         handle.append([], on_overlap="allow", operation_id=(course.trace.app, course.trace.sequence))
     if course.passed_over:

@@ -27,7 +27,7 @@ from gapless.predicate.range import check_columns
 from gapless.runtime.environment import Environment
 from gapless.spark.reading.arrow_columns import shown_schema
 from gapless.spark.reading.frame import view_of
-from gapless.spark.setup.context import inside
+from gapless.spark.setup.executors import job_context
 from gapless.spark.setup.options import SourceOptions
 from gapless.tables.shared.versions import parse_instant_value
 from gapless.tables.timeseries.lifecycle import open_table
@@ -263,7 +263,7 @@ def _kept(log: StreamLog, version: int) -> Cursor:
 
 def columns_of(options: SourceOptions) -> pa.Schema:
     """The declared columns of a stream that begins now; raises as opening the table, and as `stream_columns`."""
-    meta = inside(view_of(options.path, None, None)).snapshot.state.meta
+    meta = job_context(view_of(options.path, None, None)).snapshot.state.meta
     return stream_columns(meta, options.columns, feed=options.change_feed)
 
 

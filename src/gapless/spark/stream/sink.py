@@ -17,8 +17,7 @@ from pyspark.sql.types import StructType
 from gapless.errors import InvalidOption
 from gapless.files.write.staged_write import StagedWrite
 from gapless.model.operation import AppendReport, parse_operation_id
-from gapless.spark.setup.context import inside
-from gapless.spark.setup.executors import coded
+from gapless.spark.setup.executors import coded, job_context
 from gapless.spark.setup.options import SourceOptions, check_overwrite
 from gapless.spark.stream.ids import QUERY_ID, Stream, admit, normal_location
 from gapless.spark.writing.append import open_or_create
@@ -120,7 +119,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _discard(self, encoding: Encoding, outcomes: Sequence[Outcome]) -> None:
         """Remove the files of a batch that was not tried to be committed, and will not be."""
         written = [path for outcome in outcomes for path in outcome.written]
-        StagedWrite(inside(self._handle).env, encoding.instant, written=written).discard()
+        StagedWrite(job_context(self._handle).env, encoding.instant, written=written).discard()
 
 
 def handed_schema(schema: StructType) -> pa.Schema:

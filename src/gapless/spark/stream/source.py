@@ -22,8 +22,7 @@ from pyspark.sql.types import StructType
 from gapless.errors import LogWarning
 from gapless.formats.timeseries.stream_plan import Budget
 from gapless.spark.reading.frame import view_of
-from gapless.spark.setup.context import inside
-from gapless.spark.setup.executors import coded
+from gapless.spark.setup.executors import coded, job_context
 from gapless.spark.setup.options import SourceOptions
 from gapless.spark.stream.log import Follow, RunningColumns, StreamLog, columns_changed, first_cursor
 from gapless.spark.stream.offset import Offset, StreamPart, packed
@@ -136,7 +135,7 @@ class StreamReader(DataSourceStreamReader):
 
     def _opened(self) -> tuple[StreamLog, RunningColumns]:
         if self._log is None or self._running is None:
-            known = inside(view_of(self._options.path, None, None))
+            known = job_context(view_of(self._options.path, None, None))
             meta, feed = known.snapshot.state.meta, self._options.change_feed
             running = RunningColumns(meta=meta, columns=self._options.columns, feed=feed)
             _check_schema(self._schema, running)

@@ -96,7 +96,7 @@ class Encoding:
     def _stager(self, env: Environment) -> Stager:
         grid = index_grid(self.meta.index)
         state = TableState(meta=self.meta, live={})
-        return Stager(env=env, state=state, cache=CoverageCache(env.store, grid), grid=grid, on_overlap="allow")
+        return Stager(env=env, state=state, cache=CoverageCache(env.store, grid), on_overlap="allow")
 
     def _part(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         from pyspark import TaskContext

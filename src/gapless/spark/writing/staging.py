@@ -24,9 +24,10 @@ from gapless.model.operation import AppendReport, ChangeReport, JobId, Operation
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
 from gapless.spark.reading.arrow_columns import arriving_schema
-from gapless.spark.setup.context import TableInternals, inside_to_write
+from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.tables.shared.handle import Location
+from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write.append import Appender, Overwriter, read_staged
 from gapless.tables.timeseries.write.refusals import overlap_error
@@ -63,9 +64,9 @@ def recognised(handle: TimeSeriesTable, delivery: Delivery) -> AppendReport | No
 
     Raises UpgradeNeeded, UnsupportedTable, NotSupported for a table in memory, StoreError.
     """
-    known = inside_to_write(handle)
-    snapshot = known.committer.refresh(known.snapshot)
-    return _appender(known, snapshot.state, delivery).known(snapshot)
+    context = job_context(handle, to_write=True)
+    snapshot = context.refresh()
+    return _appender(context, snapshot.state, delivery).known(snapshot)
 
 
 def begin(handle: TimeSeriesTable, given: pa.Schema) -> Encoding:
@@ -73,12 +74,12 @@ def begin(handle: TimeSeriesTable, given: pa.Schema) -> Encoding:
 
     It is of now: its instant names the files of one write. Raises SchemaMismatch, UnsupportedType, NotSupported, StoreError.
     """
-    known = inside_to_write(handle)
-    meta = known.snapshot.state.meta
+    context = job_context(handle, to_write=True)
+    meta = context.snapshot.state.meta
     arriving = arriving_schema(given, meta.schema)
-    schema = _schema_with(arriving, known, known.snapshot.state)
-    instant = StagedWrite.begin(known.env).instant
-    return Encoding(store=known.env.store, meta=claim(replace(meta, schema=schema)), given=arriving, instant=instant)
+    schema = _schema_with(arriving, context, context.snapshot.state)
+    instant = StagedWrite.begin(context.env).instant
+    return Encoding(store=context.env.store, meta=claim(replace(meta, schema=schema)), given=arriving, instant=instant)
 
 
 def append_outcomes(
@@ -90,15 +91,15 @@ def append_outcomes(
     the driver reads the staged segments back and appends their rows. Raises as `table.append`, and what executors refused; no staged
     file is left then, but where the outcome is unknown.
     """
-    known = inside_to_write(handle)
-    snapshot = known.committer.refresh(known.snapshot)
-    attempt = gather(known, encoding, outcomes)
-    appender = _appender(known, snapshot.state, delivery)
+    context = job_context(handle, to_write=True)
+    snapshot = context.refresh()
+    attempt = gather(context, encoding, outcomes)
+    appender = _appender(context, snapshot.state, delivery)
     with attempt.discarded_on_error():
         if (report := appender.known(snapshot)) is not None:
             attempt.discard()
             return report
-        direct = _fits(known, snapshot.state, encoding) and _stands(appender, snapshot.state, attempt)
+        direct = _fits(context, snapshot.state, encoding) and _stands(appender, snapshot.state, attempt)
     if direct:
         applied = () if delivery.operation is None else (SetTransaction(delivery.operation, attempt.tally),)
         outcome = appender.commit(snapshot, appender.stager(snapshot).staged(attempt, _schema_of(encoding), applied))
@@ -106,7 +107,7 @@ def append_outcomes(
             return outcome
     try:
         # Whatever stands in the way, an append of the same rows knows what to do about it.
-        rows = _staged_rows(known, snapshot.version, encoding, attempt)
+        rows = _staged_rows(context, snapshot.version, encoding, attempt)
         return handle.append(rows, on_overlap=delivery.on_overlap, operation_id=_public(delivery.operation))
     finally:
         attempt.discard()
@@ -120,32 +121,29 @@ def overwrite_outcomes(
     The driver reads the rows back, and holds them in memory, in a `unique` table and where columns changed since. Raises as
     `table.replace`, and what executors refused; no staged file is left then, but where the outcome is unknown.
     """
-    known = inside_to_write(handle)
-    snapshot = known.committer.refresh(known.snapshot)
-    attempt = gather(known, encoding, outcomes)
+    context = job_context(handle, to_write=True)
+    snapshot = context.refresh()
+    attempt = gather(context, encoding, outcomes)
     with attempt.discarded_on_error():
-        direct = _fits(known, snapshot.state, encoding) and not snapshot.state.meta.properties.unique
+        direct = _fits(context, snapshot.state, encoding) and not snapshot.state.meta.properties.unique
     if not direct:
         try:
-            rows = _staged_rows(known, snapshot.version, encoding, attempt)
+            rows = _staged_rows(context, snapshot.version, encoding, attempt)
             return handle.replace((None, None), rows, operation_id=_public(delivery.operation))
         finally:
             attempt.discard()
     overwriter = Overwriter(
-        committer=known.committer,
-        cache=known.cache,
-        index=snapshot.state.meta.index,
-        grid=known.grid,
+        context=context,
         operation=delivery.operation,
     )
     done = overwriter.apply(snapshot, _schema_of(encoding), attempt)
     return ChangeReport.of(done.tally, done.version, already_applied=done.already)
 
 
-def gather(known: TableInternals, encoding: Encoding, outcomes: Iterable[Outcome]) -> StagedWrite:
+def gather(context: SeriesContext, encoding: Encoding, outcomes: Iterable[Outcome]) -> StagedWrite:
     """What executors wrote as one attempt; raises what one of them refused, with nothing left behind."""
     types = entity_types(_schema_of(encoding), encoding.meta.index)
-    attempt, refusals = StagedWrite(known.env, encoding.instant), []
+    attempt, refusals = StagedWrite(context.env, encoding.instant), []
     for outcome in outcomes:
         outcome.add_to(attempt, types)
         refusals += [] if outcome.refusal is None else [outcome.refusal]
@@ -155,11 +153,9 @@ def gather(known: TableInternals, encoding: Encoding, outcomes: Iterable[Outcome
     return attempt
 
 
-def _appender(known: TableInternals, state: TableState, delivery: Delivery) -> Appender:
+def _appender(context: SeriesContext, state: TableState, delivery: Delivery) -> Appender:
     return Appender(
-        committer=known.committer,
-        cache=known.cache,
-        grid=known.grid,
+        context=context,
         on_overlap=delivery.on_overlap or state.meta.properties.on_overlap,
         by_table=delivery.on_overlap is None,
         operation=delivery.operation,
@@ -172,20 +168,20 @@ def _schema_of(encoding: Encoding) -> pa.Schema:
     return encoding.meta.schema
 
 
-def _schema_with(given: pa.Schema, known: TableInternals, state: TableState) -> pa.Schema:
+def _schema_with(given: pa.Schema, context: SeriesContext, state: TableState) -> pa.Schema:
     """The schema of this version once it has taken rows of these columns; raises SchemaMismatch."""
-    stager = Stager(env=known.env, state=state, cache=known.cache, grid=known.grid, on_overlap="allow")
+    stager = Stager(env=context.env, state=state, cache=context.cache, on_overlap="allow")
     schema = stager.schema_for((Batches(source="the DataFrame", schema=given, read=lambda: iter(())),))
     assert schema is not None
     return schema
 
 
-def _fits(known: TableInternals, state: TableState, encoding: Encoding) -> bool:
+def _fits(context: SeriesContext, state: TableState, encoding: Encoding) -> bool:
     """Whether this version takes the segments as they were written: its columns are those for which they were."""
     meta = state.meta
     if (meta.index, meta.ids) != (encoding.meta.index, encoding.meta.ids):
         return False
-    return bool(_schema_with(encoding.given, known, state) == _schema_of(encoding))
+    return bool(_schema_with(encoding.given, context, state) == _schema_of(encoding))
 
 
 def _stands(appender: Appender, state: TableState, attempt: StagedWrite) -> bool:
@@ -195,19 +191,19 @@ def _stands(appender: Appender, state: TableState, attempt: StagedWrite) -> bool
     if appender.on_overlap == "allow" or not attempt.segments or state.meta.schema is None:
         return True
     covered, types = attempt.covered, entity_types(state.meta.schema, state.meta.index)
-    near = live_meeting(state, covered, appender.grid)
-    present = appender.cache.union(near, types, frozenset(covered.identities()))
-    found = overlap(covered, present, signed=appender.grid.signed)
+    near = live_meeting(state, covered, appender.context.grid)
+    present = appender.context.cache.union(near, types, frozenset(covered.identities()))
+    found = overlap(covered, present, signed=appender.context.grid.signed)
     if found is not None and appender.on_overlap == "reject":
-        raise overlap_error(state, appender.cache, found, types, appender.grid)
+        raise overlap_error(state, appender.context.cache, found, types, appender.context.grid)
     return found is None
 
 
-def _staged_rows(known: TableInternals, version: int, encoding: Encoding, attempt: StagedWrite) -> pa.RecordBatchReader:
+def _staged_rows(context: SeriesContext, version: int, encoding: Encoding, attempt: StagedWrite) -> pa.RecordBatchReader:
     """The rows that executors wrote, in the columns that came: what files hold of others is nothing that anyone said."""
     came = set(encoding.given.names)
     schema = pa.schema([field for field in _schema_of(encoding) if field.name in came])
-    read = (read_staged(known.env, segment, schema, encoding.meta.ids, version) for segment in attempt.segments)
+    read = (read_staged(context.env, segment, schema, encoding.meta.ids, version) for segment in attempt.segments)
     return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(read))
 
 

@@ -10,7 +10,11 @@ from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
 from gapless.runtime.committer import Committer
+from gapless.tables.shared.context import TableContext
 from gapless.tables.shared.handle import AtVersion
+
+DeltaContext = TableContext[Commit, TableState]
+"""What one call on a Delta table works with."""
 
 
 class DeltaHandle(AtVersion[TableState]):
@@ -49,6 +53,11 @@ class DeltaHandle(AtVersion[TableState]):
     def _committer(self) -> Committer[Commit, TableState]:
         """Commits the changes of a call that begins now, and moves this handle to them."""
         return Committer(table_format=DELTA, env=self._env, publish=self._move_to, began=self._env.clock.monotonic())
+
+    @property
+    def _context(self) -> DeltaContext:
+        """What a call that begins now works with."""
+        return TableContext(snapshot=self._snapshot, committer=self._committer)
 
     def _check_writable(self) -> None:
         """Raise UnsupportedTable where this release may not write the table."""

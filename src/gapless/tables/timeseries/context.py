@@ -1,11 +1,36 @@
-"""The committer of time-series tables, by its full type."""
+"""What one call on a time-series table works with, and its committer by the full type."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.bucket import Grid
 from gapless.formats.timeseries.actions import Commit, TableState
+from gapless.model.segment import Segment
 from gapless.runtime.committer import Committer, Proposal
+from gapless.tables.shared.context import TableContext
+from gapless.tables.timeseries.read.coverage import CoverageCache
 
 SeriesCommitter = Committer[Commit, TableState]
 """Commits to one time-series table."""
 SeriesProposal = Proposal[Commit]
 """A change of one version of a time-series table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesContext(TableContext[Commit, TableState]):
+    """The table of one call, with the decoded coverage of its segments."""
+
+    cache: CoverageCache
+
+    @property
+    def grid(self) -> Grid:
+        """The table's buckets."""
+        return self.cache.grid
+
+    def remember(self, segments: Sequence[Segment], coverage: Sequence[CoverageMap]) -> None:
+        """Keep what segments cover that were committed."""
+        for segment, covered in zip(segments, coverage, strict=True):
+            self.cache.remember(segment, covered)

@@ -19,7 +19,7 @@ from gapless.runtime.committer import Committer
 from gapless.runtime.concurrency import ForkSafeLock
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import AtVersion
-from gapless.tables.timeseries.context import SeriesCommitter
+from gapless.tables.timeseries.context import SeriesCommitter, SeriesContext
 from gapless.tables.timeseries.read.coverage import CoverageCache, Wanted
 from gapless.tables.timeseries.write.append import check_writable
 
@@ -72,6 +72,11 @@ class Handle(AtVersion[TableState]):
         """Commits the changes of a call that begins now, and moves this handle to them."""
         return Committer(table_format=TIME_SERIES, env=self._env, publish=self._move_to, began=self._env.clock.monotonic())
 
+    @property
+    def _context(self) -> SeriesContext:
+        """What a call that begins now works with."""
+        return SeriesContext(snapshot=self._snapshot, committer=self._committer, cache=self._cache)
+
     def _check_writable(self) -> None:
         """Raise UpgradeNeeded or UnsupportedTable where this handle may not write."""
         check_writable(self._snapshot.state, self.url, upgrade=self._upgrade)
@@ -96,3 +101,13 @@ class Handle(AtVersion[TableState]):
         return (
             f"{kind}({self.url!r}, version={self.version}, index={self.index.column!r}, bucket={bucket!r}{entity}, rows={rows})"
         )
+
+
+def context_of(handle: Handle, *, to_write: bool = False) -> SeriesContext:
+    """What jobs outside of a handle work with, for a call that begins now.
+
+    With `to_write` raises UpgradeNeeded or UnsupportedTable where the handle may not write.
+    """
+    if to_write:
+        handle._check_writable()  # noqa: SLF001  # of the class above
+    return handle._context  # noqa: SLF001

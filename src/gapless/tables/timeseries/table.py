@@ -224,13 +224,11 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
     ) -> AppendReport:
         given = None if on_overlap is None else parse_on_overlap(on_overlap)
         operation = None if operation_id is None else parse_operation_id(operation_id)
-        before, committer = self.version, self._committer
-        newest = committer.refresh(self._snapshot)
+        before, context = self.version, self._context
+        newest = context.refresh()
         self._check_writable()
         appender = Appender(
-            committer=committer,
-            cache=self._cache,
-            grid=self._grid,
+            context=context,
             on_overlap=given or newest.state.meta.properties.on_overlap,
             by_table=given is None,
             operation=operation,
@@ -251,9 +249,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
             return self._replace_covered(parts, operation, by_table=on_overlap is None)
         self._check_writable()
         appender = Appender(
-            committer=self._committer,
-            cache=self._cache,
-            grid=self._grid,
+            context=self._context,
             on_overlap=policy,
             by_table=on_overlap is None,
             operation=operation,
@@ -269,7 +265,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Up
     def _overlap_policy(self) -> OnOverlap:
         """The table's; that of the newest version, where the one this handle sees would take rows away."""
         known = self.properties.on_overlap
-        return known if known != "replace" else self._committer.refresh(self._snapshot).state.meta.properties.on_overlap
+        return known if known != "replace" else self._context.refresh().state.meta.properties.on_overlap
 
     # -- care ----------------------------------------------------------------------------------------------------------
 

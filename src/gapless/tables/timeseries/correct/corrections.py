@@ -209,11 +209,10 @@ class Corrections(Handle):
 
     def _correct(self, correction: Correction, parts: tuple[Batches, ...], operation_id: object) -> ChangeReport:
         operation = None if operation_id is None else parse_operation_id(operation_id)
-        committer = self._committer
-        newest = committer.refresh(self._snapshot)
+        context = self._context
+        newest = context.refresh()
         self._check_writable()
-        rewriter = Rewriter(committer=committer, cache=self._cache, grid=self._grid, operation=operation)
-        done = rewriter.apply(newest, correction, parts)
+        done = Rewriter(context=context, operation=operation).apply(newest, correction, parts)
         return ChangeReport.of(done.tally, done.version, already_applied=done.already)
 
 

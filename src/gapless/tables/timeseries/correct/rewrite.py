@@ -9,7 +9,6 @@ from typing import Protocol
 import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
-from gapless.coverage.bucket import Grid
 from gapless.files.ingest.batches import Batches
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import (
@@ -29,10 +28,9 @@ from gapless.model.fit import restore
 from gapless.model.operation import OperationId, Tally
 from gapless.runtime.committer import ENGINE, Proposal
 from gapless.tables.shared.handle import ChangeOutcome
-from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
+from gapless.tables.timeseries.context import SeriesContext, SeriesProposal
 from gapless.tables.timeseries.correct.revision import RewriteResult, RowChanges, revise
 from gapless.tables.timeseries.correct.row_selection import BaseVersion, Cut
-from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.write.stage import Stager
 
 
@@ -77,9 +75,7 @@ class Made:
 class Rewriter:
     """Makes corrections of one table."""
 
-    committer: SeriesCommitter
-    cache: CoverageCache
-    grid: Grid
+    context: SeriesContext
     operation: OperationId | None = None
 
     def apply(self, snapshot: Snapshot[TableState], correction: Correction, parts: Sequence[Batches] = ()) -> ChangeOutcome:
@@ -102,16 +98,15 @@ class Rewriter:
             last = make(newest.state)
             return self._proposal(operation, last) if last.actions else None
 
-        landed = self.committer.change(snapshot, propose)
+        landed = self.context.committer.change(snapshot, propose)
         if landed is None or last is None:
             return ChangeOutcome.before(snapshot, self.operation) or ChangeOutcome(Tally(), snapshot.version)
-        for segment, coverage in zip(last.attempt.segments, last.attempt.coverage, strict=True):
-            self.cache.remember(segment, coverage)
+        self.context.remember(last.attempt.segments, last.attempt.coverage)
         return ChangeOutcome(last.tally, landed.version)
 
     def _proposal(self, operation: str, made: Made) -> SeriesProposal:
         commit = Commit(
-            id=self.committer.env.ids.uuid(),
+            id=self.context.env.ids.uuid(),
             operation=operation,
             engine=ENGINE,
             parameters=made.parameters,
@@ -122,17 +117,17 @@ class Rewriter:
         )
 
     def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> Made:
-        attempt = StagedWrite.begin(self.committer.env, committed_here=True)
+        attempt = StagedWrite.begin(self.context.env, committed_here=True)
         with attempt.discarded_on_error():
             return self._write(state, correction, parts, attempt)
 
     def _write(self, state: TableState, correction: Correction, parts: tuple[Batches, ...], attempt: StagedWrite) -> Made:
-        stager = Stager(env=self.committer.env, state=state, cache=self.cache, grid=self.grid, on_overlap="replace")
+        stager = Stager(env=self.context.env, state=state, cache=self.context.cache, on_overlap="replace")
         schema = stager.schema_for(parts)
         if schema is None:
             return self.made_of_nothing(state, correction, attempt)
         meta = state.meta if schema == state.meta.schema else claim(replace(state.meta, schema=schema))
-        before = BaseVersion(store=self.committer.env.store, state=state, schema=schema, grid=self.grid, cache=self.cache)
+        before = BaseVersion(state=state, schema=schema, cache=self.context.cache)
         rows = [restore(batch, schema, ids=state.meta.ids) for batch in stager.fitted(parts, schema)]
         decision = correction.decide(before, pa.Table.from_batches(rows, schema))
         made = revise(before, meta, decision, attempt)
@@ -150,7 +145,7 @@ class Rewriter:
             reaches=lambda segment, coverage: cut.reach(segment, lambda: coverage) != "none",
             coverage=made.coverage,
             entity_types=before.entity_types,
-            grid=self.grid,
+            grid=self.context.grid,
             operation=self.operation,
             written=attempt.covered,
         )
@@ -170,7 +165,7 @@ class Rewriter:
             reaches=lambda _segment, _coverage: True,
             coverage=CoverageMap(),
             entity_types=(),
-            grid=self.grid,
+            grid=self.context.grid,
             operation=self.operation,
         )
         actions = self._actions(state, state.meta, None, attempt)

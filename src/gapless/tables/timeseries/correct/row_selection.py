@@ -50,12 +50,20 @@ class Filter:
 class BaseVersion:
     """The version of a table that a correction is made to."""
 
-    store: Store
     state: TableState
     schema: pa.Schema
     """The declared schema: the table's, with what the input settles of it."""
-    grid: Grid
     cache: CoverageCache
+
+    @property
+    def store(self) -> Store:
+        """Where the table lies."""
+        return self.cache.store
+
+    @property
+    def grid(self) -> Grid:
+        """The table's buckets."""
+        return self.cache.grid
 
     @property
     def meta(self) -> TableMeta:

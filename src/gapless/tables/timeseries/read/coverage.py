@@ -38,7 +38,7 @@ class CoverageCache:
     """
 
     def __init__(self, store: Store, grid: Grid) -> None:
-        self._store, self._grid = store, grid
+        self.store, self.grid = store, grid
         self._known: dict[str, CoverageMap] = {}
         self._parts: dict[str, _Parts] = {}
         self._holders: dict[Identity, set[str]] = {}
@@ -103,7 +103,7 @@ class CoverageCache:
         for read in plan_reads(parts.index, missing):
             place = _place(segment)
             with _naming_loss(segment, place):
-                data = self._store.get(place, read.start, read.end - read.start)
+                data = self.store.get(place, read.start, read.end - read.start)
             found = decode_read(data, read, path=place)
             self._check(segment, CoverageMap(found))
             parts.loaded.update(found)
@@ -117,7 +117,7 @@ class CoverageCache:
         if (known := self._parts.get(segment.path)) is not None:
             return known
         try:
-            data = self._store.get(sidecar.index_path)
+            data = self.store.get(sidecar.index_path)
             check(data, sidecar.index_checksum, sidecar.index_path)
             parts = self._parts[segment.path] = _Parts(decode_index(data, types, path=sidecar.index_path))
         except (ObjectNotFound, CorruptTable) as error:
@@ -127,8 +127,8 @@ class CoverageCache:
 
     def _check(self, segment: Segment, coverage: CoverageMap) -> None:
         """Raise CorruptTable for what the segment's rows cannot cover: another's sidecar, or flipped bits that no checksum shows."""
-        shift = bias(signed=self._grid.signed)
-        low, high = (self._grid.id_of(bound) + shift for bound in (segment.bounds.first, segment.bounds.last))
+        shift = bias(signed=self.grid.signed)
+        low, high = (self.grid.id_of(bound) + shift for bound in (segment.bounds.first, segment.bounds.last))
         for identity, bitmap in coverage.items():
             if (segment.identity is not None and identity != segment.identity) or bitmap.min() < low or bitmap.max() > high:
                 place = _place(segment)
@@ -145,7 +145,7 @@ class CoverageCache:
                 return data
             case SidecarCoverage(path, expected):
                 with _naming_loss(segment, path):
-                    data = self._store.get(path)
+                    data = self.store.get(path)
                 check(data, expected, path)
                 return data
             case None:

@@ -186,7 +186,7 @@ class Adopter:
         """
         if (known := self.appender.known(snapshot)) is not None:
             return known
-        attempt = StagedWrite.begin(self.appender.committer.env)
+        attempt = StagedWrite.begin(self.appender.context.env)
         with attempt.discarded_on_error():
             taken = self._take(snapshot.state, sources, attempt)
         land = self._replace if self.appender.on_overlap == "replace" else self._append
@@ -200,7 +200,7 @@ class Adopter:
     def _take(self, state: TableState, sources: Sequence[Source], attempt: StagedWrite) -> Sequence[Taken]:
         """Place the files while their keys are read; raises what a wrong file deserves, with the attempt to be discarded."""
         schema = self._schema(state, sources)
-        taking = Taking(state=state, schema=schema, grid=self.appender.grid, how=self.how, progress=self.progress)
+        taking = Taking(state=state, schema=schema, grid=self.appender.context.grid, how=self.how, progress=self.progress)
         return taking.take(sources, attempt, lambda surveyed: self._left_out(self.appender, state, schema, surveyed))
 
     def _schema(self, state: TableState, sources: Sequence[Source]) -> pa.Schema:
@@ -229,7 +229,7 @@ class Adopter:
             if isinstance(outcome, AppendReport):
                 return outcome, kept
             with attempt.discarded_on_error():
-                snapshot = appender.committer.refresh(snapshot)
+                snapshot = appender.context.committer.refresh(snapshot)
                 if (known := appender.known(snapshot)) is not None:
                     return known, ()
                 appender = appender.after(outcome, snapshot, view)
@@ -251,7 +251,8 @@ class Adopter:
         """Of each file, whether it is left out, since the table covers all its buckets under "skip"; raises CoverageOverlap."""
         if appender.on_overlap in ("allow", "replace"):
             return [False] * len(surveyed)
-        types, grid, cache = entity_types(schema, state.meta.index), appender.grid, appender.cache
+        context = appender.context
+        types, grid, cache = entity_types(schema, state.meta.index), context.grid, context.cache
         left_out = []
         for one in surveyed:
             near = live_meeting(state, one.coverage, grid)
@@ -275,12 +276,7 @@ class Adopter:
         self, snapshot: Snapshot[TableState], sources: Sequence[Source], taken: Sequence[Taken], attempt: StagedWrite
     ) -> tuple[AppendReport, Sequence[Taken]]:
         """Commit the files in the place of the rows that the table has in their buckets."""
-        rewriter = Rewriter(
-            committer=self.appender.committer,
-            cache=self.appender.cache,
-            grid=self.appender.grid,
-            operation=self.appender.operation,
-        )
+        rewriter = Rewriter(context=self.appender.context, operation=self.appender.operation)
         making = False
 
         def make(state: TableState) -> Made:
@@ -305,11 +301,10 @@ class Adopter:
     ) -> Made:
         """The files as an addition to this version, less the rows that give way to theirs, which is written anew."""
         replacement = ReplaceCovered(by_table=self.newest if self.appender.by_table else None)
-        schema, index, grid = self._schema(state, sources), state.meta.index, self.appender.grid
+        schema, index, grid = self._schema(state, sources), state.meta.index, self.appender.context.grid
         self._check_keys(self._stager(state), schema, taken)
         meta = state.meta if schema == state.meta.schema else claim(replace(state.meta, schema=schema))
-        store = self.appender.committer.env.store
-        before = BaseVersion(store=store, state=state, schema=schema, grid=grid, cache=self.appender.cache)
+        before = BaseVersion(state=state, schema=schema, cache=self.appender.context.cache)
         replacement.check(before)
         coverage = CoverageMap.union_of(one.coverage for one in taken)
         cut = CoverageCut.of(before, coverage)
@@ -329,15 +324,14 @@ class Adopter:
         for path in attempt.written:
             if path not in kept:
                 with contextlib.suppress(StoreError):
-                    self.appender.committer.env.store.delete(path)
+                    self.appender.context.store.delete(path)
 
     def _stager(self, state: TableState, on_overlap: OnOverlap | None = None) -> Stager:
         appender = self.appender
         return Stager(
-            env=appender.committer.env,
+            env=appender.context.env,
             state=state,
-            cache=appender.cache,
-            grid=appender.grid,
+            cache=appender.context.cache,
             on_overlap=on_overlap or appender.on_overlap,
         )
 

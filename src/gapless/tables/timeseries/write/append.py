@@ -11,7 +11,6 @@ from functools import partial
 
 import pyarrow as pa
 
-from gapless.coverage.bucket import Grid
 from gapless.errors import CorruptTable, CoverageOverlap, DuplicateKey, UnsupportedTable, UpgradeNeeded
 from gapless.files.ingest.batches import Batches
 from gapless.files.read.source import open_segment, read_group
@@ -33,7 +32,6 @@ from gapless.log.commit import CLEANED, Conflict
 from gapless.log.format import Conflicting, Snapshot
 from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import restore
-from gapless.model.index import IndexSpec
 from gapless.model.operation import AppendReport, OperationId, Tally
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
@@ -41,8 +39,7 @@ from gapless.model.segment import Segment
 from gapless.runtime.committer import ENGINE, NOT_COMMITTED, Proposal, refuse_conflict, require_file
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import ChangeOutcome
-from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
-from gapless.tables.timeseries.read.coverage import CoverageCache
+from gapless.tables.timeseries.context import SeriesContext, SeriesProposal
 from gapless.tables.timeseries.write.stage import Staged, Stager
 
 
@@ -50,9 +47,7 @@ from gapless.tables.timeseries.write.stage import Staged, Stager
 class Appender:
     """Appends to one table."""
 
-    committer: SeriesCommitter
-    cache: CoverageCache
-    grid: Grid
+    context: SeriesContext
     on_overlap: OnOverlap
     by_table: bool = False
     """Whether `on_overlap` is the table's property, and not the caller's word."""
@@ -66,10 +61,10 @@ class Appender:
         and of one whose version the log was cleaned past.
         """
         if self.operation is not None:
-            snapshot = self.committer.refresh(snapshot)
+            snapshot = self.context.committer.refresh(snapshot)
             if (known := self.known(snapshot)) is not None:
                 return known
-        attempt = StagedWrite.begin(self.committer.env, committed_here=True)
+        attempt = StagedWrite.begin(self.context.env, committed_here=True)
         lost: StagedWrite | None = None
         appender = self if self.heeds(snapshot) else self.after(_other_policy(snapshot), snapshot, attempt)
         while True:
@@ -77,7 +72,7 @@ class Appender:
                 staged = appender.stage(snapshot, parts, attempt)
             except (CoverageOverlap, DuplicateKey):
                 # What the newest version covers may be these very rows, which another process sent meanwhile under this operation.
-                if (known := self.known(self.committer.refresh(snapshot))) is None:
+                if (known := self.known(self.context.committer.refresh(snapshot))) is None:
                     raise
                 return known
             finally:
@@ -87,7 +82,7 @@ class Appender:
             if isinstance(outcome, AppendReport):
                 return outcome
             with attempt.discarded_on_error():
-                snapshot = self.committer.refresh(snapshot)
+                snapshot = self.context.committer.refresh(snapshot)
                 # Whatever clashed first: the operation may be in any of the commits since, and none of them is judged again.
                 if (known := self.known(snapshot)) is not None:
                     attempt.discard()
@@ -108,14 +103,13 @@ class Appender:
     def stager(self, snapshot: Snapshot[TableState]) -> Stager:
         """What turns input into segments for this version."""
         return Stager(
-            env=self.committer.env,
+            env=self.context.env,
             state=snapshot.state,
-            cache=self.cache,
-            grid=self.grid,
+            cache=self.context.cache,
             on_overlap=self.on_overlap,
             by_table=self.by_table,
             inline_bytes=inline_limit(snapshot.state),
-            newest=lambda: self.committer.refresh(snapshot).state,
+            newest=lambda: self.context.committer.refresh(snapshot).state,
         )
 
     def stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: StagedWrite) -> Staged:
@@ -131,11 +125,10 @@ class Appender:
         proposal = Proposal(
             commit=staged.commit, check_conflict=staged.terms.check_conflict, discard=attempt.discard, ahead=attempt.ahead
         )
-        outcome = self.committer.commit(snapshot, proposal)
+        outcome = self.context.committer.commit(snapshot, proposal)
         if isinstance(outcome, Conflict):
             return outcome
-        for segment, coverage in zip(attempt.segments, attempt.coverage, strict=True):
-            self.cache.remember(segment, coverage)
+        self.context.remember(attempt.segments, attempt.coverage)
         return AppendReport.of(attempt.tally, outcome.version)
 
     def after(self, lost: Conflict, snapshot: Snapshot[TableState], attempt: StagedWrite) -> Appender:
@@ -158,13 +151,13 @@ class Appender:
             raise refuse_conflict(Conflict(snapshot.version, Conflicting(SCHEMA, schema)))
 
         def read(segment: Segment) -> Iterator[pa.RecordBatch]:
-            return read_staged(self.committer.env, segment, schema, meta.ids, snapshot.version)
+            return read_staged(self.context.env, segment, schema, meta.ids, snapshot.version)
 
         return tuple(Batches(source="rows staged before", schema=schema, read=partial(read, one)) for one in lost.segments)
 
     def _successor(self, lost: StagedWrite) -> StagedWrite:
         """A new attempt that has skipped what the lost one had."""
-        fresh = StagedWrite.begin(self.committer.env, committed_here=True)
+        fresh = StagedWrite.begin(self.context.env, committed_here=True)
         fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
         return fresh
 
@@ -213,10 +206,7 @@ def check_writable(state: TableState, path: str, *, upgrade: bool) -> None:
 class Overwriter:
     """Overwrites one table."""
 
-    committer: SeriesCommitter
-    cache: CoverageCache
-    index: IndexSpec
-    grid: Grid
+    context: SeriesContext
     operation: OperationId | None = None
 
     def apply(self, snapshot: Snapshot[TableState], schema: pa.Schema, attempt: StagedWrite) -> ChangeOutcome:
@@ -236,18 +226,17 @@ class Overwriter:
             if _demands(now.state.meta) != _demands(snapshot.state.meta):
                 raise refuse_conflict(Conflict(now.version, Conflicting(SCHEMA)))
             actions = self._actions(now.state, schema, attempt, tally)
-            return self._proposal(actions, schema, attempt) if actions else None
+            return self._proposal(now.state, actions, schema, attempt) if actions else None
 
         try:
-            landed = self.committer.change(snapshot, propose)
+            landed = self.context.committer.change(snapshot, propose)
         except NOT_COMMITTED:
             attempt.discard()
             raise
         if landed is None:
             attempt.discard()
             return ChangeOutcome.before(found, self.operation) or ChangeOutcome(Tally(), found.version)
-        for segment, coverage in zip(attempt.segments, attempt.coverage, strict=True):
-            self.cache.remember(segment, coverage)
+        self.context.remember(attempt.segments, attempt.coverage)
         return ChangeOutcome(tally, landed.version)
 
     def _actions(self, now: TableState, schema: pa.Schema, attempt: StagedWrite, tally: Tally) -> tuple[Action, ...]:
@@ -261,16 +250,18 @@ class Overwriter:
             actions.insert(0, UpdateTableMeta(claim(replace(now.meta, schema=schema))))
         return tuple(actions)
 
-    def _proposal(self, actions: tuple[Action, ...], schema: pa.Schema, attempt: StagedWrite) -> SeriesProposal:
+    def _proposal(
+        self, now: TableState, actions: tuple[Action, ...], schema: pa.Schema, attempt: StagedWrite
+    ) -> SeriesProposal:
         terms = RewriteChecker(
             near=lambda segments: segments,
             reaches=lambda _segment, _coverage: True,
             coverage=attempt.covered,
-            entity_types=entity_types(schema, self.index),
-            grid=self.grid,
+            entity_types=entity_types(schema, now.meta.index),
+            grid=self.context.grid,
             operation=self.operation,
         )
-        commit = Commit(id=self.committer.env.ids.uuid(), operation="overwrite", engine=ENGINE, parameters={}, actions=actions)
+        commit = Commit(id=self.context.env.ids.uuid(), operation="overwrite", engine=ENGINE, parameters={}, actions=actions)
         # Nothing to discard where it lost: the same files are proposed again.
         return Proposal(commit=commit, check_conflict=terms.check_conflict)
 

@@ -178,7 +178,7 @@ def _append_like(latest: Latest, members: dict[int, Member], results: dict[int, 
     """Members of one overlap policy, as far as they can share a commit; an error of that is told to those it held, and to no one else."""
     lead = next(iter(members.values())).appender
     try:
-        snapshot = lead.committer.refresh(latest()) if any(m.appender.operation for m in members.values()) else latest()
+        snapshot = lead.context.committer.refresh(latest()) if any(m.appender.operation for m in members.values()) else latest()
     except StoreError:
         return  # each finds out alone
     meta = snapshot.state.meta
@@ -256,7 +256,7 @@ def _filtered(
 def _together(lead: Appender, snapshot: Snapshot[TableState], accepted: list[_Accepted]) -> Merged:
     """The accepted rows, sorted together."""
     rows = pa.concat_tables([one.filtered.run.table for one in accepted])
-    run = sort_run(rows, snapshot.state.meta.index, lead.grid)
+    run = sort_run(rows, snapshot.state.meta.index, lead.context.grid)
     return Merged(run=run, tallies=tuple(one.tally for one in accepted))
 
 
@@ -267,7 +267,7 @@ def _commit_together(
     stager = lead.stager(snapshot)
     schema = snapshot.state.meta.schema
     assert schema is not None
-    attempt = StagedWrite.begin(lead.committer.env, committed_here=True)
+    attempt = StagedWrite.begin(lead.context.committer.env, committed_here=True)
     with attempt.discarded_on_error():
         stager.write(merged.run, attempt, entity_types(schema, snapshot.state.meta.index))
     operations = zip((one.appender.operation for one in members.values()), merged.tallies, strict=True)

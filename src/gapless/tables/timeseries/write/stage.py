@@ -72,7 +72,6 @@ class Stager:
     env: Environment
     state: TableState
     cache: CoverageCache
-    grid: Grid
     on_overlap: OnOverlap
     by_table: bool = False
     """Whether `on_overlap` is the table's property, and not the caller's word."""
@@ -80,6 +79,11 @@ class Stager:
     """Up to which size the first segment of an attempt is left to its commit."""
     newest: Callable[[], TableState] | None = None
     """Asks for the table's newest version, before rows are refused or left out for what `state` covers."""
+
+    @property
+    def grid(self) -> Grid:
+        """The table's buckets."""
+        return self.cache.grid
 
     def stage(self, parts: Iterable[Batches], attempt: StagedWrite, operation: OperationId | None) -> Staged:
         """Write the rows of all parts as segments of `attempt`; raises what a wrong input deserves, leaving `attempt` to discard."""
@@ -143,7 +147,7 @@ class Stager:
         meta = self.state.meta
         if not meta.properties.unique or not run.rows.count:
             return
-        before = BaseVersion(store=self.env.store, state=self.state, schema=schema, grid=self.grid, cache=self.cache)
+        before = BaseVersion(state=self.state, schema=schema, cache=self.cache)
         declared = run.with_rows(restore(run.table, schema, ids=meta.ids))
         check_distinct(declared, before)
         # Under the other policies no segment that is there covers a bucket of the run.
