@@ -1,6 +1,6 @@
 # One command for each thing; `make help` lists them. CI runs the same ones (.ci/run).
 .DEFAULT_GOAL := help
-.PHONY: help setup strangers demo test check format docs bench soak lock clean
+.PHONY: help setup interop demo test check format docs bench soak lock clean
 
 BIN := .venv/bin
 # Test processes: as many as cores, at most 8. ARGS goes to pytest, as in: make test ARGS="tests/unit/coverage -x"
@@ -23,10 +23,10 @@ demo: .venv/.stamp-demo ## run the main job on real data: a year of weather at t
 	@mkdir -p build
 	$(BIN)/gapless demo --out build/demo
 
-strangers: setup ## make environments of other readers and writers of Delta tables, which tests ask
-	@bash tools/strangers.sh
+interop: setup ## make environments of other readers and writers of Delta tables, which tests ask
+	@bash tools/interop.sh
 
-test: strangers ## run the tests
+test: interop ## run the tests
 	$(BIN)/pytest -n $(JOBS) --maxprocesses 8 --dist worksteal $(ARGS)
 
 check: setup ## formatting, lint and bans (ruff), types (mypy strict), layers (import-linter)
@@ -48,7 +48,7 @@ bench: setup ## gapless beside every peer that installs (ARGS goes there, as in 
 	    echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
 	done
 
-soak: strangers ## minutes of property and long-running tests, with fresh examples each time
+soak: interop ## minutes of property and long-running tests, with fresh examples each time
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "soak or not soak" $(ARGS)
 
 lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; UPGRADE=1 takes newer versions)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Write the locks in requirements/ anew from pyproject.toml: exact versions with hashes, for every platform and Python >= 3.11.
 # In: pyproject.toml, and the present locks (versions stay unless UPGRADE=1). Out: requirements/{build,dev,demo}.txt
-# and requirements/strangers/*.txt (see tools/strangers.sh).
+# and requirements/interop/*.txt (see tools/interop.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,17 +22,17 @@ compile pyproject.toml --extra plot --extra spark --group demo \
     --constraints requirements/dev.txt --output-file requirements/demo.txt
 
 # Other readers and writers of Delta tables, each in an environment of its own; the file's name is the environment's.
-stranger() {
+engine() {
     local name=$1
     shift
-    printf '%s\n' "$@" | compile --no-annotate --output-file "requirements/strangers/$name.txt" -
+    printf '%s\n' "$@" | compile --no-annotate --output-file "requirements/interop/$name.txt" -
 }
-stranger deltalake-1.6.3 deltalake==1.6.3 pyarrow
-stranger deltalake-1.3.3 deltalake==1.3.3 pyarrow
-stranger deltalake-0.25.5 deltalake==0.25.5 'pyarrow<20'
-stranger duckdb-1.5.5 duckdb==1.5.5 duckdb-extension-delta pyarrow
+engine deltalake-1.6.3 deltalake==1.6.3 pyarrow
+engine deltalake-1.3.3 deltalake==1.3.3 pyarrow
+engine deltalake-0.25.5 deltalake==0.25.5 'pyarrow<20'
+engine duckdb-1.5.5 duckdb==1.5.5 duckdb-extension-delta pyarrow
 
-if grep -nE '://|--(extra-)?index-url|--find-links' requirements/*.txt requirements/strangers/*.txt; then
+if grep -nE '://|--(extra-)?index-url|--find-links' requirements/*.txt requirements/interop/*.txt; then
     echo "make lock: the lines above name a host. A lock must not: whoever installs chooses the registry." >&2
     exit 1
 fi

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gapless as gl
-from interop.delta.strangers import Ask, counted
+from interop.delta.engines import Ask, counted
 from process.delta_ledger import check_delta, make_delta, open_delta
 from process.ledger import Append, Place, rows_of
 from process.test_many_processes import PROCESSES, run_writers
@@ -40,13 +40,13 @@ def test_eight_processes_append_to_one_delta_table(place: Place, each: int, requ
     print(f"append p50 {statistics.median(took):.0f} ms, p99 {p99:.0f} ms; 0 errors, 0 rows lost or doubled")
 
 
-def test_others_read_what_processes_wrote(tmp_path: Path, stranger: Ask) -> None:
+def test_others_read_what_processes_wrote(tmp_path: Path, engine: Ask) -> None:
     place: Place = str(tmp_path / "table"), {}
     make_delta(place, checkpointInterval=5)
     run_writers(place, 3, delta=True)
     wanted = counted(open_delta(place).scan().to_arrow())
     for reader in ("deltalake-1.6.6", "duckdb-1.5.5"):
-        assert counted(stranger(reader).read(place[0])) == wanted, reader
+        assert counted(engine(reader).read(place[0])) == wanted, reader
 
 
 def test_an_operation_is_known_to_every_process(tmp_path: Path) -> None:

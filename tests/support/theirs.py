@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from support.delta_rows import counted_table
 
 
 def their_rows(path: Path) -> Counter[str]:
     """The rows of the newest version, as deltalake reads it."""
-    return counted_table(Stranger(str(path)).to_pyarrow_table())
+    return counted_table(DeltaLakeTable(str(path)).to_pyarrow_table())
 
 
 def plain(table: pa.Table) -> Counter[str]:

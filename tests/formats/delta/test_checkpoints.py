@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -489,7 +489,7 @@ def _checkpointed() -> Log:
 _CHECKPOINTED = _checkpointed()
 
 
-# -- strangers ---------------------------------------------------------------------------------------------------------
+# -- deltalake ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["classic", "v2", "v2 with sidecars"])
@@ -503,7 +503,7 @@ def test_deltalake_reads_our_checkpoints_alone(kind: str, tmp_path: Path, monkey
         if (DELTA.version_of(path) or 0) == log.version or DELTA.version_of(path) is None:
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_bytes(data)
-    theirs = Stranger(str(tmp_path))
+    theirs = DeltaLakeTable(str(tmp_path))
     assert theirs.version() == log.version
     assert sorted(uri.rpartition("/")[2] for uri in theirs.file_uris()) == ["f1", "f2", "f3", "f4"]
     assert theirs.transaction_version("stream") == 7

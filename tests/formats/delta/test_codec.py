@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -304,8 +304,8 @@ def test_logs_of_deltalake_survive_being_told_by_us(tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "day": ["a b", "é/ü", None]})
     write_deltalake(tmp_path, rows, partition_by=["day"], configuration={"delta.enableChangeDataFeed": "true"})
     write_deltalake(tmp_path, rows, mode="append", commit_properties=CommitProperties(app_transactions=[Transaction("app", 7)]))
-    Stranger(str(tmp_path)).delete("id = 2")
-    Stranger(str(tmp_path)).update({"id": "id + 1"}, predicate="id = 1")
+    DeltaLakeTable(str(tmp_path)).delete("id = 2")
+    DeltaLakeTable(str(tmp_path)).update({"id": "id + 1"}, predicate="id = 1")
     kinds = set()
     for path in sorted((tmp_path / "_delta_log").glob("*.json")):
         version = int(path.stem)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from gapless.errors import CorruptTable, LogWarning, StoreUnavailable, VersionNotFound
 from gapless.formats.delta.actions import Commit, Metadata, TableState, Txn
@@ -435,9 +435,9 @@ def test_deltalake_opens_and_travels_in_a_log_that_we_cleaned(
     for file in tmp_path.rglob("*.compacted.json"):
         file.unlink()
     for version in (19, 20, 24, 30):
-        theirs = Stranger(str(tmp_path), version=version)
+        theirs = DeltaLakeTable(str(tmp_path), version=version)
         assert [uri.rpartition("/")[2] for uri in theirs.file_uris()] == [f"f{version}"]
-    assert Stranger(str(tmp_path)).version() == 30
+    assert DeltaLakeTable(str(tmp_path)).version() == 30
 
 
 def test_operations_are_known_after_a_checkpoint_and_a_cleaning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import gapless as gl
+from interop.delta.engines import READERS, Ask, EngineError, counted
 from interop.delta.scenes import SCENES
-from interop.delta.strangers import READERS, Ask, StrangerError, counted
 
 _NO_VECTORS = "it shows deleted rows: it does not know deletion vectors"
 _NO_MAPPING = "it does not know column mapping"
@@ -64,15 +64,15 @@ def test_we_read_what_we_wrote(name: str, gallery: Gallery) -> None:
 def _read(ask: Ask, reader: str, path: str) -> Any:
     try:
         return counted(ask(reader).read(path))
-    except StrangerError as error:
+    except EngineError as error:
         return error
 
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", SCENES)
-def test_others_read_what_we_wrote(name: str, reader: str, gallery: Gallery, stranger: Ask) -> None:
+def test_others_read_what_we_wrote(name: str, reader: str, gallery: Gallery, engine: Ask) -> None:
     path, wanted = gallery.show(name)
-    found = _read(stranger, reader, path)
+    found = _read(engine, reader, path)
     assert (found == counted(wanted)) is ((reader, name) not in CANNOT), (found, counted(wanted))
 
 
@@ -81,11 +81,11 @@ TRAVELLERS = ("deltalake-1.6.6", "duckdb-1.5.5")
 
 @pytest.mark.parametrize("reader", TRAVELLERS)
 @pytest.mark.parametrize("name", ["vectors", "merge_rows", "restored", "checkpointed", "overwrite_partitions"])
-def test_others_read_every_version(name: str, reader: str, gallery: Gallery, stranger: Ask) -> None:
+def test_others_read_every_version(name: str, reader: str, gallery: Gallery, engine: Ask) -> None:
     path, _ = gallery.show(name)
     table = gl.delta.open(path)
     for version in range(1, table.version + 1):
-        found = stranger(reader).read(path, at=version)
+        found = engine(reader).read(path, at=version)
         assert counted(found) == counted(table.at(version=version).scan().to_arrow()), version
 
 
@@ -105,37 +105,35 @@ CONDITIONS: dict[str, Callable[[Any], bool]] = {
 
 @pytest.mark.parametrize("reader", ["gapless", "deltalake-1.6.6", "duckdb-1.5.5"])
 @pytest.mark.parametrize("name", ["append", "update_rows", "vectors_in_partitions", "checkpointed", "compact"])
-def test_conditions_skip_no_row(name: str, reader: str, gallery: Gallery, stranger: Ask) -> None:
+def test_conditions_skip_no_row(name: str, reader: str, gallery: Gallery, engine: Ask) -> None:
     path, wanted = gallery.show(name)
     for where, holds in CONDITIONS.items():
         table = (
-            gl.delta.open(path).scan(where=where).to_arrow()
-            if reader == "gapless"
-            else stranger(reader).read(path, where=where)
+            gl.delta.open(path).scan(where=where).to_arrow() if reader == "gapless" else engine(reader).read(path, where=where)
         )
         assert counted(table) == counted([row for row in wanted if holds(row)]), where
 
 
-def test_deltalake_reads_our_change_feed(gallery: Gallery, stranger: Ask) -> None:
+def test_deltalake_reads_our_change_feed(gallery: Gallery, engine: Ask) -> None:
     """It takes the paths of change files for what they say, not decoded, so this is without partitions."""
     path, _ = gallery.show("change_feed_unpartitioned")
     ours = gl.delta.open(path).changes(1).to_arrow()
-    theirs = stranger("deltalake-1.6.6").do("changes", path=path, start=1)
+    theirs = engine("deltalake-1.6.6").do("changes", path=path, start=1)
     columns = set(ours.column_names) - {"_commit_timestamp"}
     assert counted(theirs, columns) == counted(ours, columns)
 
 
 @pytest.mark.slow
-def test_spark_reads_what_we_wrote(gallery: Gallery, stranger: Ask) -> None:
+def test_spark_reads_what_we_wrote(gallery: Gallery, engine: Ask) -> None:
     wrong = {}
     for name in SCENES:
         path, wanted = gallery.show(name)
-        found = _read(stranger, "spark", path)
+        found = _read(engine, "spark", path)
         if (found == counted(wanted)) is not (("spark", name) not in CANNOT):
             wrong[name] = found
     assert not wrong
     path, _ = gallery.show("change_feed")
     ours = gl.delta.open(path).changes(1).to_arrow()
-    theirs = stranger("spark").do("changes", path=path, start=1)
+    theirs = engine("spark").do("changes", path=path, start=1)
     columns = set(ours.column_names) - {"_commit_timestamp"}
     assert counted(theirs, columns) == counted(ours, columns)

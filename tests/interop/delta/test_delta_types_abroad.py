@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from interop.delta.strangers import READERS, Ask, StrangerError, counted
+from interop.delta.engines import READERS, Ask, EngineError, counted
 
 FIELDS = [
     ("b", pa.bool_()),
@@ -100,23 +100,23 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("by", [None, *NAMES])
-def test_others_read_every_type(by: str | None, reader: str, shelf: Shelf, stranger: Ask) -> None:
+def test_others_read_every_type(by: str | None, reader: str, shelf: Shelf, engine: Ask) -> None:
     if (reader, by) in CANNOT:
-        with pytest.raises(StrangerError):
-            stranger(reader).read(shelf.path(by))
+        with pytest.raises(EngineError):
+            engine(reader).read(shelf.path(by))
         return
-    assert counted(stranger(reader).read(shelf.path(by)), SCHEMA.names) == counted(ROWS)
+    assert counted(engine(reader).read(shelf.path(by)), SCHEMA.names) == counted(ROWS)
 
 
 @pytest.mark.parametrize("reader", ["deltalake-1.6.6", "deltalake-1.3.3", "duckdb-1.5.5"])
 @pytest.mark.parametrize("where", WHERE)
-def test_others_find_each_value_by_our_statistics(where: str, reader: str, shelf: Shelf, stranger: Ask) -> None:
-    assert stranger(reader).read(shelf.path(None), where=where).num_rows == WHERE[where]
+def test_others_find_each_value_by_our_statistics(where: str, reader: str, shelf: Shelf, engine: Ask) -> None:
+    assert engine(reader).read(shelf.path(None), where=where).num_rows == WHERE[where]
 
 
 @pytest.mark.slow
-def test_spark_reads_and_finds_every_type(shelf: Shelf, stranger: Ask) -> None:
-    spark = stranger("spark")
+def test_spark_reads_and_finds_every_type(shelf: Shelf, engine: Ask) -> None:
+    spark = engine("spark")
     for by in (None, "f", "dec", "s", "bin", "day", "ts", "tn"):
         assert counted(spark.read(shelf.path(by)), SCHEMA.names) == counted(ROWS), by
     for where, count in WHERE.items():
@@ -127,7 +127,7 @@ def test_spark_reads_and_finds_every_type(shelf: Shelf, stranger: Ask) -> None:
 
 
 @pytest.mark.slow
-def test_spark_reads_variants_that_we_wrote(tmp_path: Path, stranger: Ask) -> None:
+def test_spark_reads_variants_that_we_wrote(tmp_path: Path, engine: Ask) -> None:
     """Those of a table of Spark's, appended to a table of ours and then changed there."""
     fixture = Path(__file__).resolve().parents[2] / "fixtures" / "delta" / "spark_variant"
     rows = gl.delta.open(fixture / "table").scan().to_arrow()
@@ -135,5 +135,5 @@ def test_spark_reads_variants_that_we_wrote(tmp_path: Path, stranger: Ask) -> No
     table.append(rows)
     table.delete("id = 3")
     told = {row["id"]: row["v"] for row in json.loads((fixture / "expected.json").read_text())["rows"]}
-    found = stranger("spark").do("query", text=f"select id, to_json(v) v from delta.`{tmp_path}/t`")
+    found = engine("spark").do("query", text=f"select id, to_json(v) v from delta.`{tmp_path}/t`")
     assert {row["id"]: row["v"] for row in found.to_pylist()} == {key: told[key] for key in (1, 2, 4)}

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 import gapless as gl
+from interop.delta.engines import Ask, EngineError, counted
 from interop.delta.scenes import PLACES, SCHEMA, Row, rows, table_of
-from interop.delta.strangers import Ask, StrangerError, counted
 
 Turn = tuple[str, str, int]
 """(who, what, which rows: a number from which they follow)."""
@@ -23,7 +23,7 @@ _NULLS = 'Found unmasked nulls for non-nullable StructArray field "value"'
 
 
 class Ours:
-    """gapless, asked as the strangers are."""
+    """gapless, asked as the other engines are."""
 
     name = "gapless"
 
@@ -97,7 +97,7 @@ class Game:
             case "checkpoint" if who == "deltalake-1.3.3":
                 try:
                     player.do(what, path=self.path)
-                except StrangerError as error:
+                except EngineError as error:
                     if _NULLS not in str(error):
                         raise
             case _:

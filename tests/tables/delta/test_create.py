@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 import gapless as gl
 from gapless.errors import (
@@ -43,7 +43,7 @@ def test_a_new_table_is_version_0_with_the_lowest_protocol(tmp_path: Path) -> No
     assert info["commitInfo"]["operation"] == "CREATE TABLE"
     assert protocol["protocol"] == {"minReaderVersion": 1, "minWriterVersion": 2}
     assert metadata["metaData"]["partitionColumns"] == ["day"]
-    theirs = Stranger(str(tmp_path / "t"))
+    theirs = DeltaLakeTable(str(tmp_path / "t"))
     assert (theirs.version(), theirs.metadata().name, theirs.metadata().description) == (0, "prices", "of shares")
     assert theirs.to_pyarrow_table().num_rows == 0
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 from deltalake import write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -275,7 +275,7 @@ def test_stat_12_delta_old_local_times_are_found(tmp_path: Path) -> None:
     assert table.scan(where=f"t BETWEEN TIMESTAMPTZ '{at - second}' AND TIMESTAMPTZ '{at + second}'").count() == 1
     assert table.scan(where=f"t < TIMESTAMPTZ '{at}'").count() == 0
     assert table.scan().to_arrow()["t"].to_pylist() == [at]
-    assert Stranger(str(tmp_path / "t")).to_pyarrow_table()["t"].to_pylist() == [at]
+    assert DeltaLakeTable(str(tmp_path / "t")).to_pyarrow_table()["t"].to_pylist() == [at]
 
 
 def test_nanoseconds_of_data_fit_where_they_are_whole_microseconds(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A stranger at work: asked over its standard input, in the environment in which it is installed. Imports nothing of ours.
+"""Another engine at work: asked over its standard input, in the environment in which it is installed. Imports nothing of ours.
 
 `python serve.py KIND`: KIND names the module beside this one whose functions answer. A message is two blocks, each with its length before
 it: JSON, and an Arrow stream or nothing. A request's JSON is {"do": function, …its other arguments by name}; its Arrow stream becomes the

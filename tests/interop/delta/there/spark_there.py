@@ -29,7 +29,7 @@ def _session() -> Any:
     if not _started:
         from gapless.spark import session
 
-        _started.append(session("strangers", master="local[2]", quick=True, config=_OPTIONS))
+        _started.append(session("interop", master="local[2]", quick=True, config=_OPTIONS))
     return _started[0]
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from gapless.errors import InvalidOption, LogWarning, StorageFull, StoreUnavailable, VersionNotFound
 from gapless.formats.delta.format import DELTA
@@ -31,7 +31,7 @@ def test_a_checkpoint_serves_where_its_commits_are_gone(tmp_path: Path) -> None:
     for version in range(6):
         (tmp_path / "t" / DELTA.path_of(version)).unlink()
     assert DeltaTable.open(tmp_path / "t").count() == 5
-    assert sorted(Stranger(str(tmp_path / "t")).to_pyarrow_table().column("id").to_pylist()) == list(range(5))
+    assert sorted(DeltaLakeTable(str(tmp_path / "t")).to_pyarrow_table().column("id").to_pylist()) == list(range(5))
 
 
 def test_a_store_that_takes_no_checkpoint_is_told() -> None:
@@ -89,7 +89,7 @@ def test_the_tables_own_retention_counts() -> None:
     assert len(table.table.cleanup_log()) == 4
 
 
-def test_strangers_open_and_travel_in_a_cleaned_log(tmp_path: Path) -> None:
+def test_deltalake_open_and_travel_in_a_cleaned_log(tmp_path: Path) -> None:
     source = ClockedDelta()
     source.append(*range(4))
     source.wait(days=31)
@@ -98,10 +98,10 @@ def test_strangers_open_and_travel_in_a_cleaned_log(tmp_path: Path) -> None:
     for name, (data, _) in source.store.objects.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(data)
-    stranger = Stranger(str(tmp_path))
-    assert sorted(stranger.to_pyarrow_table().column("id").to_pylist()) == list(range(6))
-    assert sorted(Stranger(str(tmp_path), version=5).to_pyarrow_table().column("id").to_pylist()) == list(range(5))
-    assert sorted(Stranger(str(tmp_path), version=4).to_pyarrow_table().column("id").to_pylist()) == list(range(4))
+    theirs = DeltaLakeTable(str(tmp_path))
+    assert sorted(theirs.to_pyarrow_table().column("id").to_pylist()) == list(range(6))
+    assert sorted(DeltaLakeTable(str(tmp_path), version=5).to_pyarrow_table().column("id").to_pylist()) == list(range(5))
+    assert sorted(DeltaLakeTable(str(tmp_path), version=4).to_pyarrow_table().column("id").to_pylist()) == list(range(4))
 
 
 def test_a_vacuum_of_a_cleaned_log_still_knows_what_is_needed() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from gapless.errors import InvalidFilter, InvalidOption, InvalidQuery, StorageFull, UnknownColumn, UnsupportedTable
 from gapless.formats.delta.actions import Protocol
@@ -102,7 +102,7 @@ def test_every_layout_keeps_its_rows(layout: str, partition_by: tuple[str, ...],
     assert sum(file.deleted_rows for file in table.files()) == 0, "deleted rows are gone for good"
     assert table.count() == before.total()
     if layout in ("copies", "copies and feed"):
-        assert counted_table(Stranger(str(tmp_path / "t")).to_pyarrow_table()) == before
+        assert counted_table(DeltaLakeTable(str(tmp_path / "t")).to_pyarrow_table()) == before
     if "feed" in layout:
         assert replayed(table) == before
 
@@ -265,11 +265,11 @@ def test_an_append_only_table_is_compacted() -> None:
 def test_deltalake_goes_on_where_we_compacted(tmp_path: Path) -> None:
     table = small(tmp_path / "t", partition_by=("day",))
     table.compact()
-    stranger = Stranger(str(tmp_path / "t"))
-    stranger.delete("id < 20")
+    theirs = DeltaLakeTable(str(tmp_path / "t"))
+    theirs.delete("id < 20")
     table.refresh()
     assert sorted(table.scan().to_arrow().column("id").to_pylist()) == list(range(20, 60))
-    assert stranger.optimize.compact()["numFilesRemoved"] == 0
+    assert theirs.optimize.compact()["numFilesRemoved"] == 0
 
 
 def test_maint_16_delta_much_text_is_compacted_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from gapless.errors import CorruptTable, InvalidOption, InvalidTime, NotSupported, VersionNotFound
 from gapless.formats.delta.actions import DomainMetadata
@@ -195,16 +195,16 @@ def test_rows_of_files_without_statistics_are_counted_in_their_footers(tmp_path:
     assert path == file.path
 
 
-def test_strangers_read_what_was_restored(tmp_path: Path) -> None:
+def test_deltalake_read_what_was_restored(tmp_path: Path) -> None:
     table = DeltaTable.create(tmp_path / "t", SCHEMA)
     for one in range(3):
         table.append(numbered(one))
     table.delete("id = 1")
     table.restore(2)
-    stranger = Stranger(str(tmp_path / "t"))
-    assert sorted(stranger.to_pyarrow_table().column("id").to_pylist()) == [0, 1]
-    entry = stranger.history(1)[0]
+    theirs = DeltaLakeTable(str(tmp_path / "t"))
+    assert sorted(theirs.to_pyarrow_table().column("id").to_pylist()) == [0, 1]
+    entry = theirs.history(1)[0]
     assert (entry["operation"], entry["operationParameters"]["version"]) == ("RESTORE", "2")
     assert entry["operationMetrics"]["numRestoredFiles"] == "1"
-    stranger.restore(4)
+    theirs.restore(4)
     assert sorted(table.refresh().scan().to_arrow().column("id").to_pylist()) == [0, 2]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from gapless.errors import CommitConflict, CorruptTable, InvalidOption, StoreUnavailable, UnsupportedTable, VersionNotFound
 from gapless.formats.delta.actions import AddFile, Protocol
@@ -143,7 +143,7 @@ def test_what_a_change_removed_that_took_days_stays_from_its_commit_on() -> None
 def test_maint_08_delta_unknown_and_hidden_files_stay(tmp_path: Path) -> None:
     table = DeltaTable.create(tmp_path / "t", SCHEMA)
     table.append(numbered(1))
-    strange = [
+    theirs = [
         "_x",
         ".y",
         "notes.txt",
@@ -153,13 +153,13 @@ def test_maint_08_delta_unknown_and_hidden_files_stay(tmp_path: Path) -> None:
         "inner/part-0.parquet",
         "_delta_log/z",
     ]
-    for name in strange:
+    for name in theirs:
         (tmp_path / "t" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "t" / name).write_text("mine")
         os.utime(tmp_path / "t" / name, (1, 1))
     report = table.vacuum(timedelta(0), dry_run=False, enforce_retention=False)
-    assert report.files == {"live": 1, "unknown": len(strange) - 1}, "the log is not looked at"
-    assert all((tmp_path / "t" / name).exists() for name in strange)
+    assert report.files == {"live": 1, "unknown": len(theirs) - 1}, "the log is not looked at"
+    assert all((tmp_path / "t" / name).exists() for name in theirs)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -274,9 +274,9 @@ def test_deltalake_reads_what_is_left(tmp_path: Path) -> None:
         table.append(numbered(one, one + 10, schema=table.schema))
     table.compact()
     table.vacuum(timedelta(0), dry_run=False, enforce_retention=False)
-    stranger = Stranger(str(tmp_path / "t"))
-    assert sorted(stranger.to_pyarrow_table().column("id").to_pylist()) == sorted([*range(4), *range(10, 14)])
-    assert stranger.history(1)[0]["operation"] == "VACUUM END"
+    theirs = DeltaLakeTable(str(tmp_path / "t"))
+    assert sorted(theirs.to_pyarrow_table().column("id").to_pylist()) == sorted([*range(4), *range(10, 14)])
+    assert theirs.history(1)[0]["operation"] == "VACUUM END"
 
 
 def test_a_killed_vacuum_keeps_restores_away_for_a_day() -> None:

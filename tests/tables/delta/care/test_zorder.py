@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from gapless.errors import InvalidOption, UnknownColumn, UnsupportedType
 from gapless.files.sort import curve_sort
@@ -138,7 +138,7 @@ def test_the_log_says_how_rows_lie_in_deltas_words(tmp_path: Path) -> None:
         "x,y",
         "zorder",
     )
-    assert counted_table(Stranger(str(tmp_path / "t")).to_pyarrow_table()) == rows_of(table)
+    assert counted_table(DeltaLakeTable(str(tmp_path / "t")).to_pyarrow_table()) == rows_of(table)
 
 
 def test_nulls_and_nan_have_their_place() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from gapless.errors import InvalidValue, SchemaMismatch, UnsupportedTable
 from gapless.formats.delta.actions import Metadata
@@ -97,7 +97,7 @@ def test_every_kind_of_change_is_held_against_constraints(tmp_path: Path) -> Non
 
 def test_a_constraint_of_deltalake_holds_here_and_one_of_ours_there(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path / "t"), pa.table({"id": [1], "v": [1.0]}))
-    Stranger(str(tmp_path / "t")).alter.add_constraint({"small": "id < 10"})
+    DeltaLakeTable(str(tmp_path / "t")).alter.add_constraint({"small": "id < 10"})
     ours = DeltaTable.open(tmp_path / "t")
     with pytest.raises(InvalidValue, match="small"):
         ours.append({"id": [10]})

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from gapless.errors import InvalidOption, InvalidTime, SchemaMismatch, UnknownColumn, VersionNotFound
 from gapless.formats.delta.actions import RemoveFile
@@ -107,7 +107,7 @@ def test_a_golden_tables_changes_lead_from_version_to_version(name: str, shared:
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in THEY_CANNOT])
 def test_deltalake_tells_the_same_of_a_golden_table(name: str, shared: Path) -> None:
     assert shared.is_dir()
-    theirs = pa.table(Stranger(str(GOLDEN / name / "delta")).load_cdf(starting_version=min(KINDS[name])).read_all())
+    theirs = pa.table(DeltaLakeTable(str(GOLDEN / name / "delta")).load_cdf(starting_version=min(KINDS[name])).read_all())
     ours = golden(name).changes(min(KINDS[name])).to_arrow()
     assert plain(ours) == plain(theirs)
 
@@ -350,7 +350,7 @@ def test_deltalake_tells_the_same_of_ours(tmp_path: Path) -> None:
     table.update({"v": "'new'"}, where="id = 5")
     table.compact()
     table.append(numbered(50))
-    theirs = pa.table(Stranger(str(tmp_path / "t")).load_cdf(starting_version=0).read_all())
+    theirs = pa.table(DeltaLakeTable(str(tmp_path / "t")).load_cdf(starting_version=0).read_all())
     assert plain(table.changes(0).to_arrow()) == plain(theirs)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 from deltalake import QueryBuilder
 
 from gapless.errors import CorruptTable, GaplessError, LogWarning, TableNotFound, UnsupportedTable
@@ -64,7 +64,7 @@ def expected(name: str) -> Counter[str]:
     if files:
         rows = [row for file in files for row in pq.ParquetFile(file, coerce_int96_timestamp_unit="us").read().to_pylist()]
         return counted(rows)
-    answer = QueryBuilder().register("t", Stranger(str(GOLDEN / name / "delta"))).execute("select * from t")
+    answer = QueryBuilder().register("t", DeltaLakeTable(str(GOLDEN / name / "delta"))).execute("select * from t")
     return counted_table(pa.table(answer))
 
 

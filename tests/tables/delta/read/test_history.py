@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from gapless.errors import CorruptTable, InvalidOption
 from gapless.formats.delta.format import DELTA
@@ -66,7 +66,7 @@ def test_another_writers_words_are_kept(tmp_path: Path) -> None:
     rows = pa.table({"id": [1], "v": ["x"]})
     properties = CommitProperties(custom_metadata={"userMetadata": "why", "userName": "ann"})
     write_deltalake(str(tmp_path / "t"), rows, commit_properties=properties)
-    Stranger(str(tmp_path / "t")).delete("id = 1")
+    DeltaLakeTable(str(tmp_path / "t")).delete("id = 1")
     first, second = DeltaTable.open(tmp_path / "t").history()
     assert (first.user, first.message, first.operation) == ("ann", "why", "WRITE")
     assert first.engine.startswith("delta-rs")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 from deltalake import QueryBuilder
 from pyroaring import BitMap64
 
@@ -380,7 +380,7 @@ NS = 1_577_840_523_000_456_000
 def test_files_of_others_are_read_as_the_table_says_and_they_read_them(tmp_path: Path, declared: Any, stored: pa.Array) -> None:
     features = ["timestampNtz"] if declared == "timestamp_ntz" else []
     table = lay(tmp_path, [column("x", declared)], [Hand(path="a.parquet", rows=pa.table({"x": stored}))], features=features)
-    theirs = QueryBuilder().register("t", Stranger(str(tmp_path))).execute("select * from t").read_all()
+    theirs = QueryBuilder().register("t", DeltaLakeTable(str(tmp_path))).execute("select * from t").read_all()
     assert table.scan().to_arrow()["x"].to_pylist() == pa.table(theirs)["x"].to_pylist()
     if declared == "timestamp":
         assert table.scan(where="x = timestamptz '2020-01-01T01:02:03.000456Z'").count() == 1

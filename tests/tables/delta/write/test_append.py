@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 
 from gapless.errors import CommitOutcomeUnknown, InvalidOption, InvalidValue, SchemaMismatch, StoreUnavailable, UnsupportedType
 from gapless.runtime.environment import Environment
@@ -472,7 +472,7 @@ def test_stat_01_delta_the_last_microseconds_are_found(tmp_path: Path) -> None:
     for where in ("ts = timestamptz '2023-03-29T23:59:59.807126Z'", "ts >= timestamptz '2023-03-29T23:59:59.807100Z'"):
         assert table.scan(where=where).to_arrow().num_rows == 1
     found = (
-        Stranger(str(tmp_path / "t"))
+        DeltaLakeTable(str(tmp_path / "t"))
         .to_pyarrow_dataset()
         .to_table(filter=pc.field("ts") == pa.scalar(at, pa.timestamp("us", "UTC")))
     )
@@ -501,8 +501,8 @@ def test_long_texts_are_cut_in_statistics_and_found_all_the_same(tmp_path: Path)
     for text in texts:
         assert table.scan(where=f"s = '{text}'").to_arrow().num_rows == 1
     # Where the largest text has no bound above it, deltalake 1.6.6 takes the absent bound for null, and finds nothing.
-    strange = Stranger(str(tmp_path / "t")).to_pyarrow_dataset()
-    assert [strange.to_table(filter=pc.field("s") == text).num_rows for text in texts[:2]] == [1, 1]
+    theirs = DeltaLakeTable(str(tmp_path / "t")).to_pyarrow_dataset()
+    assert [theirs.to_table(filter=pc.field("s") == text).num_rows for text in texts[:2]] == [1, 1]
 
 
 def test_files_have_the_size_and_the_codec_that_the_table_asks_for(tmp_path: Path) -> None:
@@ -536,7 +536,7 @@ def test_eo_02_delta_an_operation_is_applied_once(tmp_path: Path) -> None:
     assert not table.append({"id": [7]}, operation_id="backfill").already_applied
     assert table.append({"id": [7]}, operation_id="backfill").already_applied
     assert rows_of(table) == counted([{"id": one, "s": None} for one in (30, 31, 10, 7)])
-    assert Stranger(str(tmp_path / "t")).transaction_version("app") == 31
+    assert DeltaLakeTable(str(tmp_path / "t")).transaction_version("app") == 31
 
 
 def test_an_operation_is_remembered_even_where_it_brought_nothing(tmp_path: Path) -> None:

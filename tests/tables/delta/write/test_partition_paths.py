@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as Stranger
+from deltalake import DeltaTable as DeltaLakeTable
 from deltalake import write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,11 +57,11 @@ def test_what_deltalake_rewrites_of_ours_is_there_once(tmp_path: Path) -> None:
     """It encodes a path anew when it removes a file; ours are such that this changes nothing."""
     table = made(tmp_path / "t", _odd(), partition_by=("p",))
     left = _odd().slice(len(ODD))
-    Stranger(str(tmp_path / "t")).delete(f"n < {len(ODD)}")
+    DeltaLakeTable(str(tmp_path / "t")).delete(f"n < {len(ODD)}")
     table = DeltaTable.open(tmp_path / "t")
     assert rows_of(table) == counted_table(left) == their_rows(tmp_path / "t")
     assert _twice_named(tmp_path / "t", 3) == []
-    Stranger(str(tmp_path / "t")).optimize.compact()
+    DeltaLakeTable(str(tmp_path / "t")).optimize.compact()
     table = DeltaTable.open(tmp_path / "t")
     table.delete("n % 2 = 0")
     kept = counted_table(left.filter([number % 2 == 1 for number in left["n"].to_pylist()]))
@@ -138,5 +138,5 @@ def test_path_13_delta_any_text_is_a_partition(tmp_path_factory: pytest.TempPath
     rows = pa.table({"p": values, "n": list(range(len(values)))})
     made(path, rows, partition_by=("p",))
     assert rows_of(DeltaTable.open(path)) == their_rows(path) == counted_table(rows)
-    Stranger(str(path)).delete("n = 0")
+    DeltaLakeTable(str(path)).delete("n = 0")
     assert rows_of(DeltaTable.open(path)) == their_rows(path) == counted_table(rows.slice(1))

@@ -24,7 +24,7 @@ import pyspark
 
 from gapless.spark.setup.java import find_java
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 SPARK_HOME = Path(pyspark.__file__).parent
 HOSTS = ("127.0.0.1", "127.0.0.2")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

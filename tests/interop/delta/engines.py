@@ -1,4 +1,4 @@
-"""Other readers and writers of Delta tables, each in a process and environment of its own (`make strangers`)."""
+"""Other engines that read and write Delta tables, each in a process and environment of its own (`make interop`)."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from interop.delta.there.serve import receive, send
 
 ROOT = Path(__file__).resolve().parents[3]
 THERE = Path(__file__).resolve().parent / "there"
-HOMES = ROOT / "build" / "strangers"
+HOMES = ROOT / "build" / "interop"
 RELEASES = ("1.6.6", "1.6.3", "1.3.3", "0.25.5")
 """Of deltalake, the newest (in the developers' environment) first."""
 READERS = (*(f"deltalake-{release}" for release in RELEASES), "duckdb-1.5.5", "polars")
 """All but Spark, which takes its time."""
 
 
-Ask = Callable[[str], "Stranger"]
-"""The fixture `stranger`: the running process of one, by its name."""
+Ask = Callable[[str], "Engine"]
+"""The fixture `engine`: the running process of one, by its name."""
 
 
-class StrangerError(Exception):
-    """What a stranger raised: the name of its error and what it says."""
+class EngineError(Exception):
+    """What an engine raised: the name of its error and what it says."""
 
 
-class Stranger:
+class Engine:
     """One process of another library; `do` asks it for one of the functions of its module in `there`."""
 
     def __init__(self, name: str) -> None:
@@ -59,23 +59,23 @@ class Stranger:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
                 self.do("version")
-            except StrangerError:
+            except EngineError:
                 if "unresolved dependency" in _log_of(self.name).read_text():
                     return False
                 raise
         return True
 
     def do(self, what: str, rows: pa.Table | None = None, **named: Any) -> Any:
-        """The answer of its function `what`: JSON, or a table. Raises StrangerError for what it raised."""
+        """The answer of its function `what`: JSON, or a table. Raises EngineError for what it raised."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         send(self._process.stdin, {"do": what, **named}, rows)
         message = receive(self._process.stdout)
         if message is None:
-            raise StrangerError(f"{self.name} died; see {_log_of(self.name)}")
+            raise EngineError(f"{self.name} died; see {_log_of(self.name)}")
         told, table = message
         if "error" in told:
-            raise StrangerError(f"{self.name} could not {what} {named}: {told['error']}")
+            raise EngineError(f"{self.name} could not {what} {named}: {told['error']}")
         return told.get("value") if table is None else table
 
     def read(self, path: str | Path, **named: Any) -> pa.Table:
@@ -98,7 +98,7 @@ class Stranger:
 
 
 def installed(name: str) -> bool:
-    """Whether the stranger's environment is there."""
+    """Whether its environment is there."""
     return _python(name).exists()
 
 
@@ -108,7 +108,7 @@ def _python(name: str) -> Path:
 
 
 def _log_of(name: str) -> Path:
-    folder = ROOT / "build" / "strangers"
+    folder = ROOT / "build" / "interop"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name}.{os.getpid()}.log"
 

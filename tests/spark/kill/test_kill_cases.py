@@ -93,7 +93,7 @@ def test_eo_04_a_request_in_flight_lands_between_check_and_commit(place: str, mo
     assert len(files_of(place)) == 1
 
 
-def test_eo_04_a_later_batch_of_the_same_run_is_no_stranger(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eo_04_a_later_batch_of_the_same_run_is_added(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What lands in between is an earlier batch of the same app: this one is still to be added."""
     handle, other = gl.open(place), gl.open(place)
     encoding = begin(other, GIVEN)

@@ -1,4 +1,4 @@
-"""A tour through `gapless.spark` in a process of its own: prints one line of JSON with what it saw. `python tests/spark_tour.py FOLDER`."""
+"""A tour through `gapless.spark` in a process of its own: prints one line of JSON with what it saw. `python tests/spark/setup/tour.py FOLDER`."""
 
 from __future__ import annotations
 

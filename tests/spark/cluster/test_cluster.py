@@ -1,6 +1,6 @@
 """On a real cluster, a standalone master and two workers: each way in which a driver can bring gapless to nodes, one job.
 
-The job is `spark_cluster_job.py`; what it left on disk is read here without Spark. It takes more than a minute, so each run has the way
+The job is `job.py`; what it left on disk is read here without Spark. It takes more than a minute, so each run has the way
 that asks most of nodes, and `make soak` the others.
 """
 
@@ -18,10 +18,10 @@ import pytest
 import gapless as gl
 from gapless.errors import CoverageOverlap
 from gapless.spark.setup.start import archive
-from spark_cluster_job import HOURS
-from spark_cluster_nodes import HOSTS, ROOT, Cluster, cluster, conf, left_in
+from spark.cluster.job import HOURS
+from spark.cluster.nodes import HOSTS, ROOT, Cluster, cluster, conf, left_in
 
-JOB = ROOT / "tests" / "spark_cluster_job.py"
+JOB = ROOT / "tests" / "spark" / "cluster" / "job.py"
 SRC = ROOT / "src"
 SPECULATION = {"spark.speculation": "true", "spark.speculation.quantile": "0.5", "spark.speculation.multiplier": "1.5"}
 
