@@ -12,18 +12,16 @@ from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.conflict import maintenance
 from gapless.formats.timeseries.conflict.maintenance import CompactChecker, RestoreChecker
 from gapless.formats.timeseries.conflict.rows import RewriteChecker
-from gapless.formats.timeseries.format import TimeSeries
+from gapless.formats.timeseries.format import TIME_SERIES, TimeSeries
 from gapless.log import commit as commit_module
 from gapless.log.cleanup import clean
 from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Snapshot
 from gapless.runtime.committer import Committer
-from gapless.tables.shared.delete_files import delete_all
 from gapless.tables.shared.handle import ChangeOutcome
-from gapless.tables.shared.vacuum import Limits, VacuumReport, parse_age
+from gapless.tables.shared.vacuum import Limits, VacuumReport, delete_all, list_stored, parse_age
 from gapless.tables.timeseries.care import expire, restore, vacuum, vacuum_plan
 from gapless.tables.timeseries.care.restore import Restoring
-from gapless.tables.timeseries.care.vacuum import list_stored
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
 from gapless.tables.timeseries.read import versions as travel
 from gapless.tables.timeseries.write.append import Appender
@@ -119,8 +117,9 @@ def vacuum_by_an_old_log(monkeypatch: pytest.MonkeyPatch) -> None:
         env = committer.env
         limits = Limits(now_ns=env.clock.now_ns(), older_than_ns=parse_age("", older_than), horizon_ns=horizon_ns)
         snapshot = vacuum.load_newest(env)
-        plan = vacuum_plan.plan_vacuum(snapshot.state, list_stored(env.store), limits)
-        delete_all(env.store, plan.doomed)
+        stored = list_stored(env.store, vacuum.FOLDERS, TIME_SERIES.folder)
+        plan = vacuum_plan.plan_vacuum(snapshot.state, stored, limits)
+        delete_all(env.store, plan.doomed, lambda: True)
         return VacuumReport(url="", version=snapshot.version, dry_run=dry_run, entries=plan.entries)
 
     monkeypatch.setattr("gapless.tables.timeseries.care.maintenance.vacuum_table", broken)

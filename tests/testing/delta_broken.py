@@ -17,7 +17,7 @@ from gapless.log.format import Compatible, Snapshot
 from gapless.runtime.committer import Committer
 from gapless.tables.delta.care import restore, vacuum_plan
 from gapless.tables.delta.write import landing, revision, rewrite, row_edit
-from gapless.tables.shared.vacuum import Limits
+from gapless.tables.shared.vacuum import Fate, Limits
 from testing.broken_talk import (
     append_again_after_a_lost_reply,
     rebase_on_the_last_only,
@@ -100,7 +100,7 @@ def encode_paths_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def vacuum_what_versions_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vacuum takes every file that the newest version does not have, however lately it was removed."""
-    monkeypatch.setattr(vacuum_plan, "_fate_of_removed", lambda *_arguments: vacuum_plan._Fate("expired"))
+    monkeypatch.setattr(vacuum_plan, "_fate_of_removed", lambda *_arguments: Fate("expired"))
 
 
 def vacuum_what_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:

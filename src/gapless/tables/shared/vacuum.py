@@ -1,15 +1,21 @@
-"""What vacuums of every kind of table share: how old a file must be, and what became of each."""
+"""VACUUM, for every kind of table: delete files that no retained version references."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from functools import partial
+from typing import Literal, Protocol
 
-from gapless.errors import InvalidOption
+from gapless.errors import InvalidOption, StoreError
+from gapless.log.format import Entry, Snapshot, State
 from gapless.model.instant import NS_PER
+from gapless.model.protocols import ObjectInfo, ShowsUnfinished, Store
+from gapless.runtime.committer import Committer, Proposal
 
 Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "unknown", "expired", "orphan"]
 """Why a file stays, or goes:
@@ -23,6 +29,14 @@ Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "unknown",
 - expired: only versions that are expired have it: it goes
 - orphan: a write that was never committed left it: it goes
 """
+
+DELETED: frozenset[Reason] = frozenset({"expired", "orphan"})
+"""The reasons for which a file goes."""
+
+_TOGETHER = 16
+"""Deletes under way at a time, where each is a request."""
+_FEW = 64
+"""So many are deleted one after the other all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +110,32 @@ class VacuumReport:
         return Counter(entry.reason for entry in self.entries)
 
 
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of a file; `version` and `tag` as in `VacuumEntry`."""
+
+    reason: Reason
+    version: int | None = None
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumPlan:
+    """What becomes of each file, and what the log must be told before any goes."""
+
+    entries: tuple[VacuumEntry, ...]
+    """By path."""
+    forget: tuple[str, ...] = ()
+    """Segments that a commit names before they are deleted, of a kind of table whose log must: those that expired, be they gone already,
+    and those that were never committed.
+    """
+
+    @property
+    def doomed(self) -> tuple[str, ...]:
+        """The paths of the files that go."""
+        return tuple(entry.path for entry in self.entries if entry.goes)
+
+
 def parse_age(name: str, value: object) -> int:
     """An age in nanoseconds; raises InvalidOption for what is none, or a time to come."""
     if not isinstance(value, timedelta) or value < timedelta(0):
@@ -109,4 +149,131 @@ def parse_age(name: str, value: object) -> int:
     return value // timedelta(microseconds=1) * NS_PER["us"]
 
 
-DELETED: frozenset[Reason] = frozenset({"expired", "orphan"})
+def judge(
+    stored: Iterable[ObjectInfo], fate_of: Callable[[ObjectInfo], Fate], barred: frozenset[str]
+) -> tuple[VacuumEntry, ...]:
+    """Each stored object with what becomes of it, by path; nothing goes that lies below one of the folders `barred`. Pure."""
+    entries = []
+    for info in sorted(stored, key=lambda info: info.path):
+        fate = fate_of(info)
+        if fate.reason in DELETED and is_below(info.path, barred):
+            fate = Fate("unknown")
+        entries.append(VacuumEntry(path=info.path, size=info.size, reason=fate.reason, version=fate.version, tag=fate.tag))
+    return tuple(entries)
+
+
+def is_below(path: str, folders: Collection[str]) -> bool:
+    """Whether a path lies in one of the folders, at any depth.
+
+    >>> is_below("a/b/c.parquet", {"a"}), is_below("ab/c.parquet", {"a"})
+    (True, False)
+    """
+    parts = path.split("/")
+    return any("/".join(parts[:depth]) in folders for depth in range(1, len(parts))) if folders else False
+
+
+# -- one vacuum, from listing to deleting ------------------------------------------------------------------------------
+
+
+class VacuumSteps(Protocol[Entry, State]):
+    """What differs between kinds of table: what a vacuum decides by, and what it tells the log."""
+
+    def plan(self, snapshot: Snapshot[State]) -> VacuumPlan:
+        """What goes and what stays, by a version."""
+        ...
+
+    def start(self, snapshot: Snapshot[State], plan: VacuumPlan) -> Proposal[Entry] | None:
+        """The commit before files go; None where the log needs none."""
+        ...
+
+    def is_in_time(self, begun_ns: int) -> bool:
+        """Whether a vacuum that began then (ns since 1970 UTC) may still delete; if not, it begins anew."""
+        ...
+
+    def end(self, snapshot: Snapshot[State], plan: VacuumPlan, start: int, *, done: bool) -> Proposal[Entry] | None:
+        """The commit after files went, of a vacuum that version `start` began; None where the log needs none."""
+        ...
+
+
+def run_vacuum(
+    committer: Committer[Entry, State], snapshot: Snapshot[State], steps: VacuumSteps[Entry, State], *, dry_run: bool
+) -> VacuumReport:
+    """Decide by `snapshot` or a later version, tell the log, delete, and tell the log how that went; `dry_run` only decides.
+
+    Objects were listed before `snapshot` was read: one that was committed in between is then named by the log. Where the outcome of the
+    commit before is not known, nothing goes. Raises CorruptTable, CommitConflict, CommitOutcomeUnknown, StoreError.
+    """
+    plan, done = steps.plan(snapshot) if dry_run else VacuumPlan(entries=()), dry_run
+    while not done:
+        snapshot, plan, done = _apply(committer, snapshot, steps)
+    return VacuumReport(url=committer.env.store.url, version=snapshot.version, dry_run=dry_run, entries=plan.entries)
+
+
+def _apply(
+    committer: Committer[Entry, State], snapshot: Snapshot[State], steps: VacuumSteps[Entry, State]
+) -> tuple[Snapshot[State], VacuumPlan, bool]:
+    """The version after one vacuum, with what it went by, and whether it deleted all that in time."""
+    begun_ns = committer.env.clock.now_ns()
+    decided: list[tuple[Snapshot[State], VacuumPlan]] = []
+
+    def start(newest: Snapshot[State]) -> Proposal[Entry] | None:
+        plan = steps.plan(newest)
+        decided.append((newest, plan))
+        return steps.start(newest, plan)
+
+    started = committer.change(snapshot, start)
+    snapshot, plan = decided[-1]
+    snapshot = started or snapshot
+    end = partial(steps.end, plan=plan, start=snapshot.version)
+    try:
+        done = delete_all(committer.env.store, plan.doomed, partial(steps.is_in_time, begun_ns))
+    except StoreError:
+        committer.change(snapshot, partial(end, done=False))
+        raise
+    return committer.change(snapshot, partial(end, done=done)) or snapshot, plan, done
+
+
+def list_stored(store: Store, folders: Sequence[str], log_folder: str) -> list[ObjectInfo]:
+    """All objects in folders of a table, but for the log; the unfinished writes of a local disk, also of the log. Raises StoreError."""
+    stored = [info for folder in folders for info in store.list(folder) if not info.path.startswith(f"{log_folder}/")]
+    if isinstance(store, ShowsUnfinished):
+        looked_in = folders if "" in folders else (*folders, log_folder)
+        stored += [info for folder in looked_in for info in store.unfinished(folder)]
+    return stored
+
+
+def linked_folders(store: Store, stored: Iterable[ObjectInfo]) -> frozenset[str]:
+    """The folders of these objects that are reached through a symbolic link below the table's root; none in a bucket."""
+    folders = {info.path.rpartition("/")[0] for info in stored if "/" in info.path}
+    places = {folder: place for folder in folders if (place := store.local_path(folder)) is not None}
+    # The root itself is resolved, so that any difference is a link below it. pathlib costs as much as the system calls.
+    return frozenset(folder for folder, place in places.items() if os.path.realpath(place) != place)
+
+
+def delete_all(store: Store, paths: Sequence[str], in_time: Callable[[], bool]) -> bool:
+    """Delete all of these objects, or as many as can be; then raises the first StoreError, if there was any.
+
+    Before each it asks `in_time`, and leaves what is late; whether it left none.
+    """
+    late: list[str] = []
+
+    def delete(path: str) -> StoreError | None:
+        if not in_time():
+            late.append(path)
+            return None
+        try:
+            store.delete(path)
+        except StoreError as error:
+            return error
+        return None
+
+    if len(paths) > _FEW and store.local_path(paths[0]) is None:
+        with ThreadPoolExecutor(_TOGETHER) as pool:
+            errors = list(pool.map(delete, paths))
+    else:
+        errors = [delete(path) for path in paths]
+    failed = [error for error in errors if error is not None]
+    if failed:
+        failed[0].add_note(f"{len(failed):,} of {len(paths):,} files could not be deleted; the next vacuum takes them")
+        raise failed[0]
+    return not late

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 
-from gapless.errors import InvalidOption, ObjectNotFound, StoreError, StoreUnavailable
+from gapless.errors import InvalidOption, ObjectNotFound, StoreUnavailable
 from gapless.formats.delta.actions import Commit, Json, TableState
 from gapless.formats.delta.conflict import CommitPredicate
 from gapless.formats.delta.features import check_writable
@@ -18,14 +17,21 @@ from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Conflicting, Snapshot
 from gapless.log.versions import read_back
 from gapless.model.instant import NS_PER
-from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo, ShowsUnfinished, Store, is_old
-from gapless.runtime.committer import Committer, Proposal
+from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo, is_old
+from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.care.vacuum_plan import Surroundings, paths_needed, plan_vacuum
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.write.commits import new_commit
-from gapless.tables.shared.delete_files import delete_all, linked_folders
-from gapless.tables.shared.vacuum import Limits, VacuumEntry, VacuumReport, parse_age
+from gapless.tables.shared.vacuum import (
+    Limits,
+    VacuumPlan,
+    VacuumReport,
+    linked_folders,
+    list_stored,
+    parse_age,
+    run_vacuum,
+)
 
 
 def age_ns(kept: timedelta) -> int:
@@ -80,15 +86,11 @@ class Vacuuming(DeltaHandle):
         """
         committer = self._committer
         # Files first: one whose commit lands while we look is then named by the log.
-        stored = list_stored(self._env.store)
+        stored = list_stored(self._env.store, ("",), DELTA.folder)
         snapshot = committer.refresh(self._snapshot)
         self._check_writable()
         asked = _Asked.parse(older_than, snapshot, enforce=enforce_retention)
-        act = _Vacuum(env=self._env, asked=asked, stored=stored)
-        entries = act.decide(snapshot)
-        if not dry_run and any(entry.goes for entry in entries):
-            snapshot, entries = act.apply(committer, snapshot)
-        return VacuumReport(url=self.url, version=snapshot.version, dry_run=dry_run, entries=entries)
+        return run_vacuum(committer, snapshot, _DeltaVacuum(env=self._env, asked=asked, stored=stored), dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,72 +120,41 @@ class _Asked:
         return said | ({"specifiedRetentionMillis": self.older_than_ns // NS_PER["ms"]} if self.specified else {})
 
 
-@dataclass(slots=True, kw_only=True)
-class _Vacuum:
-    """One vacuum under way, with the plan that holds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DeltaVacuum:
+    """The `VacuumSteps` of a Delta table: a commit before files go, and one after."""
 
     env: Environment
     asked: _Asked
     stored: list[ObjectInfo]
-    entries: tuple[VacuumEntry, ...] = ()
 
-    @property
-    def doomed(self) -> list[str]:
-        """The paths of the files that go."""
-        return [entry.path for entry in self.entries if entry.goes]
-
-    def decide(self, snapshot: Snapshot[TableState]) -> tuple[VacuumEntry, ...]:
-        """Plan by this version."""
-        store = self.env.store
+    def plan(self, snapshot: Snapshot[TableState]) -> VacuumPlan:
         limits = Limits(now_ns=self.env.clock.now_ns(), older_than_ns=self.asked.older_than_ns, horizon_ns=WRITER_HORIZON_NS)
-        below = (info.path for info in self.stored if "/" in info.path)
-        around = Surroundings(root=store.url, linked=linked_folders(store, below))
+        around = Surroundings(root=self.env.store.url, linked=linked_folders(self.env.store, self.stored))
         entries = self.env.drive(read_back(DELTA, snapshot.version))
-        self.entries = plan_vacuum(snapshot.state, entries, self.stored, limits, around)
-        return self.entries
+        return VacuumPlan(entries=plan_vacuum(snapshot.state, entries, self.stored, limits, around))
 
-    def apply(
-        self, committer: Committer[Commit, TableState], snapshot: Snapshot[TableState]
-    ) -> tuple[Snapshot[TableState], tuple[VacuumEntry, ...]]:
-        """Tell the log, delete, and tell the log how that went; the version after it.
-
-        Whoever restores a version takes a vacuum for dead after a day. So one that hung begins anew, with what is live by then.
-        """
-        while True:
-            begun_ns = self.env.clock.now_ns()
-            started = committer.change(snapshot, self._propose_start)
-            if started is None:
-                return committer.refresh(snapshot), self.entries
-            try:
-                done = delete_all(self.env.store, self.doomed, partial(self._is_in_time, begun_ns))
-            except StoreError:
-                committer.change(started, partial(self._propose_end, "FAILED", started.version))
-                raise
-            status = "COMPLETED" if done else "FAILED"
-            snapshot = committer.change(started, partial(self._propose_end, status, started.version)) or started
-            if done:
-                return snapshot, self.entries
-
-    def _is_in_time(self, begun_ns: int) -> bool:
-        return not is_old(self.env.clock.now_ns(), begun_ns)
-
-    def _propose_start(self, snapshot: Snapshot[TableState]) -> Proposal[Commit] | None:
+    def start(self, snapshot: Snapshot[TableState], plan: VacuumPlan) -> Proposal[Commit] | None:
         check_writable(snapshot.state.protocol, self.env.store.url, snapshot.state.metadata)
-        going = [entry for entry in self.decide(snapshot) if entry.goes]
+        going = [entry for entry in plan.entries if entry.goes]
         if not going:
             return None
         counts = {"numFilesToDelete": len(going), "sizeOfDataToDelete": sum(entry.size for entry in going)}
         commit = new_commit(self.env, snapshot, START, (), parameters=self.asked.parameters)
         terms = _VacuumPredicate(
-            base=CommitPredicate(state=snapshot.state), root=self.env.store.url, doomed=frozenset(self.doomed)
+            base=CommitPredicate(state=snapshot.state), root=self.env.store.url, doomed=frozenset(plan.doomed)
         )
         return Proposal(commit=replace(commit, metrics=counts), check_conflict=terms.check_conflict)
 
-    def _propose_end(self, status: str, start: int, snapshot: Snapshot[TableState]) -> Proposal[Commit]:
-        """What says that the vacuum is done which began with version `start`."""
-        commit = new_commit(self.env, snapshot, END, (), parameters={"status": status})
-        gone = len(self.doomed) if status == "COMPLETED" else 0
-        commit = replace(commit, metrics={"numDeletedFiles": gone}, read_version=start)
+    def is_in_time(self, begun_ns: int) -> bool:
+        # Whoever restores a version takes a vacuum for dead after a day.
+        return not is_old(self.env.clock.now_ns(), begun_ns)
+
+    def end(self, snapshot: Snapshot[TableState], plan: VacuumPlan, start: int, *, done: bool) -> Proposal[Commit] | None:
+        if not plan.doomed:
+            return None
+        commit = new_commit(self.env, snapshot, END, (), parameters={"status": "COMPLETED" if done else "FAILED"})
+        commit = replace(commit, metrics={"numDeletedFiles": len(plan.doomed) if done else 0}, read_version=start)
         return Proposal(commit=commit, check_conflict=CommitPredicate(state=snapshot.state).check_conflict)
 
 
@@ -201,12 +172,6 @@ class _VacuumPredicate:
         if wanted is not None:
             return Conflicting("same files", wanted)
         return (yield from self.base.check_conflict(mine, version, theirs))
-
-
-def list_stored(store: Store) -> list[ObjectInfo]:
-    """All objects below the root outside the log, the unfinished writes of a local disk among them. Raises StoreError."""
-    stored = [info for info in store.list("") if not info.path.startswith(f"{DELTA.folder}/")]
-    return stored + (list(store.unfinished("")) if isinstance(store, ShowsUnfinished) else [])
 
 
 class Checkpointing(DeltaHandle):

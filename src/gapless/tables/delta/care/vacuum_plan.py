@@ -1,6 +1,6 @@
-"""Which files of a Delta table may go, and why each of the others stays. Pure.
+"""Plan the VACUUM of a Delta table: which files go, and why each of the others stays. Pure.
 
-Which files below a Delta table's root are such as its writers make, and which path of the log means which of them. Pure.
+What the log does not name goes only where its name and folder are such as Delta's writers give; a path of the log may be a URL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gapless.formats.delta.deletion_vector import vector_path
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo
 from gapless.store.path import is_own_unfinished
-from gapless.tables.shared.vacuum import Limits, Reason, VacuumEntry
+from gapless.tables.shared.vacuum import Fate, Limits, Reason, VacuumEntry, judge
 
 CHANGES_FOLDER = "_change_data"
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -87,16 +87,6 @@ def nested_tables(paths: Collection[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def folders_of(path: str) -> list[str]:
-    """The folders that a path lies in, the outermost first.
-
-    >>> folders_of("a/b/c.parquet")
-    ['a', 'a/b']
-    """
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: at + 1]) for at in range(len(parts))]
-
-
 Entries = Sequence[tuple[int, Commit, int]]
 """Commits as (version, commit, commit time in ns), oldest first."""
 
@@ -104,22 +94,16 @@ _LASTING: dict[Reason, int] = {"live": 2, "retained": 1, "expired": 0}
 """Where a file is named several times, the highest holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fate:
-    reason: Reason
-    version: int | None = None
-
-
 @dataclass(slots=True)
 class _Named:
     """What becomes of the files that the log names, by path relative to the root."""
 
     root: str
-    fates: dict[str, _Fate] = field(default_factory=dict)
+    fates: dict[str, Fate] = field(default_factory=dict)
     elsewhere: set[str] = field(default_factory=set)
     """Names of needed files that lie elsewhere, or seem to."""
 
-    def note(self, path: str, fate: _Fate, *, encoded: bool = True) -> None:
+    def note(self, path: str, fate: Fate, *, encoded: bool = True) -> None:
         """Take in a path as the log has it."""
         place = place_of(path, self.root) if encoded else path
         if isinstance(place, Elsewhere):
@@ -130,7 +114,7 @@ class _Named:
         if known is None or _LASTING[fate.reason] > _LASTING[known.reason]:
             self.fates[place] = fate
 
-    def note_file(self, file: AddFile | RemoveFile, fate: _Fate) -> None:
+    def note_file(self, file: AddFile | RemoveFile, fate: Fate) -> None:
         """Take in a data file with its deletion vector."""
         self.note(file.path, fate)
         if (vector := file.deletion_vector) is not None and vector.storage != "i":
@@ -156,16 +140,9 @@ def plan_vacuum(
     only where its name is one that Delta's writers give, in a folder where they put it.
     """
     named = _named(state, entries, limits, around.root)
-    nested = nested_tables([info.path for info in stored])
-    barred = around.linked | nested
     partitions = _partition_names(state)
-    judged = []
-    for info in sorted(stored, key=lambda info: info.path):
-        fate = named.fates.get(info.path) or _fate_of_stray(info, named, partitions, limits)
-        if fate.reason in ("expired", "orphan") and not barred.isdisjoint(folders_of(info.path)):
-            fate = _Fate("unknown")
-        judged.append(VacuumEntry(path=info.path, size=info.size, reason=fate.reason, version=fate.version))
-    return tuple(judged)
+    barred = around.linked | nested_tables([info.path for info in stored])
+    return judge(stored, lambda info: named.fates.get(info.path) or _fate_of_stray(info, named, partitions, limits), barred)
 
 
 def _named(state: TableState, entries: Entries, limits: Limits, root: str) -> _Named:
@@ -176,30 +153,30 @@ def _named(state: TableState, entries: Entries, limits: Limits, root: str) -> _N
         for change in commit.change_files:
             # 0: neither this commit nor one before it says when.
             kept = time_ns == 0 or limits.now_ns - time_ns < limits.older_than_ns
-            named.note(change.path, _Fate("retained", version) if kept else _Fate("expired"))
+            named.note(change.path, Fate("retained", version) if kept else Fate("expired"))
     for gone in state.removed.values():
         named.note_file(gone, _fate_of_removed(gone, limits, None, 0))
     for live in state.files.values():
-        named.note_file(live, _Fate("live"))
+        named.note_file(live, Fate("live"))
     return named
 
 
-def _fate_of_removed(gone: RemoveFile, limits: Limits, version: int | None, time_ns: int) -> _Fate:
+def _fate_of_removed(gone: RemoveFile, limits: Limits, version: int | None, time_ns: int) -> Fate:
     # A writer may say when its change began, which can be long before its commit.
     removed_ns = max(time_ns, (gone.deleted_ms or 0) * NS_PER["ms"])
     if limits.now_ns - removed_ns < limits.older_than_ns:
-        return _Fate("retained", None if version is None else version - 1)
-    return _Fate("expired")
+        return Fate("retained", None if version is None else version - 1)
+    return Fate("expired")
 
 
-def _fate_of_stray(info: ObjectInfo, named: _Named, partitions: Collection[str], limits: Limits) -> _Fate:
+def _fate_of_stray(info: ObjectInfo, named: _Named, partitions: Collection[str], limits: Limits) -> Fate:
     """What becomes of a file that the log does not name."""
     if info.path.rpartition("/")[2] in named.elsewhere:
         # The log may call the table's place by another name than we do.
-        return _Fate("live")
+        return Fate("live")
     if is_own_unfinished(info.path) or is_written_here(info.path, partitions):
-        return _Fate(limits.reason_of_stray(info.modified_ns))
-    return _Fate("unknown")
+        return Fate(limits.reason_of_stray(info.modified_ns))
+    return Fate("unknown")
 
 
 def _partition_names(state: TableState) -> frozenset[str]:

@@ -1,12 +1,9 @@
-"""`vacuum`: list, read the log, plan, tell the log what goes, and only then delete.
-
-Which parts of log checkpoints are in use, and which of the others can be named by none any more.
-"""
+"""VACUUM for time-series tables: delete what no version that is kept needs, parts of log checkpoints among it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 from gapless.errors import CorruptTable, StoreError, TableNotFound, VersionNotFound
@@ -19,24 +16,23 @@ from gapless.log.effects import Conversation, Get, ListNames, perform
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import load
 from gapless.model.instant import NS_PER
-from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo, ShowsUnfinished, Store
+from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo
 from gapless.runtime.committer import ENGINE, Proposal
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.delete_files import delete_all, linked_folders
-from gapless.tables.shared.vacuum import Limits, VacuumReport, parse_age
-from gapless.tables.timeseries.care.vacuum_plan import PartsInUse, VacuumPlan, plan_vacuum
+from gapless.tables.shared.vacuum import (
+    Limits,
+    VacuumPlan,
+    VacuumReport,
+    linked_folders,
+    list_stored,
+    parse_age,
+    run_vacuum,
+)
+from gapless.tables.timeseries.care.vacuum_plan import PartsInUse, plan_vacuum
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
 
-SWEPT_FOLDERS = (COVERAGE_FOLDER, TIME_SERIES.parts_folder, STAGED_FOLDER, DATA_FOLDER)
+FOLDERS = (COVERAGE_FOLDER, TIME_SERIES.parts_folder, STAGED_FOLDER, DATA_FOLDER)
 """Where vacuum looks for objects; of the log's folder it only looks at unfinished writes."""
-
-
-def list_stored(store: Store) -> list[ObjectInfo]:
-    """All objects that vacuum judges, the unfinished writes of a local disk among them. Raises StoreError."""
-    stored = [info for folder in SWEPT_FOLDERS for info in store.list(folder)]
-    if isinstance(store, ShowsUnfinished):
-        stored += [info for folder in (*SWEPT_FOLDERS, LOG_FOLDER) for info in store.unfinished(folder)]
-    return stored
 
 
 def survey_parts(
@@ -88,25 +84,20 @@ def load_newest(env: Environment) -> Snapshot[TableState]:
     return snapshot
 
 
-@dataclass(slots=True, kw_only=True)
-class _Vacuum:
-    """One vacuum under way, with the plan that holds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SeriesVacuum:
+    """The `VacuumSteps` of a time-series table: one commit, before anything goes."""
 
     env: Environment
     limits: Limits
     stored: list[ObjectInfo]
     linked: frozenset[str]
     parts: PartsInUse
-    plan: VacuumPlan = field(default_factory=lambda: VacuumPlan(entries=(), forget=()))
 
-    def decide(self, snapshot: Snapshot[TableState]) -> VacuumPlan:
-        """Plan by this version."""
-        self.plan = plan_vacuum(snapshot.state, self.stored, self.limits, linked=self.linked, parts=self.parts)
-        return self.plan
+    def plan(self, snapshot: Snapshot[TableState]) -> VacuumPlan:
+        return plan_vacuum(snapshot.state, self.stored, self.limits, linked=self.linked, parts=self.parts)
 
-    def propose(self, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
-        """The commit that gives up what is to go; None where no version needs to hear of it."""
-        plan = self.decide(snapshot)
+    def start(self, snapshot: Snapshot[TableState], plan: VacuumPlan) -> SeriesProposal | None:
         if not plan.forget:
             return None
         removed = {path: gone for path in plan.forget if (gone := snapshot.state.removed.get(path)) is not None}
@@ -122,6 +113,12 @@ class _Vacuum:
             commit=entry, check_conflict=VacuumChecker(paths=frozenset(plan.forget), removed=removed).check_conflict
         )
 
+    def is_in_time(self, _begun_ns: int) -> bool:
+        return True  # no writer brings back what a commit said goes
+
+    def end(self, _snapshot: Snapshot[TableState], plan: VacuumPlan, start: int, *, done: bool) -> None:  # noqa: ARG002  # see `VacuumSteps`
+        return None
+
 
 def vacuum_table(
     committer: SeriesCommitter, *, older_than: timedelta, dry_run: bool = True, horizon_ns: int = WRITER_HORIZON_NS
@@ -135,15 +132,9 @@ def vacuum_table(
     env = committer.env
     limits = Limits(now_ns=env.clock.now_ns(), older_than_ns=parse_age("older_than", older_than), horizon_ns=horizon_ns)
     # Files first: one whose commit lands while we look is then named by the log.
-    stored = list_stored(env.store)
-    linked = linked_folders(env.store, (info.path for info in stored))
+    stored = list_stored(env.store, FOLDERS, LOG_FOLDER)
+    linked = linked_folders(env.store, stored)
     snapshot = load_newest(env)
     parts = env.drive(survey_parts(stored, snapshot, limits, dry_run=dry_run))
-    act = _Vacuum(env=env, limits=limits, stored=stored, linked=linked, parts=parts)
-    if dry_run:
-        act.decide(snapshot)
-    else:
-        landed = committer.change(snapshot, act.propose)
-        snapshot = snapshot if landed is None else landed
-        delete_all(env.store, act.plan.doomed)
-    return VacuumReport(url=env.store.url, version=snapshot.version, dry_run=dry_run, entries=act.plan.entries)
+    steps = _SeriesVacuum(env=env, limits=limits, stored=stored, linked=linked, parts=parts)
+    return run_vacuum(committer, snapshot, steps, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""Which files of a table may go, and why each of the others stays. Pure."""
+"""Plan the VACUUM of a time-series table: which files go, and why each of the others stays. Pure."""
 
 from __future__ import annotations
 
@@ -10,29 +10,7 @@ from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.formats.timeseries.replay import sidecars_of
 from gapless.model.protocols import ObjectInfo
 from gapless.store.path import is_own_unfinished
-from gapless.tables.shared.vacuum import DELETED, Limits, Reason, VacuumEntry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VacuumPlan:
-    """What becomes of each file, and what the log must be told before any goes."""
-
-    entries: tuple[VacuumEntry, ...]
-    """By path."""
-    forget: tuple[str, ...]
-    """Segments to be deleted, or gone already: those that expired, and those that were never committed."""
-
-    @property
-    def doomed(self) -> tuple[str, ...]:
-        """The paths of the files that go."""
-        return tuple(entry.path for entry in self.entries if entry.goes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Fate:
-    reason: Reason
-    version: int | None = None
-    tag: str | None = None
+from gapless.tables.shared.vacuum import Fate, Limits, VacuumEntry, VacuumPlan, is_below, judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +22,15 @@ class PartsInUse:
     settled: frozenset[int] = frozenset()
     """Versions whose checkpoint is there, or can come no more: what was written for it, and is not named, never will be."""
 
-    def fate_of(self, info: ObjectInfo, limits: Limits) -> _Fate | None:
+    def fate_of(self, info: ObjectInfo, limits: Limits) -> Fate | None:
         """What becomes of a part; None for any other object."""
         version = TIME_SERIES.part_of(info.path)
         if version is None:
             return None
         if info.path in self.named:
-            return _Fate("live")
+            return Fate("live")
         waits = limits.is_stray(info.modified_ns) and version not in self.settled
-        return _Fate("in-flight" if waits else limits.reason_of_stray(info.modified_ns))
+        return Fate("in-flight" if waits else limits.reason_of_stray(info.modified_ns))
 
 
 def plan_vacuum(
@@ -71,38 +49,39 @@ def plan_vacuum(
     by_id = {name.file_id: fate for path, fate in named.items() if (name := parse_own_name(path)) is not None}
     names = {info.path: parse_own_name(info.path) for info in stored}
     written = _last_written(stored, names)
-    entries = []
-    for info in sorted(stored, key=lambda info: info.path):
-        fate, name = named.get(info.path), names[info.path]
-        if fate is None and name is not None:
+
+    def fate_of(info: ObjectInfo) -> Fate:
+        name = names[info.path]
+        if info.path in named:
+            return named[info.path]
+        if name is not None:
             # A segment's coverage shares the fate of the segment.
-            fate = by_id.get(name.file_id) or _Fate(limits.reason_of_stray(written[name.file_id]))
-        fate = fate or parts.fate_of(info, limits)
-        if fate is None:
-            fate = _Fate(limits.reason_of_stray(info.modified_ns) if is_own_unfinished(info.path) else "unknown")
-        if fate.reason in DELETED and _is_linked(info.path, linked):
-            fate = _Fate("unknown")
-        entries.append(VacuumEntry(path=info.path, size=info.size, reason=fate.reason, version=fate.version, tag=fate.tag))
-    return VacuumPlan(entries=tuple(entries), forget=_forgotten(state, named, entries, linked))
+            return by_id.get(name.file_id) or Fate(limits.reason_of_stray(written[name.file_id]))
+        if fate := parts.fate_of(info, limits):
+            return fate
+        return Fate(limits.reason_of_stray(info.modified_ns) if is_own_unfinished(info.path) else "unknown")
+
+    entries = judge(stored, fate_of, linked)
+    return VacuumPlan(entries=entries, forget=_forgotten(state, named, entries, linked))
 
 
-def _named(state: TableState, limits: Limits) -> dict[str, _Fate]:
+def _named(state: TableState, limits: Limits) -> dict[str, Fate]:
     """The fate of every path that the state names; a path that is live again is live."""
-    named: dict[str, _Fate] = {}
+    named: dict[str, Fate] = {}
     for gone in state.removed.values():
         named |= dict.fromkeys((gone.path, *gone.sidecars), _fate_of(gone, state, limits))
     for live in state.live.values():
-        named |= dict.fromkeys((live.segment.path, *sidecars_of(live.segment)), _Fate("live"))
+        named |= dict.fromkeys((live.segment.path, *sidecars_of(live.segment)), Fate("live"))
     return named
 
 
-def _fate_of(gone: Removed, state: TableState, limits: Limits) -> _Fate:
+def _fate_of(gone: Removed, state: TableState, limits: Limits) -> Fate:
     if max(gone.added, state.earliest) < gone.removed:
-        return _Fate("retained", gone.removed - 1)
+        return Fate("retained", gone.removed - 1)
     for tag, version in sorted(state.tags.items()):
         if gone.added <= version < gone.removed:
-            return _Fate("tagged", version, tag)
-    return _Fate("recent" if limits.now_ns - gone.removed_ns < limits.older_than_ns else "expired")
+            return Fate("tagged", version, tag)
+    return Fate("recent" if limits.now_ns - gone.removed_ns < limits.older_than_ns else "expired")
 
 
 def _last_written(stored: Iterable[ObjectInfo], names: Mapping[str, OwnName | None]) -> dict[str, int]:
@@ -117,18 +96,11 @@ def _last_written(stored: Iterable[ObjectInfo], names: Mapping[str, OwnName | No
 
 
 def _forgotten(
-    state: TableState, named: dict[str, _Fate], entries: Iterable[VacuumEntry], linked: frozenset[str]
+    state: TableState, named: dict[str, Fate], entries: Iterable[VacuumEntry], linked: frozenset[str]
 ) -> tuple[str, ...]:
     """Segments that the log is to forget: what goes of them, and what is known to be of no use though no file is there."""
-    expired = {path for path in state.removed if named[path].reason == "expired" and not _is_linked(path, linked)}
+    segments = (f"{DATA_FOLDER}/", f"{COVERAGE_FOLDER}/")
+    expired = {path for path in state.removed if named[path].reason == "expired" and not is_below(path, linked)}
     orphans = {entry.path for entry in entries if entry.reason == "orphan" and entry.path.startswith(f"{DATA_FOLDER}/")}
-    segments = {path for path in orphans if not is_own_unfinished(path)}
-    return tuple(sorted({path for path in expired if _is_swept(path)} | segments))
-
-
-def _is_swept(path: str) -> bool:
-    return path.startswith((f"{DATA_FOLDER}/", f"{COVERAGE_FOLDER}/"))
-
-
-def _is_linked(path: str, linked: frozenset[str]) -> bool:
-    return bool(linked) and any(path.startswith(f"{folder}/") for folder in linked)
+    unfinished = {path for path in orphans if is_own_unfinished(path)}
+    return tuple(sorted({path for path in expired if path.startswith(segments)} | orphans - unfinished))
