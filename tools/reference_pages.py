@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/{cli,api,delta}.md, docs/semantics/{,delta-}clashes.md.
+"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/{cli,api,delta}.md and
+docs/semantics/{,delta-}clashes.md.
 
 Run `PYTHONPATH=src .venv/bin/python tools/reference_pages.py` after a change of a docstring, an error or an option. A test fails until then.
 """
@@ -11,14 +12,16 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from types import ModuleType
 
 import typer
 
 import gapless
-from gapless import errors
+from gapless import errors, spark
 from gapless.cli.app import COMMANDS, DELTA_COMMANDS, load_command
 from gapless.formats.delta import conflict as delta_clashes
 from gapless.formats.timeseries.conflict.rules import describe
@@ -69,13 +72,45 @@ WHAT_TO_DO = {
 """Of every error class, what its reader does next."""
 
 
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+
+_WIDTH = 128
+
+
+def _page(*parts: str) -> str:
+    """The text of a page, its lines of prose no longer than `_WIDTH`."""
+    lines, is_code = [], False
+    for line in "\n\n".join(parts).split("\n"):
+        is_code ^= line.startswith("```")
+        prose = not is_code and len(line) > _WIDTH and not re.match(r"[|#<]", line)
+        lines += _filled(line) if prose else [line]
+    return "\n".join(lines) + "\n"
+
+
+def _filled(line: str) -> list[str]:
+    """A paragraph or an item of a list in several lines, none of which begins as an item would."""
+    indent = re.match(r" *(- )?", line)
+    assert indent is not None
+    words = re.sub(r" (?=([-+*#>|]|\d+\.) )", "\0", line[indent.end() :])
+    lines = textwrap.wrap(
+        words,
+        _WIDTH,
+        initial_indent=indent[0],
+        subsequent_indent=" " * indent.end(),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [one.replace("\0", " ") for one in lines]
+
+
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
 def errors_page() -> str:
     """The page of all errors, from the tree in gapless/errors.py."""
     tree = re.search(r"```\n(.*?)```", errors.__doc__ or "", re.DOTALL)
-    parts = [
+    return _page(
         "# Errors",
         NOTE.strip(),
         (
@@ -95,8 +130,7 @@ def errors_page() -> str:
         ),
         "| error | code | exit code |\n|---|---|---|\n" + "\n".join(_error_row(kind) for kind in error_classes()),
         *(_error_section(kind) for kind in error_classes()),
-    ]
-    return "\n\n".join(parts) + "\n"
+    )
 
 
 def error_classes() -> list[type[errors.GaplessError]]:
@@ -134,7 +168,7 @@ def _parents(kind: type) -> str:
 
 def cli_page() -> str:
     """The page of all commands, from the help of the typer app."""
-    parts = [
+    return _page(
         "# Commands",
         NOTE.strip(),
         "`gapless COMMAND …` works on one table, by its path or URL. `gapless --help` and `gapless COMMAND --help` say the same as this page.",
@@ -146,9 +180,32 @@ def cli_page() -> str:
             "- A time is ISO 8601: `2013-01-31`, `2013-01-31T06:00`, `2013-01-31T06:00Z`. See [time](../semantics/time.md).\n"
             "- Environment: `NO_COLOR` takes the colour away, `GAPLESS_TRACEBACK=1` adds a traceback to an error."
         ),
-        *(_command_section(name, command) for name, command in commands().items()),
-    ]
-    return "\n\n".join(parts) + "\n"
+        *_command_groups(commands()),
+    )
+
+
+_COMMANDS = {
+    "Make": "create",
+    "Write": "append overwrite",
+    "Read": "scan sql info schema",
+    "Know what is missing": "coverage gaps fill",
+    "Correct": "upsert update delete replace merge dedup drop-before alter",
+    "Look back": "history log at changes restore tag",
+    "Keep tidy": "compact zorder expire vacuum checkpoint verify repair",
+    "See it work": "demo",
+}
+"""The commands by task, those of Delta tables under the same names; not each needs to be there."""
+
+
+def _command_groups(found: Mapping[str, typer.core.TyperCommand]) -> Iterator[str]:
+    """Commands by task, each group under a heading; raises ValueError for a command that no group names."""
+    listed = {name for names in _COMMANDS.values() for name in names.split()}
+    if missing := {name for name in found if name.removeprefix("delta ") not in listed}:
+        raise ValueError(f"_COMMANDS does not name {sorted(missing)}")
+    for task, names in _COMMANDS.items():
+        shown = [name for one in names.split() for name in (one, f"delta {one}") if name in found]
+        if shown:
+            yield "\n\n".join([f"## {task}", *(_command_section(name, found[name]) for name in shown)])
 
 
 def commands() -> dict[str, typer.core.TyperCommand]:
@@ -167,7 +224,7 @@ def _command_section(name: str, command: typer.core.TyperCommand) -> str:
     options = [p for p in command.params if p.param_type_name == "option"]
     usage = " ".join(["gapless", name, *(p.metavar + ("…" if p.nargs == -1 else "") for p in arguments), "[OPTIONS]"])
     text, _, example = (command.help or "").partition("Example: ")
-    parts = [f"## gapless {name}", f"`{usage}`", " ".join(text.split()), f"Example: `{example.strip()}`"]
+    parts = [f"### gapless {name}", f"`{usage}`", " ".join(text.split()), f"Example: `{example.strip()}`"]
     rows = [f"| `{p.metavar}` | {_cell(p)} |" for p in arguments]
     rows += [
         f"| {', '.join(f'`{o}`' for o in p.opts)}{'' if _is_flag(p) else f' `{p.metavar}`'} | {_cell(p)} |" for p in options
@@ -190,34 +247,110 @@ def _cell(param: typer.core.TyperOption | typer.core.TyperArgument) -> str:
 # -- Python API --------------------------------------------------------------------------------------------------------
 
 
+_API = {
+    "Make and open": """create open open_at TimeSeriesTable TableView TimeSeriesTable.create TimeSeriesTable.open
+        TimeSeriesTable.refresh TableView.name TableView.url TableView.version TableView.schema TableView.index TableView.entity
+        TableView.properties TableView.segments TableView.identities TableView.tags TimeSeriesTable.set_properties""",
+    "Write": "TimeSeriesTable.append TimeSeriesTable.append_file AppendReport Csv Json Parquet",
+    "Read": "TableView.scan TableView.sql TableView.count TableView.bounds Rows",
+    "Know what is missing": """TableView.coverage Coverage Gap Window CoveredBucket Calendar WeeklyHours Sessions TimeSeriesTable.fill
+        FillReport FailedGap""",
+    "Correct": "TimeSeriesTable.upsert TimeSeriesTable.delete TimeSeriesTable.replace TimeSeriesTable.drop_before ChangeReport",
+    "Change columns": """TimeSeriesTable.add_column TimeSeriesTable.widen_column TimeSeriesTable.rename_column
+        TimeSeriesTable.drop_column TimeSeriesTable.reorder_columns TimeSeriesTable.comment_column TimeSeriesTable.set_metadata""",
+    "Look back": """TableView.at TableView.open_at TableView.history HistoryEntry TableView.changes TableView.diff VersionDiff
+        SchemaDiff TimeSeriesTable.restore RestoreReport TimeSeriesTable.tag TimeSeriesTable.untag""",
+    "Keep tidy": """TimeSeriesTable.plan_compaction CompactionPlan TimeSeriesTable.compact CompactionReport TimeSeriesTable.expire
+        ExpireReport TimeSeriesTable.vacuum VacuumReport VacuumEntry verify TimeSeriesTable.verify VerifyReport Finding repair
+        RepairReport""",
+    "Spark": """spark.session spark.configure spark.ship spark.archive spark.read spark.write spark.overwrite spark.upsert
+        spark.delete spark.replace spark.backfill spark.compact spark.batch_writer spark.check_checkpoint""",
+}
+"""What `gapless` exports, and the members of its tables, by task."""
+_DELTA = {
+    "Make and open": """create open open_at DeltaTable DeltaView DeltaTable.create DeltaTable.open DeltaTable.refresh DeltaView.name
+        DeltaView.url DeltaView.version DeltaView.schema DeltaView.partition_by DeltaView.properties DeltaView.protocol""",
+    "Write": "DeltaTable.append DeltaTable.append_file DeltaTable.overwrite",
+    "Read": "DeltaView.scan DeltaRows DeltaView.sql DeltaView.count DeltaView.files LiveFile",
+    "Correct": "DeltaTable.delete DeltaTable.update DeltaTable.merge Merge MergeReport DeltaTable.dedup",
+    "Change columns and rules": "DeltaTable.alter Alter",
+    "Look back": "DeltaView.at DeltaView.open_at DeltaView.history DeltaHistoryEntry DeltaView.changes DeltaTable.restore",
+    "Keep tidy": """DeltaTable.compact DeltaTable.zorder DeltaTable.vacuum DeltaTable.checkpoint DeltaTable.cleanup_log
+        DeltaTable.verify""",
+}
+"""What `gapless.delta` exports, and the members of its tables, by task."""
+_BY_TASK = ("TimeSeriesTable", "TableView", "DeltaTable", "DeltaView")
+"""Classes whose members stand by task."""
+
+
 def api_page() -> str:
-    """The page of all public names, from their signatures and docstrings."""
-    values = [name for name in gapless.__all__ if inspect.isclass(getattr(gapless, name)) and name not in _ERRORS]
-    parts = [
+    """The page of all public names by task, from their signatures and docstrings."""
+    return _page(
         "# Python API",
         NOTE.strip(),
         (
-            "`import gapless as gl`. These are all public names; those of `gl.delta` have [a page of their own](delta.md). Ranges are"
+            "`import gapless as gl`. These are all public names by task; those of `gl.delta` have [a page of their own](delta.md)."
+            " `table` is a [`TimeSeriesTable`](#timeseriestable), which has all that a [`TableView`](#tableview) has, too. Ranges are"
             " half-open everywhere: a start is inside, an end is just past. What is not listed here may change without notice."
         ),
+        _contents(_API),
+        *_sections(_API, gapless, "gl", {*gapless.__all__} - _ERRORS - {"errors", "delta", "spark", "__version__"}),
+        "## Errors",
         (
-            "- Make or open a table: [`gl.create`](#create), [`gl.open`](#open); both give a [`TimeSeriesTable`](#timeseriestable).\n"
-            "- Delta tables: [`gl.delta`](delta.md).\n"
-            "- Look after one, even one that does not open: [`gl.verify`](#verify), [`gl.repair`](#repair).\n"
-            f"- Values: {', '.join(f'[`{name}`](#{name.lower()})' for name in values if name != 'TimeSeriesTable')}.\n"
-            f"- Errors: {', '.join(f'[`{name}`](../errors.md#{name.lower()})' for name in sorted(_ERRORS))}; all of them in"
-            " `gapless.errors`, see [errors](../errors.md).\n"
-            "- `gapless.__version__`: the version of the package, a text."
+            f"{', '.join(f'[`{name}`](../errors.md#{name.lower()})' for name in sorted(_ERRORS))}; all of them in `gapless.errors`, see"
+            " [errors](../errors.md). `gapless.__version__` is the version of the package, a text."
         ),
-        *(_function_section(name) for name in ("create", "open", "verify", "repair")),
-        *(_class_section(name) for name in ("TimeSeriesTable", *(n for n in values if n != "TimeSeriesTable"))),
-    ]
-    return "\n\n".join(parts) + "\n"
+    )
+
+
+def _contents(groups: Mapping[str, str]) -> str:
+    """A line for each task, with a link to each name."""
+    lines = []
+    for task, names in groups.items():
+        shown = (f"[`{name.rpartition('.')[2]}`](#{_anchor(name)})" for name in names.split() if name not in _SAME_AS)
+        lines.append(f"- [{task}](#{task.lower().replace(' ', '-')}): {', '.join(shown)}.")
+    return "\n".join(lines)
+
+
+def _anchor(name: str) -> str:
+    return f"gl{name}".replace(".", "").lower() if name.startswith("spark.") else name.replace(".", "").lower()
+
+
+def _sections(groups: Mapping[str, str], home: ModuleType, prefix: str, names: AbstractSet[str]) -> Iterator[str]:
+    """A heading for each task and a section for each of its names; raises ValueError where it is not each of `names` once, with the
+    members of tables.
+    """
+    listed = [name for texts in groups.values() for name in texts.split()]
+    tables = [name for name in _BY_TASK if hasattr(home, name)]
+    wanted = names | {f"{name}.{member}" for name in tables for member in _members(getattr(home, name))}
+    wanted |= {f"spark.{name}" for name in spark.__all__} if home is gapless else set()
+    if len({*listed}) != len(listed) or {*listed} != wanted:
+        raise ValueError(f"not by task, or twice: {sorted({*listed} ^ wanted)}")
+    for task, texts in groups.items():
+        yield f"## {task}"
+        for name in texts.split():
+            yield _section(name, home, prefix)
+
+
+def _section(name: str, home: ModuleType, prefix: str) -> str:
+    owner, _, member = name.partition(".")
+    if owner == "spark":
+        return _function_section(member, spark, "gl.spark", title=f"gl.spark.{member}")
+    if member:
+        kind = getattr(home, owner)
+        return _member(kind, member, _members(kind)[member], level=3)
+    return (_class_section if inspect.isclass(getattr(home, name)) else _function_section)(name, home, prefix)
 
 
 _NOT_SHOWN = {"AppendReport.of", "Csv.declared", "Rows.read"}
 """What our own layers use."""
-_HANDLES = {"TimeSeriesTable": "table", "DeltaTable": "table", "DeltaView": "view", "Alter": "table.alter"}
+_HANDLES = {
+    "TimeSeriesTable": "table",
+    "TableView": "table",
+    "DeltaTable": "table",
+    "DeltaView": "table",
+    "Alter": "table.alter",
+}
 _OF_DELTA = {name for name in delta.__all__ if inspect.isclass(getattr(delta, name))}
 _WITH_SECTION = {getattr(gapless, name) for name in gapless.__all__ if inspect.isclass(getattr(gapless, name))} | {
     getattr(delta, name) for name in _OF_DELTA
@@ -225,6 +358,7 @@ _WITH_SECTION = {getattr(gapless, name) for name in gapless.__all__ if inspect.i
 _SAME_AS = {
     "TimeSeriesTable.create": "[`gl.create`](#create)",
     "TimeSeriesTable.open": "[`gl.open`](#open)",
+    "TableView.open_at": "[`gl.open_at`](#open_at)",
     "DeltaTable.create": "[`gl.delta.create`](#create)",
     "DeltaTable.open": "[`gl.delta.open`](#open)",
     "DeltaView.open_at": "[`gl.delta.open_at`](#open_at)",
@@ -233,31 +367,29 @@ _ERRORS = {name for name in gapless.__all__ if name != "errors" and hasattr(erro
 
 
 def delta_page() -> str:
-    """The page of `gl.delta`, from the signatures and docstrings of what it exports."""
-    classes = [name for name in delta.__all__ if name in _OF_DELTA]
-    parts = [
+    """The page of `gl.delta` by task, from the signatures and docstrings of what it exports."""
+    return _page(
         "# Delta tables",
         NOTE.strip(),
         (
             "`gl.delta` makes and opens Delta tables. [The guide](../howto/delta.md) shows it at work, [types and"
-            " semantics](../semantics/delta.md) say what things mean, [clashes](../semantics/delta-clashes.md) which change may follow which."
-            " What a scan gives back is a [`Rows`](api.md#rows) with a few methods more; reports that both kinds of table have are among"
-            " [the values](api.md)."
+            " semantics](../semantics/delta.md) say what things mean, [conflicts](../semantics/delta-clashes.md) which change may follow"
+            " which. What a scan gives back is a [`Rows`](api.md#rows) with a few methods more; reports that both kinds of table have"
+            " are among those of [time-series tables](api.md). Errors are [the same](../errors.md)."
         ),
-        *(_function_section(name, delta, "gl.delta") for name in ("create", "open", "open_at")),
-        *(_class_section(name, delta, "gl.delta") for name in ("DeltaTable", *(n for n in classes if n != "DeltaTable"))),
-    ]
-    return "\n\n".join(parts) + "\n"
+        _contents(_DELTA),
+        *_sections(_DELTA, delta, "gl.delta", {*delta.__all__}),
+    )
 
 
-def _function_section(name: str, home: object = gapless, prefix: str = "gl") -> str:
+def _function_section(name: str, home: object = gapless, prefix: str = "gl", title: str = "") -> str:
     function = getattr(home, name)
-    return f"## {name}\n\n{_signature(f'{prefix}.{name}', function)}\n\n{markdown(inspect.getdoc(function) or '')}"
+    return f"### {title or name}\n\n{_signature(f'{prefix}.{name}', function)}\n\n{markdown(inspect.getdoc(function) or '')}"
 
 
 def _class_section(name: str, home: object = gapless, prefix: str = "gl") -> str:
     kind = getattr(home, name)
-    parts = [f"## {name}"]
+    parts = [f"### {name}"]
     if is_dataclass(kind) and name not in ("Rows", "DeltaRows", "Merge"):
         parts.append(_signature(f"{prefix}.{name}", kind))
     parts.append(markdown(inspect.getdoc(kind) or ""))
@@ -269,7 +401,8 @@ def _class_section(name: str, home: object = gapless, prefix: str = "gl") -> str
         parts.append("\n".join(f"- `{f.name}`: `{f.type}`. {texts.get(f.name, '')}".rstrip() for f in shown))
     elif texts:
         parts.append("\n".join(f"- `{field}`: {text}" for field, text in texts.items()))
-    parts += [_member(kind, member, home) for member, home in _members(kind).items()]
+    if name not in _BY_TASK:
+        parts += [_member(kind, member, home, level=4) for member, home in _members(kind).items()]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -290,20 +423,18 @@ def _members(kind: type) -> dict[str, type]:
     return {name: home for name, home in found.items() if home is kind or name not in shown}
 
 
-def _member(kind: type, name: str, home: type) -> str:
-    raw = vars(home)[name]
+def _member(kind: type, name: str, home: type, *, level: int) -> str:
+    raw, title = vars(home)[name], f"{'#' * level} {kind.__name__}.{name}"
     if f"{kind.__name__}.{name}" in _SAME_AS:
-        return f"### {kind.__name__}.{name}\n\nThe same as {_SAME_AS[f'{kind.__name__}.{name}']}."
+        return f"{title}\n\nThe same as {_SAME_AS[f'{kind.__name__}.{name}']}."
     if isinstance(raw, property):
         annotation = inspect.signature(raw.fget).return_annotation if raw.fget else ""
-        return f"### {kind.__name__}.{name}\n\n`{annotation}`. {markdown(inspect.getdoc(raw) or '')}"
+        return f"{title}\n\n`{annotation}`. {markdown(inspect.getdoc(raw) or '')}"
     if f"{kind.__name__}.{name}" in _NOT_SHOWN or not (inspect.isroutine(raw) or isinstance(raw, classmethod)):
         return ""
     function = getattr(kind, name)
     owner = f"gl.{kind.__name__}" if isinstance(raw, classmethod) else _HANDLES.get(kind.__name__, kind.__name__.lower())
-    return (
-        f"### {kind.__name__}.{name}\n\n{_signature(f'{owner}.{name}', function)}\n\n{markdown(inspect.getdoc(function) or '')}"
-    )
+    return f"{title}\n\n{_signature(f'{owner}.{name}', function)}\n\n{markdown(inspect.getdoc(function) or '')}"
 
 
 def _signature(name: str, function: object) -> str:
@@ -382,16 +513,60 @@ def _block(block: str) -> str:
     return " ".join(block.split())
 
 
+_CONFLICTS_EXAMPLE = """```python
+from datetime import datetime
+
+import gapless as gl
+
+
+def rows(*hours):
+    return [{"ts": datetime(2026, 1, 5, hour), "site": "north", "ppm": 412.0} for hour in hours]
+
+
+ours = gl.create("air", index="ts", entity=["site"], bucket="1h")
+ours.append(rows(0))
+theirs = gl.open("air")
+theirs.append(rows(1)).version  # -> 3
+
+ours.version  # -> 2
+ours.append(rows(2)).version  # -> 4
+theirs.append(rows(2))  # raises CoverageOverlap
+again = theirs.append(rows(2, 3), on_overlap="skip")
+(again.version, again.rows, again.skipped_rows)  # -> (5, 1, 1)
+```"""
+_DELTA_CONFLICTS_EXAMPLE = """```python
+import pyarrow as pa
+
+import gapless as gl
+
+ours = gl.delta.create("trips", pa.schema({"id": pa.int64(), "fare": pa.float64()}))
+ours.append([{"id": 1, "fare": 2.5}, {"id": 2, "fare": 3.0}])
+theirs = gl.delta.open("trips")
+theirs.delete("id = 2").version  # -> 2
+
+ours.version  # -> 1
+ours.overwrite([{"id": 1, "fare": 9.0}], where="id = 1").version  # -> 3
+ours.scan().to_pylist()  # -> [{'id': 1, 'fare': 9.0}]
+```"""
+
+
 def clashes_page() -> str:
     """The page of which change may follow which, from the table that decides it."""
-    parts = [
-        "# Clashes",
+    return _page(
+        "# Conflicts",
         NOTE.strip(),
         (
             "Two writers make a change at once. One commits first; may the other's change still follow? The table below is the one"
             " that the code asks. A change that *stands* follows with the segments that it has written. One that *rebases* follows"
             " after it was adapted. One that *conflicts* is refused, and nothing of it stays."
         ),
+        "For example, two handles of one table, each of which knows nothing of the other's commits until it commits itself:",
+        _CONFLICTS_EXAMPLE,
+        (
+            "`ours` lost to version 3, which is in other buckets: it stands, as version 4. `theirs` loses to that, which covers its bucket:"
+            " it is refused under `reject`, and written again without that row under `skip`."
+        ),
+        "## Which change may follow which",
         (
             "A *rewrite* upserts, replaces or deletes rows; to *compact* lays rows out anew; *schema* changes columns;"
             " *properties* changes properties. What overlapping means says [coverage](coverage.md#overlap)."
@@ -400,32 +575,38 @@ def clashes_page() -> str:
         + "\n".join(_clash_row(*row) for row in describe()),
         "Why, in the order in which it is asked:",
         "\n".join(f"- {text}." for text in dict.fromkeys(_reasons())),
-    ]
-    return "\n\n".join(parts) + "\n"
+    )
 
 
 def delta_clashes_page() -> str:
     """The page of which change of a Delta table may follow which, from the table that decides it."""
-    parts = [
-        "# Clashes of Delta tables",
+    return _page(
+        "# Conflicts of Delta tables",
         NOTE.strip(),
         (
             "Two writers change a Delta table at once. One commits first; may the other's change still follow? The tables below are the ones"
             " that the code asks. Where no condition holds it stands, with the files that it has written. Where one holds it is decided again"
             " on the newest version, as if it had begun then, until the deadline (60 s); only what then cannot be done is an error."
         ),
+        "For example, an overwrite that was begun on version 1 and meets a delete from the same file:",
+        _DELTA_CONFLICTS_EXAMPLE,
         (
-            "An *append* adds rows without a look at others; a *rewrite* decides by rows or takes some away (delete, update, merge, overwrite,"
+            "Version 2 removed a file that the overwrite was to remove (*same files*), so that was decided again on version 2. The row"
+            " that was deleted did not come back."
+        ),
+        "## Which change may follow which",
+        (
+            "An *append* adds rows without a look at others; a *rewrite* decides by rows or removes some (delete, update, merge, overwrite,"
             " dedup, restore); to *compact* lays rows out anew; *table* changes columns, properties or the protocol. The isolation level is"
-            " the table's `delta.isolationLevel`, WriteSerializable unless it says otherwise. With it appends that read nothing never clash with"
-            " rewrites: the table is what it would be had they come one after the other, though not always in the order of their versions."
+            " the table's `delta.isolationLevel`, WriteSerializable unless it says otherwise. With it appends that read nothing never conflict"
+            " with rewrites: the table is what it would be had they come one after the other, though not always in the order of their"
+            " versions."
         ),
         "What every change asks of every other:",
         "\n".join(f"- **{rule.condition}**: {rule.reason}." for rule in delta_clashes.ALWAYS),
-        "| ours | came first | isolation | what clashes besides |\n|---|---|---|---|\n"
+        "| ours | came first | isolation | what conflicts besides |\n|---|---|---|---|\n"
         + "\n".join(f"| {' | '.join(row)} |" for row in delta_clashes.describe()),
-    ]
-    return "\n\n".join(parts) + "\n"
+    )
 
 
 _REASON = re.compile(r"(?P<condition>[\w ]+): \*\*(?P<answer>\w+)\*\* \((?P<reason>.*?)\)")
