@@ -17,11 +17,11 @@ from gapless.runtime.environment import Environment
 from gapless.spark.setup.executors import job_context, parallelism, spread_work
 from gapless.spark.writing.encode import Outcome
 from gapless.spark.writing.staging import open_to_write
-from gapless.tables.shared.compaction import TARGET_BYTES, CompactionReport, CompactOptions, GivenUp
+from gapless.tables.shared.compaction import TARGET_BYTES, CompactionReport, GivenUp, WrittenBin
 from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.care.compact import Compactor
-from gapless.tables.timeseries.care.compact_bin import WrittenBin, write_bin
-from gapless.tables.timeseries.care.compact_plan import Bin
+from gapless.tables.timeseries.care.compact_bin import SegmentBin, write_bin
+from gapless.tables.timeseries.care.compact_plan import Bin, CompactOptions
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 if TYPE_CHECKING:
@@ -66,15 +66,8 @@ def compact(
         index=handle.index,
         schema=handle.schema,
     )
-    compactor = Compactor(
-        env=context.env,
-        committer=context.committer,
-        grid=context.grid,
-        options=options,
-        remember=context.cache.remember,
-        elsewhere=_OnExecutors(spark=spark, env=context.env, options=options, grid=context.grid),
-    )
-    return compactor.compact(context.committer.refresh(context.snapshot))
+    writer = _OnExecutors(spark=spark, env=context.env, options=options, grid=context.grid)
+    return Compactor(context=context, options=options, elsewhere=writer).compact(context.refresh())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +92,7 @@ class BinTask:
         made = write_bin(one, attempt, TableState(meta=self.meta, live={}), self.options, self.grid)
         if isinstance(made, GivenUp):
             return made
-        return replace(Outcome.of(attempt, self.types), segments=made.segments)
+        return replace(Outcome.of(attempt, self.types), segments=made.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +107,7 @@ class _OnExecutors:
     def room(self) -> int:
         return parallelism(self.spark)
 
-    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[WrittenBin | GivenUp]:
+    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[SegmentBin | GivenUp]:
         instant = StagedWrite.begin(self.env).instant
         task = BinTask(store=self.env.store, meta=state.meta, options=self.options, grid=self.grid, instant=instant)
         for one, answer in zip(bins, spread_work(self.spark, task.write, [_bare(one) for one in bins]), strict=True):
@@ -122,10 +115,10 @@ class _OnExecutors:
                 raise answer
             yield self._written(one, answer, task) if isinstance(answer, Outcome) else answer
 
-    def _written(self, one: Bin, outcome: Outcome, task: BinTask) -> WrittenBin:
+    def _written(self, one: Bin, outcome: Outcome, task: BinTask) -> SegmentBin:
         attempt = StagedWrite(self.env, task.instant)
         outcome.add_to(attempt, task.types)
-        return WrittenBin(bin=one, attempt=attempt, segments=outcome.segments)
+        return WrittenBin(bin=one, attempt=attempt, files=outcome.segments, coverage=attempt.coverage)
 
 
 def _bare(one: Bin) -> Bin:

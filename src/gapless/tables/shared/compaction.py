@@ -1,76 +1,27 @@
-"""What a compaction shall do."""
+"""Compaction, for every kind of table: write data files anew, some bins a commit, until the plan is empty."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, UnsupportedType, nearest
+from gapless.coverage.bitmap import CoverageMap
+from gapless.errors import InvalidOption, UnsupportedType
 from gapless.files.sort.curve_sort import MAX_COLUMNS, has_rank
-from gapless.model.index import Bucket, IndexSpec, parse_bucket
-from gapless.model.properties import CODECS, Codec
+from gapless.files.write.staged_files import StagedFiles
+from gapless.log.commit import Conflict
+from gapless.log.format import Entry, Snapshot, State
 from gapless.predicate.range import check_columns
+from gapless.runtime.committer import Committer, Proposal
+from gapless.tables.shared.findings import count
 
 TARGET_BYTES = 128 << 20
 """What a compacted segment aims at, in bytes of Parquet."""
-SORT_BYTES = 256 << 20
-"""Arrow memory of the rows that are sorted at once; a compaction holds up to about three times as much."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactOptions:
-    """How segments are laid out anew, and which; checked by `parse`."""
-
-    target_size: int = TARGET_BYTES
-    """Bytes of Parquet that a segment shall have."""
-    window: Bucket | None = None
-    """No segment that a compaction writes crosses an edge of these windows of the index."""
-    codec: Codec | None = None
-    """Segments of another codec are written again with this one; None keeps them, and takes the table's for the new."""
-    cluster_by: tuple[str, ...] = ()
-    """Rows lie along the z-order of these columns, in place of entity and index; segments that do not are written again."""
-    resort: bool = False
-    """Segments of any size that scans must sort, by themselves or because they overlap, are written again."""
-    max_bytes: int | None = None
-    """Bytes of Parquet to read at most; what is left over waits for another time."""
-    sort_bytes: int = SORT_BYTES
-
-    @classmethod
-    def parse(
-        cls,
-        *,
-        target_size: object = TARGET_BYTES,
-        window: object = None,
-        codec: object = None,
-        cluster_by: object = (),
-        resort: bool = False,
-        index: IndexSpec,
-        schema: pa.Schema | None,
-    ) -> CompactOptions:
-        """Check options as a user gave them: `window` as a bucket is spelled, `cluster_by` one to four columns.
-
-        Raises InvalidOption, UnknownColumn, and UnsupportedType for a column whose values have no order.
-        """
-        if codec is not None and codec not in CODECS:
-            raise InvalidOption(f"codec {codec!r} is not known", fix=nearest(str(codec), CODECS), option="codec", value=codec)
-        columns = cluster_columns(cluster_by, schema or pa.schema([]))
-        if columns and resort:
-            raise InvalidOption(
-                "resort=True with cluster_by",
-                why="Rows lie either by entity and index, or along the z-order of other columns",
-                fix="Pass one of the two",
-                option="resort",
-                value=resort,
-            )
-        return cls(
-            target_size=parse_target_size(target_size),
-            window=None if window is None else _window(window, index),
-            codec=codec,
-            cluster_by=columns,
-            resort=resort,
-        )
 
 
 def parse_target_size(given: object) -> int:
@@ -83,15 +34,6 @@ def parse_target_size(given: object) -> int:
             value=given,
         )
     return given
-
-
-def _window(given: object, index: IndexSpec) -> Bucket:
-    text = given if isinstance(given, int) and not isinstance(given, bool) else str(given)
-    try:
-        return parse_bucket(text, index.type, index.timezone)
-    except InvalidOption as error:
-        what = f"window {given!r} is no stretch of the index {index.column!r}"
-        raise InvalidOption(what, why=error.why, fix='Pass one such as window="1d"', option="window", value=given) from error
 
 
 def cluster_columns(given: object, schema: pa.Schema, option: str = "cluster_by", least: int = 0) -> tuple[str, ...]:
@@ -158,3 +100,263 @@ class CompactionReport:
     """Rows in them."""
     given_up: tuple[GivenUp, ...] = ()
     """Bins that were not laid out anew after all, with why: their segments are what they were."""
+
+
+# -- one compaction, from plan to commits ------------------------------------------------------------------------------
+
+
+class DataFile(Protocol):
+    """A live data file."""
+
+    @property
+    def path(self) -> str:
+        """As the log has it."""
+        ...
+
+    @property
+    def size(self) -> int | None:
+        """Bytes, where they are known."""
+        ...
+
+
+File = TypeVar("File", bound=DataFile)
+
+
+class Bin(Protocol):
+    """Data files that are written anew together."""
+
+    @property
+    def files(self) -> tuple[Any, ...]:
+        """In the order in which they are read."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of them all."""
+        ...
+
+
+OneBin = TypeVar("OneBin", bound=Bin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenBin(Generic[OneBin, File]):
+    """A bin's rows as they were written again, not committed yet."""
+
+    bin: OneBin
+    attempt: StagedFiles
+    files: tuple[File, ...]
+    """In the order they were written; none of them changes data."""
+    coverage: Sequence[CoverageMap] = ()
+    """What each of them covers, for a kind of table that keeps that."""
+
+
+class CompactionSteps(Protocol[Entry, State, OneBin, File]):
+    """What differs between kinds of table: what a compaction plans, how it writes a bin, and what it tells the log."""
+
+    @property
+    def noun(self) -> str:
+        """What the kind calls a data file."""
+        ...
+
+    @property
+    def commit_bytes(self) -> int:
+        """A commit holds bins of together so many bytes, or the first that goes beyond: a conflict loses no more than that."""
+        ...
+
+    def next_bins(self, state: State, progress: CompactionProgress[File]) -> Sequence[OneBin]:
+        """What is left to be written anew, of files that are the compaction's own and not hopeless."""
+        ...
+
+    def room(self) -> int:
+        """How many bins are written at once, at least 1: a commit holds whole rounds of them."""
+        ...
+
+    def write(self, state: State, bins: Sequence[OneBin]) -> Iterator[WrittenBin[OneBin, File] | GivenUp]:
+        """Each of some bins in its order; what is given up left nothing behind."""
+        ...
+
+    def propose(self, snapshot: Snapshot[State], written: Sequence[WrittenBin[OneBin, File]]) -> Proposal[Entry]:
+        """The commit of bins to a version."""
+        ...
+
+    def outlives(self, lost: Conflict) -> bool:
+        """Whether bins that are whole may be committed after that conflict as they are; if not, they are planned anew."""
+        ...
+
+    def landed(self, written: Sequence[WrittenBin[OneBin, File]]) -> None:
+        """Told of bins that were committed."""
+        ...
+
+    def live(self, state: State) -> Container[str]:
+        """The keys of the live files."""
+        ...
+
+    def key_of(self, file: File) -> str:
+        """What the state knows a file by."""
+        ...
+
+    def rows_of(self, file: File) -> int:
+        """The rows of a file that was written."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class CompactionProgress(Generic[File]):
+    """How far one compaction has come."""
+
+    before: Container[str]
+    """What was live when it began, by key: it takes up no other files but its own."""
+    replaced: dict[str, File] = field(default_factory=dict)
+    made: dict[str, File] = field(default_factory=dict)
+    """The files that it wrote and did not replace again."""
+    given_up: list[GivenUp] = field(default_factory=list)
+    hopeless: set[str] = field(default_factory=set)
+    """Paths that are not tried again."""
+    rounds: int = 0
+    """Plans that were carried out."""
+    bins: int = 0
+    conflicts: int = 0
+    """Commits in a row that were lost."""
+
+    def is_own(self, key: str) -> bool:
+        """Whether a live file was there when it began, or is of its making."""
+        return key in self.before or key in self.made
+
+    def give_up(self, one: GivenUp) -> None:
+        """Leave files as they are, for good."""
+        self.given_up.append(one)
+        self.hopeless |= set(one.paths)
+
+
+def run_compaction(
+    committer: Committer[Entry, State], snapshot: Snapshot[State], steps: CompactionSteps[Entry, State, OneBin, File]
+) -> CompactionReport:
+    """Compact until the plan is empty, so that a second run finds nothing to do.
+
+    Files that other changes remove meanwhile stay removed, and their bin is given up; what others add is left to the next run. Raises
+    CommitOutcomeUnknown, StoreError; what was committed until then stands.
+    """
+    loop = _Compaction(committer, steps, CompactionProgress(before=steps.live(snapshot.state)))
+    progress = loop.progress
+    while bins := steps.next_bins(snapshot.state, progress):
+        progress.rounds += 1
+        for batch in _batches(bins, steps.commit_bytes, steps.room()):
+            snapshot = loop.apply(snapshot, batch)
+    before, after = progress.replaced.values(), progress.made.values()
+    return CompactionReport(
+        version=snapshot.version,
+        bins=progress.bins,
+        segments_before=len(before),
+        segments_after=len(after),
+        bytes_before=sum(file.size or 0 for file in before),
+        bytes_after=sum(file.size or 0 for file in after),
+        rows=sum(map(steps.rows_of, after)),
+        given_up=tuple(progress.given_up),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compaction(Generic[Entry, State, OneBin, File]):
+    """One compaction under way."""
+
+    committer: Committer[Entry, State]
+    steps: CompactionSteps[Entry, State, OneBin, File]
+    progress: CompactionProgress[File]
+
+    def apply(self, snapshot: Snapshot[State], batch: Sequence[OneBin]) -> Snapshot[State]:
+        """Write and commit what is left of a batch; the version after it."""
+        # Whatever was removed since the plan was made must not come back: this version is the one that the commit is judged from.
+        written = self._write(snapshot.state, [one for one in batch if self._is_whole(one, snapshot.state)])
+        while written:
+            with _discarded_on_error(written):
+                proposal = replace(self.steps.propose(snapshot, written), discard=partial(_discard, written))
+            outcome = self.committer.commit(snapshot, proposal)
+            if not isinstance(outcome, Conflict):
+                self._landed(written)
+                return outcome
+            # The conflict is certain, so nothing can need these files.
+            with _discarded_on_error(written):
+                snapshot = self.committer.refresh(snapshot)
+            written = self._left(written, outcome, snapshot.state)
+        return snapshot
+
+    def _write(self, state: State, bins: Sequence[OneBin]) -> list[WrittenBin[OneBin, File]]:
+        """The bins as they were written; the others of them are given up."""
+        written: list[WrittenBin[OneBin, File]] = []
+        with _discarded_on_error(written):
+            for outcome in self.steps.write(state, bins) if bins else ():
+                if isinstance(outcome, GivenUp):
+                    self.progress.give_up(outcome)
+                else:
+                    written.append(outcome)
+        return written
+
+    def _landed(self, written: Sequence[WrittenBin[OneBin, File]]) -> None:
+        progress, key_of = self.progress, self.steps.key_of
+        progress.conflicts = 0
+        progress.bins += len(written)
+        for one in written:
+            for file in one.bin.files:
+                if progress.made.pop(key_of(file), None) is None:
+                    progress.replaced[key_of(file)] = file
+            progress.made |= {key_of(file): file for file in one.files}
+        self.steps.landed(written)
+
+    def _left(
+        self, written: Sequence[WrittenBin[OneBin, File]], lost: Conflict, state: State
+    ) -> list[WrittenBin[OneBin, File]]:
+        """What may be committed after all of a commit that lost; the other bins are discarded."""
+        self.progress.conflicts += 1
+        left: list[WrittenBin[OneBin, File]] = []
+        if self.progress.conflicts >= MAX_CONFLICTS:
+            why = f"other commits kept coming first; version {lost.version} clashed ({lost.clash.reason})"
+            for one in written:
+                self.progress.give_up(GivenUp(paths=_paths(one.bin), why=why, overtaken=True))
+        else:
+            whole = [one for one in written if self._is_whole(one.bin, state)]
+            left = whole if self.steps.outlives(lost) else []
+        _discard([one for one in written if one not in left])
+        return left
+
+    def _is_whole(self, one: OneBin, state: State) -> bool:
+        """Whether all files of a bin are live; a bin that was overtaken is noted, and those of its files that are left are planned anew."""
+        live = self.steps.live(state)
+        gone = sum(self.steps.key_of(file) not in live for file in one.files)
+        if gone:
+            why = f"another change removed {gone} of its {count(len(one.files), self.steps.noun)} first"
+            self.progress.given_up.append(GivenUp(paths=_paths(one), why=why, overtaken=True))
+        return not gone
+
+
+def _batches(bins: Iterable[OneBin], size: int, room: int) -> Iterator[list[OneBin]]:
+    """Bins that are committed together: of `size` bytes, or the first that goes beyond, but whole rounds of `room` bins."""
+    held: list[OneBin] = []
+    filled = 0
+    for one in bins:
+        held.append(one)
+        filled += one.size
+        if len(held) % room == 0 and filled >= size:
+            yield held
+            held, filled = [], 0
+    if held:
+        yield held
+
+
+def _paths(one: Bin) -> tuple[str, ...]:
+    return tuple(file.path for file in one.files)
+
+
+@contextlib.contextmanager
+def _discarded_on_error(written: Sequence[WrittenBin[Any, Any]]) -> Iterator[None]:
+    """For bins of which no commit was tried, or one that certainly lost."""
+    try:
+        yield
+    except BaseException:
+        _discard(written)
+        raise
+
+
+def _discard(written: Iterable[WrittenBin[Any, Any]]) -> None:
+    for one in written:
+        one.attempt.discard()

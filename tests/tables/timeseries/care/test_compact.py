@@ -23,9 +23,9 @@ from gapless.formats.timeseries.actions import Action, AddSegment, Commit, Remov
 from gapless.model.segment import Segment
 from gapless.runtime.committer import Proposal
 from gapless.store.open import open_store
-from gapless.tables.shared.compaction import CompactOptions
-from gapless.tables.timeseries.care import compact as compact_module
+from gapless.tables.shared import compaction
 from gapless.tables.timeseries.care import compact_bin
+from gapless.tables.timeseries.care.compact_plan import CompactOptions
 from support.faulty_store import is_commit, objects, once, open_faulty
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
@@ -202,7 +202,7 @@ def test_two_compactions_make_one(place: str) -> None:
 
 def test_a_compaction_that_always_comes_second_gives_up_and_says_so(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even a rewrite in each of its bins makes it run for ever."""
-    monkeypatch.setattr(compact_module, "MAX_CONFLICTS", 2)
+    monkeypatch.setattr(compaction, "MAX_CONFLICTS", 2)
     filled(place, 8)
     table, store = open_faulty(place)
     dropped = iter(range(8))

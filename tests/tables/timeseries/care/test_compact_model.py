@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.model.index import IntWidth
-from gapless.tables.shared.compaction import CompactOptions
+from gapless.tables.timeseries.care.compact_plan import CompactOptions
 
 Row = tuple[int, str, float | None, str | None]
 SCHEMA = pa.schema([("i", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("s", pa.string())])

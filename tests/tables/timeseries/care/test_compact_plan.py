@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from gapless.errors import InvalidOption, UnknownColumn, UnsupportedType
 from gapless.model.index import Identity, IndexSpec, IntWidth
 from gapless.model.segment import Bounds, InlineCoverage, Segment
-from gapless.tables.shared.compaction import CompactOptions
-from gapless.tables.timeseries.care.compact_plan import CompactionPlan, plan_compaction
+from gapless.tables.timeseries.care.compact_plan import CompactionPlan, CompactOptions, plan_compaction
 
 INDEX = IndexSpec(column="i", type="int64", bucket=IntWidth(10), entity=("e",))
 PLAIN = IndexSpec(column="i", type="int64", bucket=IntWidth(10))

@@ -17,7 +17,8 @@ import pyarrow as pa
 import gapless as gl
 from gapless.files.write import file_writer
 from gapless.predicate import plan
-from gapless.tables.shared.compaction import SORT_BYTES, TARGET_BYTES, CompactOptions
+from gapless.tables.shared.compaction import TARGET_BYTES
+from gapless.tables.timeseries.care.compact_plan import SORT_BYTES, CompactOptions
 from gapless.tables.timeseries.write import stage
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("site", pa.string()), ("x", pa.float64()), ("n", pa.int64())])

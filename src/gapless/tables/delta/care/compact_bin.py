@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gapless.errors import CorruptTable, DataError
 from gapless.files.sort.curve_sort import curve_sorted
-from gapless.formats.delta.actions import AddFile, RemoveFile, TableState
+from gapless.formats.delta.actions import AddFile, TableState
 from gapless.formats.delta.replay import stats_column
 from gapless.formats.delta.stats_codec import rows_of
 from gapless.formats.delta.stats_columns import read_rows
@@ -17,7 +17,7 @@ from gapless.tables.delta.care.compact_plan import Curved, DeltaBin
 from gapless.tables.delta.files.opened import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
-from gapless.tables.shared.compaction import GivenUp
+from gapless.tables.shared.compaction import GivenUp, WrittenBin
 from gapless.tables.shared.findings import count
 
 _BATCH_ROWS = 1 << 16
@@ -25,19 +25,8 @@ _SMALL_BYTES = 8 << 20
 """Tables of fewer rows and bytes together go on as one batch: what follows does its work batch by batch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenBin:
-    """A bin's rows as they were written again, not committed yet."""
-
-    bin: DeltaBin
-    attempt: StagedWrite
-    files: tuple[AddFile, ...]
-    rows: int
-
-    def actions(self, now_ms: int) -> tuple[RemoveFile | AddFile, ...]:
-        """What the log is to be told; none of it changes a row."""
-        removed = (RemoveFile.of(file, now_ms, data_change=False) for file in self.bin.files)
-        return (*removed, *self.files)
+WrittenFiles = WrittenBin[DeltaBin, AddFile]
+"""A bin's files as they were written again; none of them changes a row."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +42,7 @@ class BinWriter:
     reading: str = ""
     """The file that is being read, by path."""
 
-    def write(self, one: DeltaBin, attempt: StagedWrite) -> WrittenBin | GivenUp:
+    def write(self, one: DeltaBin, attempt: StagedWrite) -> WrittenFiles | GivenUp:
         """A bin's rows as files of an attempt that holds nothing else; what is given up is discarded.
 
         Given up are files that are missing or damaged, or hold rows that the table cannot hold or not as many as the log says. A whole bin
@@ -71,7 +60,7 @@ class BinWriter:
             return refused
         tags = None if self.order is None else self.order.tags(attempt.env.ids.uuid())
         tagged = tuple(replace(file, tags=tags) for file in files)
-        return WrittenBin(bin=one, attempt=attempt, files=tagged, rows=sum(self.counts.values()))
+        return WrittenBin(bin=one, attempt=attempt, files=tagged)
 
     def _target(self, one: DeltaBin) -> Target:
         """Small files become one; what is larger than they ever are together is cut."""

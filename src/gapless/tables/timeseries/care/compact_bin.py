@@ -10,7 +10,6 @@ from typing import Protocol, cast
 
 import pyarrow as pa
 
-from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.errors import CorruptTable, DataError
 from gapless.files.read.row_filter import EVERYTHING
@@ -30,9 +29,9 @@ from gapless.model.segment import Segment
 from gapless.predicate.plan import ReadGroup, prune
 from gapless.predicate.range import index_range
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.compaction import CompactOptions, GivenUp
+from gapless.tables.shared.compaction import GivenUp, WrittenBin
 from gapless.tables.shared.findings import count
-from gapless.tables.timeseries.care.compact_plan import Bin
+from gapless.tables.timeseries.care.compact_plan import Bin, CompactOptions
 from gapless.tables.timeseries.verify.segment_check import check_bytes
 from gapless.tables.timeseries.write.stage import as_written
 
@@ -40,19 +39,8 @@ CLUSTERED_GROUP_ROWS = 32_768
 """Rows of a row group whose rows lie along a z-order: small ones let a filter pass over more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenBin:
-    """A bin's segments as they were written again, not committed yet."""
-
-    bin: Bin
-    attempt: StagedWrite
-    segments: tuple[Segment, ...]
-    """In the order they were written; each changes no data."""
-
-    @property
-    def coverage(self) -> Iterable[tuple[Segment, CoverageMap]]:
-        """Its segments, each with what it covers."""
-        return zip(self.segments, self.attempt.coverage, strict=True)
+SegmentBin = WrittenBin[Bin, Segment]
+"""A bin's segments as they were written again."""
 
 
 class BinWriter(Protocol):
@@ -62,7 +50,7 @@ class BinWriter(Protocol):
         """How many bins it writes at once, at least 1; asked where there are any."""
         ...
 
-    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[WrittenBin | GivenUp]:
+    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[SegmentBin | GivenUp]:
         """Each of some bins in its order, as `write_bin` gives it; the files of all are named with one instant.
 
         Raises StoreError, and what keeps others from their work; what was not given then is not there, or left to vacuum.
@@ -82,14 +70,14 @@ class WriterHere:
         """One."""
         return 1
 
-    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[WrittenBin | GivenUp]:
+    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[SegmentBin | GivenUp]:
         """See `BinWriter.write`."""
         instant = StagedWrite.begin(self.env).instant
         attempts = (StagedWrite(self.env, instant, committed_here=True) for _ in bins)
         return (write_bin(one, mine, state, self.options, self.grid) for one, mine in zip(bins, attempts, strict=True))
 
 
-def write_bin(one: Bin, attempt: StagedWrite, state: TableState, options: CompactOptions, grid: Grid) -> WrittenBin | GivenUp:
+def write_bin(one: Bin, attempt: StagedWrite, state: TableState, options: CompactOptions, grid: Grid) -> SegmentBin | GivenUp:
     """Write a bin's rows as segments of an attempt that holds nothing else; what is given up is discarded. Of `state` only `meta` counts.
 
     Given up are segments that are damaged, hold rows that the table cannot hold, or not as many as the log says: the bin's others may be
@@ -105,7 +93,7 @@ def write_bin(one: Bin, attempt: StagedWrite, state: TableState, options: Compac
         return refused
     order = {"sorted_by": (), "clustered_by": one.cluster_by} if one.cluster_by else {}
     segments = tuple(replace(segment, data_change=False, **order) for segment in attempt.segments)  # type: ignore[arg-type]
-    return WrittenBin(bin=one, attempt=attempt, segments=segments)
+    return WrittenBin(bin=one, attempt=attempt, files=segments, coverage=attempt.coverage)
 
 
 def _damage(store: Store, segments: Iterable[Segment]) -> GivenUp | None:

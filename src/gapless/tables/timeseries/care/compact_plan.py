@@ -11,13 +11,14 @@ from typing import Literal
 import pyarrow as pa
 
 from gapless.coverage.bucket import grid_of
+from gapless.errors import InvalidOption, nearest
 from gapless.model.column_ids import PLAIN, ColumnIds
-from gapless.model.index import Identity, IndexSpec
-from gapless.model.properties import Codec
+from gapless.model.index import Bucket, Identity, IndexSpec, parse_bucket
+from gapless.model.properties import CODECS, Codec
 from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
 from gapless.predicate.plan import index_windows, plan_groups, row_bytes
-from gapless.tables.shared.compaction import CompactOptions
+from gapless.tables.shared.compaction import TARGET_BYTES, cluster_columns, parse_target_size
 from gapless.tables.shared.findings import count
 
 SMALL = 0.5
@@ -54,6 +55,11 @@ class Bin:
     def paths(self) -> frozenset[str]:
         """The paths of its segments."""
         return frozenset(segment.path for segment in self.segments)
+
+    @property
+    def files(self) -> tuple[Segment, ...]:
+        """Its segments, as the shared loop asks for them."""
+        return self.segments
 
     @property
     def size(self) -> int:
@@ -294,3 +300,70 @@ def _units(chosen: Sequence[Segment], overlapping: Sequence[tuple[Segment, ...]]
     bound = {segment.path for group in overlapping for segment in group}
     units = [*overlapping, *((segment,) for segment in chosen if segment.path not in bound)]
     return sorted(units, key=lambda unit: (unit[0].bounds.first, unit[0].bounds.last, unit[0].path))
+
+
+SORT_BYTES = 256 << 20
+"""Arrow memory of the rows that are sorted at once; a compaction holds up to about three times as much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactOptions:
+    """How segments are laid out anew, and which; checked by `parse`."""
+
+    target_size: int = TARGET_BYTES
+    """Bytes of Parquet that a segment shall have."""
+    window: Bucket | None = None
+    """No segment that a compaction writes crosses an edge of these windows of the index."""
+    codec: Codec | None = None
+    """Segments of another codec are written again with this one; None keeps them, and takes the table's for the new."""
+    cluster_by: tuple[str, ...] = ()
+    """Rows lie along the z-order of these columns, in place of entity and index; segments that do not are written again."""
+    resort: bool = False
+    """Segments of any size that scans must sort, by themselves or because they overlap, are written again."""
+    max_bytes: int | None = None
+    """Bytes of Parquet to read at most; what is left over waits for another time."""
+    sort_bytes: int = SORT_BYTES
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        target_size: object = TARGET_BYTES,
+        window: object = None,
+        codec: object = None,
+        cluster_by: object = (),
+        resort: bool = False,
+        index: IndexSpec,
+        schema: pa.Schema | None,
+    ) -> CompactOptions:
+        """Check options as a user gave them: `window` as a bucket is spelled, `cluster_by` one to four columns.
+
+        Raises InvalidOption, UnknownColumn, and UnsupportedType for a column whose values have no order.
+        """
+        if codec is not None and codec not in CODECS:
+            raise InvalidOption(f"codec {codec!r} is not known", fix=nearest(str(codec), CODECS), option="codec", value=codec)
+        columns = cluster_columns(cluster_by, schema or pa.schema([]))
+        if columns and resort:
+            raise InvalidOption(
+                "resort=True with cluster_by",
+                why="Rows lie either by entity and index, or along the z-order of other columns",
+                fix="Pass one of the two",
+                option="resort",
+                value=resort,
+            )
+        return cls(
+            target_size=parse_target_size(target_size),
+            window=None if window is None else _window(window, index),
+            codec=codec,
+            cluster_by=columns,
+            resort=resort,
+        )
+
+
+def _window(given: object, index: IndexSpec) -> Bucket:
+    text = given if isinstance(given, int) and not isinstance(given, bool) else str(given)
+    try:
+        return parse_bucket(text, index.type, index.timezone)
+    except InvalidOption as error:
+        what = f"window {given!r} is no stretch of the index {index.column!r}"
+        raise InvalidOption(what, why=error.why, fix='Pass one such as window="1d"', option="window", value=given) from error

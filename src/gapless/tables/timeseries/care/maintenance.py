@@ -14,10 +14,10 @@ from gapless.errors import GaplessError, LogWarning
 from gapless.formats.timeseries.actions import TableState
 from gapless.log.format import Snapshot
 from gapless.model.properties import Properties
-from gapless.tables.shared.compaction import TARGET_BYTES, CompactionReport, CompactOptions
+from gapless.tables.shared.compaction import TARGET_BYTES, CompactionReport
 from gapless.tables.shared.vacuum import VacuumReport
 from gapless.tables.timeseries.care.compact import Compactor
-from gapless.tables.timeseries.care.compact_plan import CompactionPlan
+from gapless.tables.timeseries.care.compact_plan import CompactionPlan, CompactOptions
 from gapless.tables.timeseries.care.expire import ExpireReport, expire_versions, parse_expiry
 from gapless.tables.timeseries.care.vacuum import vacuum_table
 from gapless.tables.timeseries.handle import Handle
@@ -145,9 +145,7 @@ class Upkeep(Handle):
         )
 
     def _compactor(self, options: CompactOptions) -> Compactor:
-        return Compactor(
-            env=self._env, committer=self._committer, grid=self._grid, options=options, remember=self._cache.remember
-        )
+        return Compactor(context=self._context, options=options)
 
     # -- what is kept --------------------------------------------------------------------------------------------------
 
