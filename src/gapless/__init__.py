@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from gapless.tables import delta
     from gapless.tables.shared.compaction import CompactionReport
     from gapless.tables.shared.findings import Finding, RepairReport, VerifyReport
+    from gapless.tables.shared.restore import RestoreReport
     from gapless.tables.shared.rows import Rows
     from gapless.tables.shared.vacuum import VacuumEntry, VacuumReport
-    from gapless.tables.shared.versions import RestoreReport
     from gapless.tables.timeseries.care.compact_plan import CompactionPlan
     from gapless.tables.timeseries.care.expire import ExpireReport
     from gapless.tables.timeseries.read.history import HistoryEntry, SchemaDiff, VersionDiff
@@ -126,7 +126,7 @@ _NAMES_OF = {
     "gapless.tables.shared.rows": ("Rows",),
     "gapless.tables.timeseries.table": ("TimeSeriesTable", "create", "open"),
     "gapless.tables.timeseries.read.history": ("HistoryEntry", "SchemaDiff", "VersionDiff"),
-    "gapless.tables.shared.versions": ("RestoreReport",),
+    "gapless.tables.shared.restore": ("RestoreReport",),
     "gapless.tables.timeseries.read.view": ("TableView", "open_at"),
 }
 _MODULES = {"delta": "gapless.tables.delta", "errors": "gapless.errors", "spark": "gapless.spark"}

@@ -16,7 +16,8 @@ from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Snapshot
 from gapless.runtime.committer import Committer
 from gapless.tables.delta.care import restore, vacuum_plan
-from gapless.tables.delta.write import landing, revision, rewrite, row_edit
+from gapless.tables.delta.write import landing, revision, row_edit
+from gapless.tables.shared.handle import ChangeOutcome
 from gapless.tables.shared.vacuum import Fate, Limits
 from testing.broken_talk import (
     append_again_after_a_lost_reply,
@@ -72,8 +73,7 @@ def restore_after_other_commits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def apply_an_operation_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change does not look whether it was made before."""
-    for module in (landing, rewrite):
-        monkeypatch.setattr(module.Done, "before", lambda _snapshot, _operation: None)
+    monkeypatch.setattr(ChangeOutcome, "before", lambda _snapshot, _operation: None)
 
 
 def forget_the_vector_that_was_there(monkeypatch: pytest.MonkeyPatch) -> None:

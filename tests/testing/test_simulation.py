@@ -15,8 +15,8 @@ from gapless.errors import ObjectExists, StoreUnavailable
 from gapless.runtime.environment import Environment
 from gapless.store.memory import MemoryStore
 from gapless.tables.shared.compaction import CompactionReport
+from gapless.tables.shared.restore import RestoreReport
 from gapless.tables.shared.vacuum import VacuumReport
-from gapless.tables.shared.versions import RestoreReport
 from gapless.tables.timeseries.care.expire import ExpireReport
 from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
 from gapless.tables.timeseries.table import TimeSeriesTable

@@ -36,7 +36,7 @@ from gapless.draw.label import printable
 from gapless.errors import InvalidOption, TableNotFound
 from gapless.tables import delta
 from gapless.tables.shared.findings import count
-from gapless.tables.shared.versions import RestoreReport
+from gapless.tables.shared.restore import RestoreReport
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.table import TimeSeriesTable
 

@@ -1,10 +1,9 @@
-"""Versions as callers name them: numbers and times; warnings of damage, and reports of a restore."""
+"""Versions as callers name them: numbers and times; warnings of damage."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
 from datetime import date, datetime
 
 import numpy as np
@@ -48,24 +47,6 @@ def warn_of_damage(damage: CorruptTable) -> None:
     """Tell that commits which could have expired versions were not read."""
     what = f"{damage.what}; whether a later commit expired the version that was asked for is not known"
     warnings.warn(what, LogWarning, stacklevel=2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport:
-    """What one restore did."""
-
-    version: int
-    """The version that holds the restored rows; the table's version where it held them already."""
-    restored: int
-    """The version they are from."""
-    added_segments: int = 0
-    """Segments that are live again."""
-    removed_segments: int = 0
-    """Segments that are live no more."""
-    added_rows: int = 0
-    """Rows of the segments that are live again."""
-    removed_rows: int = 0
-    """Rows of the segments that are live no more."""
 
 
 def read_time(value: object, name: str) -> tuple[int, bool | None]:

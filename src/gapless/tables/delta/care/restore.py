@@ -1,12 +1,9 @@
-"""Bringing an earlier version of a Delta table back.
-
-What makes a Delta table's newest version the same as an earlier one. Pure.
-"""
+"""RESTORE of a Delta table: the actions that make its newest version the same as an earlier one, and their commit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gapless.errors import CommitConflict, CorruptTable
@@ -28,7 +25,7 @@ from gapless.tables.delta.files.places import Places
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.read.versions import find_version, first_missing
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
-from gapless.tables.shared.versions import RestoreReport
+from gapless.tables.shared.restore import RestoreReport, missing_file, run_restore
 
 _MOST_COLUMN_ID = "delta.columnMapping.maxColumnId"
 _STAY = (
@@ -143,10 +140,7 @@ class Restoring(DeltaHandle):
         then = find_version(self._env, newest, version=version, time=time)
         # What that version needs, the table will need again.
         check_writable(then.state.protocol, self.url, then.state.metadata)
-        act = _Restore(env=self._env, then=then)
-        landed = committer.change(newest, act.propose)
-        report = act.reports[-1]
-        return report if landed is None else replace(report, version=landed.version)
+        return run_restore(committer, newest, _Restore(env=self._env, then=then).plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,10 +149,8 @@ class _Restore:
 
     env: Environment
     then: Snapshot[TableState]
-    reports: list[RestoreReport] = field(default_factory=list)
-    """What each proposal would do."""
 
-    def propose(self, now: Snapshot[TableState]) -> Proposal[Commit] | None:
+    def plan(self, now: Snapshot[TableState]) -> tuple[RestoreReport, Proposal[Commit] | None]:
         """The commit that makes a version what `then` was; None where it is."""
         check_writable(now.state.protocol, self.env.store.url, now.state.metadata)
         actions = plan_restore(now.state, self.then.state, self.env.clock.now_ns() // NS_PER["ms"])
@@ -166,25 +158,16 @@ class _Restore:
         if commit.removed:
             check_may_remove(now.state, "RESTORE")
         self._check_kept(commit, now)
-        self.reports.append(self._report(commit, now))
-        if not actions:
-            return None
         # It says the whole of the table: whatever comes first is taken back as well.
-        return Proposal(
-            commit=replace(commit, metrics=self._metrics(commit)),
-            check_conflict=CommitPredicate(state=now.state, exact=True).check_conflict,
-        )
+        conflicts = CommitPredicate(state=now.state, exact=True)
+        proposal = Proposal(commit=replace(commit, metrics=self._metrics(commit)), check_conflict=conflicts.check_conflict)
+        return self._report(commit, now), proposal if actions else None
 
     def _check_kept(self, commit: Commit, now: Snapshot[TableState]) -> None:
         """Raise where a file that becomes live again is gone, or may be soon."""
         missing = first_missing(self.env, _files_of(commit.added))
         if missing is not None:
-            raise CorruptTable(
-                f"version {self.then.version} cannot be restored: {missing} is missing",
-                why="The log keeps that version, but nothing is stored there: a vacuum deleted it, or someone else; nothing was changed",
-                fix="Bring the file back from a backup, or restore another version",
-                path=missing,
-            )
+            raise missing_file(self.then.version, missing, ": a vacuum deleted it, or someone else")
         since = self.env.drive(read_entries(DELTA, self.then.version + 1, now.version + 1))
         doomed = endangered(commit.added, now.state.removed, since, self.env.clock.now_ns())
         if doomed is not None:

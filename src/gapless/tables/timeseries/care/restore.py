@@ -1,16 +1,16 @@
-"""Going back to an earlier version, and naming versions so that they stay."""
+"""Restore an earlier version of a time-series table, and tag versions so that they are kept."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
-from gapless.errors import CorruptTable, InvalidOption, ObjectNotFound, nearest
-from gapless.formats.timeseries.actions import Commit, SetTag, TableState
+from gapless.errors import InvalidOption, ObjectNotFound, nearest
+from gapless.formats.timeseries.actions import Action, Commit, SetTag, TableState
 from gapless.formats.timeseries.conflict.maintenance import RestoreChecker, TagChecker, plan_restore
 from gapless.log.format import Snapshot
 from gapless.runtime.committer import ENGINE, Proposal
-from gapless.tables.shared.versions import RestoreReport, parse_version
+from gapless.tables.shared.restore import RestoreReport, missing_file, run_restore
+from gapless.tables.shared.versions import parse_version
 from gapless.tables.timeseries.context import SeriesProposal
 from gapless.tables.timeseries.handle import Handle
 from gapless.tables.timeseries.read.versions import Moment, check_kept, find_version, open_version
@@ -34,29 +34,14 @@ class Restoring(Handle):
         committer = self._committer
         newest = committer.refresh(self._snapshot)
         then = open_version(self._env, newest, find_version(self._env, newest, moment))
-        reports: list[RestoreReport] = []
+        return run_restore(committer, newest, partial(self._plan_restore, then))
 
-        def propose(now: Snapshot[TableState]) -> SeriesProposal | None:
-            check_kept(now.state, then.version)
-            report, proposal = self._propose_restore(now, then)
-            reports.append(report)
-            return proposal
-
-        landed = committer.change(newest, propose)
-        report = reports[-1]
-        return report if landed is None else replace(report, version=landed.version)
-
-    def _propose_restore(
-        self, now: Snapshot[TableState], then: Snapshot[TableState]
+    def _plan_restore(
+        self, then: Snapshot[TableState], now: Snapshot[TableState]
     ) -> tuple[RestoreReport, SeriesProposal | None]:
+        check_kept(now.state, then.version)
         actions = plan_restore(now.state, then.state)
-        commit = Commit(
-            id=self._env.ids.uuid(),
-            operation="restore",
-            engine=ENGINE,
-            parameters={"version": then.version},
-            actions=actions,
-        )
+        commit = self._commit("restore", {"version": then.version}, *actions)
         report = RestoreReport(
             version=now.version,
             restored=then.version,
@@ -66,23 +51,19 @@ class Restoring(Handle):
             removed_rows=sum(now.state.live[path].segment.rows for path in commit.removed),
         )
         self._check_files(commit, then.version)
-        return report, Proposal(
-            commit=commit, check_conflict=RestoreChecker(version=then.version).check_conflict
-        ) if actions else None
+        proposal = Proposal(commit=commit, check_conflict=RestoreChecker(version=then.version).check_conflict)
+        return report, proposal if actions else None
 
     def _check_files(self, commit: Commit, version: int) -> None:
         """Raise CorruptTable where a file of a segment that becomes live again is missing."""
-        for segment in commit.added:
-            for path in segment.files:
-                try:
-                    self._env.store.head(path)
-                except ObjectNotFound as error:
-                    raise CorruptTable(
-                        f"version {version} cannot be restored: {path} is missing",
-                        why="The log keeps that version, but nothing is stored there; nothing was changed",
-                        fix="Bring the file back from a backup, or restore another version",
-                        path=path,
-                    ) from error
+        for path in (path for segment in commit.added for path in segment.files):
+            try:
+                self._env.store.head(path)
+            except ObjectNotFound as error:
+                raise missing_file(version, path, "") from error
+
+    def _commit(self, operation: str, parameters: dict[str, object], *actions: Action) -> Commit:
+        return Commit(id=self._env.ids.uuid(), operation=operation, engine=ENGINE, parameters=parameters, actions=actions)
 
     # -- tags ----------------------------------------------------------------------------------------------------------
 
@@ -136,13 +117,8 @@ class Restoring(Handle):
         return self._tagging(name, version)
 
     def _tagging(self, name: str, version: int | None) -> SeriesProposal:
-        commit = Commit(
-            id=self._env.ids.uuid(),
-            operation="tag" if version is not None else "untag",
-            engine=ENGINE,
-            parameters={"name": name, **({} if version is None else {"version": version})},
-            actions=(SetTag(name, version),),
-        )
+        parameters = {"name": name, **({} if version is None else {"version": version})}
+        commit = self._commit("untag" if version is None else "tag", parameters, SetTag(name, version))
         return Proposal(commit=commit, check_conflict=TagChecker(name=name, version=version).check_conflict)
 
 
