@@ -1,0 +1,65 @@
+"""docs/ARCHITECTURE.md names folders, files and functions that are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "gapless"
+PAGE = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+ANSWERS = PAGE.partition("## Where is X decided?")[2]
+_ROW = re.compile(r"\| (?P<question>[^|]+\?) \| `(?P<folder>[\w/]+/)` \| (?P<answer>[^|]+) \|")
+_PLACE = re.compile(r"`(?P<file>[\w/]+\.py)`: (?P<names>`[\w.]+`(?:, `[\w.]+`(?!:))*)")
+
+
+def answers() -> Iterator[tuple[str, Path, str]]:
+    """Question, file and function of each answer; a file without a folder is in that of its row, or at the top."""
+    for row in _ROW.finditer(ANSWERS):
+        for place in _PLACE.finditer(row["answer"]):
+            near = SOURCE / row["folder"] / place["file"]
+            path = near if near.exists() else SOURCE / place["file"]
+            for name in re.findall(r"[\w.]+", place["names"]):
+                yield row["question"], path, name
+
+
+def names_in(path: Path) -> set[str]:
+    """The functions and classes of a module, and the methods as `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
+    return found
+
+
+def test_every_question_has_an_answer_that_this_test_reads() -> None:
+    rows = [line for line in ANSWERS.splitlines() if line.startswith("| ")]
+    questions = {question for question, _, _ in answers()}
+    read = [row["question"] for row in _ROW.finditer(ANSWERS)]
+    assert len(read) == len(rows) - 1 >= 10
+    assert set(read) == questions
+
+
+@pytest.mark.parametrize(("question", "path", "name"), list(answers()), ids=lambda value: getattr(value, "name", value))
+def test_an_answer_names_a_function_that_is_there(question: str, path: Path, name: str) -> None:
+    assert path.exists(), f"{question} {path}"
+    assert name in names_in(path), f"{question} {path}: {name}"
+
+
+def test_every_folder_and_file_that_the_page_names_is_there() -> None:
+    named = {
+        name for name in re.findall(r"`([\w./-]+(?:/|\.py|\.md))`", PAGE) if "NAME" not in name and not name.startswith("data/")
+    }
+    places = (ROOT, SOURCE, *(one for one in SOURCE.rglob("*") if one.is_dir() and one.name != "__pycache__"))
+    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
+
+
+def test_every_folder_of_the_package_has_a_row() -> None:
+    folders = {one.name for one in SOURCE.iterdir() if one.is_dir() and one.name != "__pycache__"}
+    assert [name for name in sorted(folders) if f"| `{name}/` |" not in PAGE] == []
