@@ -1,4 +1,4 @@
-"""docs/ARCHITECTURE.md names folders, files and functions that are there."""
+"""Folders, files and functions that docs/ARCHITECTURE.md and other pages name are there."""
 
 from __future__ import annotations
 
@@ -63,3 +63,9 @@ def test_every_folder_and_file_that_the_page_names_is_there() -> None:
 def test_every_folder_of_the_package_has_a_row() -> None:
     folders = {one.name for one in SOURCE.iterdir() if one.is_dir() and one.name != "__pycache__"}
     assert [name for name in sorted(folders) if f"| `{name}/` |" not in PAGE] == []
+
+
+@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
+def test_every_file_of_code_that_a_page_names_by_its_path_is_there(page: Path) -> None:
+    named = re.findall(r"`((?:[\w-]+/)+[\w-]+\.py)`", page.read_text(encoding="utf-8"))
+    assert [name for name in named if not any((place / name).exists() for place in (ROOT, SOURCE, SOURCE.parent))] == []
