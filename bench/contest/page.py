@@ -20,7 +20,9 @@ _GROUPS = {
 
 
 def publish(about: Mapping[str, Any]) -> None:
-    """Put a run's figures into the page, and its plot beside it."""
+    """Put a run's figures into the page, and its plot beside it. Raises SystemExit for a run that did not come to its end."""
+    if "minutes" not in about:
+        raise SystemExit("the run did not come to its end: its figures are not published")
     before, _, rest = _PAGE.read_text().partition(_BEGIN)
     _, _, after = rest.partition(_END)
     _PAGE.write_text(f"{before}{_BEGIN}\n\n{_text(about)}\n\n{_END}{after}")
@@ -29,9 +31,10 @@ def publish(about: Mapping[str, Any]) -> None:
 
 def _text(about: Mapping[str, Any]) -> str:
     kind = "A quick run, which shows no more than that all of it runs: " if about["quick"] else ""
-    took = f", {about['minutes']:.0f} minutes" if "minutes" in about else ", not run to its end"
-    shown = f"{kind}{about['rows']:,} rows, {about['cores']} cores, Python {about['python']}{took}."
-    return "\n\n".join([shown, *(_table(title, names, about) for title, names in _GROUPS.items()), _versions(about)])
+    took = f"{about['minutes']:.0f} minutes"
+    shown = f"{kind}{about['rows']:,} rows, {about['cores']} cores, Python {about['python']}, {took}."
+    picture = f"![A panel for each case, with a bar for each engine](assets/{_PLOT.name})"
+    return "\n\n".join([shown, picture, *(_table(title, names, about) for title, names in _GROUPS.items()), _versions(about)])
 
 
 def _table(title: str, names: Sequence[str], about: Mapping[str, Any]) -> str:
