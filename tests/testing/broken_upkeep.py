@@ -129,7 +129,7 @@ def restore_what_was_vacuumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore makes segments live whose version expired and whose files a vacuum gave up."""
     monkeypatch.setattr(RestoreChecker, "check_conflict", _stands)
     monkeypatch.setattr(restore, "check_kept", lambda _state, _version: None)
-    monkeypatch.setattr(restore, "find_version", lambda _env, _newest, moment: moment.version)
+    monkeypatch.setattr(restore, "find_version", lambda _env, _newest, query: query.version)
     monkeypatch.setattr(maintenance, "forgets", lambda _theirs, _mine: False)
     monkeypatch.setattr(Restoring, "_check_files", lambda _self, _commit, _version: None)
 

@@ -17,7 +17,7 @@ from gapless.model.index import IdentityValue
 from gapless.predicate.range import identity_value
 from gapless.tables import delta
 from gapless.tables.shared.findings import count
-from gapless.tables.shared.handle import kind_of, open_environment
+from gapless.tables.shared.lifecycle import kind_of, open_environment
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.table import TimeSeriesTable
 

@@ -31,13 +31,13 @@ def version_at(
     if time_ns >= _shown(newest.time_ns):
         return newest.version
     first = table_format.first if first is None else first
-    first_ns = yield from _time_of(table_format, first)
+    first_ns = yield from time_of(table_format, first)
     if time_ns < first_ns:
         return TooEarly(first, first_ns)
     low, high = first, newest.version
     while high - low > 1:
         middle = (low + high) // 2
-        if (yield from _time_of(table_format, middle)) <= time_ns:
+        if (yield from time_of(table_format, middle)) <= time_ns:
             low = middle
         else:
             high = middle
@@ -97,7 +97,7 @@ def _cleaned(version: int, kept: int) -> VersionNotFound:
     )
 
 
-def _time_of(table_format: TableFormat[Entry, State], version: int) -> Conversation[int]:
+def time_of(table_format: TableFormat[Entry, State], version: int) -> Conversation[int]:
     """A version's commit time as it is shown; from its log checkpoint where the log was cleaned of the commit."""
     data = yield from perform(Get(table_format.path_of(version)))
     if data is not None:

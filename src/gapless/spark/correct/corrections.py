@@ -26,7 +26,8 @@ from gapless.spark.correct.revise import ByKey, CorrectionContext, Revised, Revi
 from gapless.spark.correct.revision_plan import Arrived, ConditionRequest, CorrectionRequest, RevisionPlanner, UpsertRequest
 from gapless.spark.setup.executors import job_context, parallelism, spread_work
 from gapless.spark.writing.staging import Delivery, open_to_write
-from gapless.tables.shared.handle import ChangeOutcome, Location
+from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.shared.lifecycle import Location
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.correct.corrections import CorrectionArguments, parse_span, parse_upsert
 from gapless.tables.timeseries.correct.revision import AffectedFiles, RewriteResult, keeps_overlaps

@@ -22,7 +22,7 @@ from gapless.spark.stream.ids import admit, note_name, output_mode_of, stream_of
 from gapless.spark.writing.append import append_frame, arrow_schema, check_described, open_or_create, overwrite_frame
 from gapless.spark.writing.staging import Delivery, open_to_write
 from gapless.store.open import open_store
-from gapless.tables.shared.handle import Location
+from gapless.tables.shared.lifecycle import Location
 from gapless.tables.timeseries.lifecycle import open_table
 from gapless.tables.timeseries.table import TimeSeriesTable
 

@@ -29,11 +29,12 @@ from gapless.spark.reading.arrow_columns import shown_schema
 from gapless.spark.reading.frame import view_of
 from gapless.spark.setup.executors import job_context
 from gapless.spark.setup.options import SourceOptions
-from gapless.tables.shared.versions import parse_instant_value
+from gapless.tables.shared.changes import CommitChange, feed_schema
+from gapless.tables.shared.versions import no_version, parse_instant_value
 from gapless.tables.timeseries.lifecycle import open_table
-from gapless.tables.timeseries.read.changes import Change, CommitRows, changes_between, feed_schema
+from gapless.tables.timeseries.read.changes import Change, CommitRows, changes_between
 from gapless.tables.timeseries.read.history import SchemaDiff, diff_schemas
-from gapless.tables.timeseries.read.versions import no_version, open_version, remains
+from gapless.tables.timeseries.read.versions import open_version, remains
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +179,7 @@ class StreamLog:
 
 
 def _inserts(item: Item) -> CommitRows:
-    return CommitRows(version=item.version, time_ns=item.time_ns, change=Change(removed=(), added=item.added))
+    return CommitChange(version=item.version, time_ns=item.time_ns, change=Change(removed=(), added=item.added))
 
 
 def made_again(url: str, found: Snapshot[TableState], created_ns: int, version: int) -> VersionNotFound:
@@ -225,7 +226,7 @@ def first_cursor(log: StreamLog, options: SourceOptions) -> Cursor:
     if version is None or version == "latest":
         return Cursor(version=newest.version + 1)
     if not 1 <= version <= newest.version + 1:
-        raise no_version(version, newest)
+        raise no_version(version, newest.version, first=TIME_SERIES.first)
     return _kept(log, version)
 
 
@@ -280,7 +281,7 @@ def stream_columns(meta: TableMeta, columns: Sequence[str] | None, *, feed: bool
             feature="streams of tables without columns",
         )
     if feed:
-        return feed_schema(TableState(meta=meta, live={}), columns)
+        return feed_schema(meta.schema or pa.schema([]), columns)
     names = tuple(meta.schema.names if columns is None else columns)
     check_columns(names, meta.schema)
     return pa.schema([meta.schema.field(name) for name in names])

@@ -23,8 +23,8 @@ from gapless.predicate.plan import ReadGroup
 from gapless.runtime.environment import Environment
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
 from gapless.spark.setup.executors import packs_of
-from gapless.tables.timeseries.read.changes import CommitRows
-from gapless.tables.timeseries.read.versions import absence_told
+from gapless.tables.timeseries.read.changes import CommitRows, rows_of_changes
+from gapless.tables.timeseries.read.versions import reading_version
 
 FORMAT = 1
 
@@ -116,12 +116,12 @@ class StreamPart(InputPartition):
         """
         env, shown = Environment(store=self.store), shown_schema(self.declared)
         for one in self.told:
-            with absence_told(env, one.version - bool(one.change.removed)):
+            with reading_version(env, one.version - bool(one.change.removed)):
                 yield from shown_batches(self._rows(one), shown)
 
     def _rows(self, told: CommitRows) -> Iterator[pa.RecordBatch]:
         if self.feed:
-            return told.rows(self.store, TableState(meta=self.meta, live={}), self.declared)
+            return rows_of_changes(self.store, TableState(meta=self.meta, live={}), (told,), self.declared).read()
         assert self.meta.schema is not None
         plan = ReadPlan(
             groups=tuple(ReadGroup(segments=(segment,), sort=False) for segment in told.change.added),

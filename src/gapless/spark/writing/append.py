@@ -22,7 +22,7 @@ from gapless.spark.reading.columns import number, quoted
 from gapless.spark.setup.options import NewTable
 from gapless.spark.writing.encode import RESULT, Encoding, Outcome
 from gapless.spark.writing.staging import Delivery, append_outcomes, begin, open_to_write, overwrite_outcomes, recognised
-from gapless.tables.shared.handle import Location
+from gapless.tables.shared.lifecycle import Location
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from gapless.model.schema import entity_types
 from gapless.spark.reading.arrow_columns import arriving_schema
 from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.encode import Encoding, Outcome
-from gapless.tables.shared.handle import Location
+from gapless.tables.shared.lifecycle import Location
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write.append import Appender, Overwriter, read_staged

@@ -1,4 +1,4 @@
-"""Making and opening Delta tables."""
+"""Create and open Delta tables."""
 
 from __future__ import annotations
 
@@ -16,19 +16,16 @@ from gapless.formats.delta.properties import Settings, parse_properties, stored
 from gapless.formats.delta.schema.arrow_types import from_arrow, to_arrow
 from gapless.formats.delta.schema.column_mapping import assign, check_names
 from gapless.formats.delta.schema.types import PrimitiveType, StructType
-from gapless.log.commit import Committed, Unknown, commit
-from gapless.log.effects import Conversation
-from gapless.log.format import Conflicting, Snapshot
-from gapless.log.snapshot import advance, load
+from gapless.log.format import Snapshot
+from gapless.log.snapshot import load
 from gapless.model.instant import NS_PER
-from gapless.runtime.committer import ENGINE, outcome_unknown
+from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
-from gapless.store.open import probe_put_if_absent
 from gapless.tables.delta.expressions.checks import constraints
 from gapless.tables.delta.expressions.sql import understand
 from gapless.tables.delta.write.commits import check_text
 from gapless.tables.delta.write.merge_schema import MAX_ID
-from gapless.tables.shared.handle import kind_of
+from gapless.tables.shared.lifecycle import commit_first, kind_of, table_exists
 
 
 def new_metadata(
@@ -72,7 +69,6 @@ def create_table(  # what a table is, said once, at its birth
     metadata, protocol = new_metadata(env, schema, partition_by, properties or {})
     metadata = replace(metadata, name=name, description=description)
     check_writable(protocol, path, metadata)
-    probe_put_if_absent(env.store)
     entry = Commit(
         id=env.ids.uuid(),
         operation="CREATE TABLE",
@@ -81,15 +77,7 @@ def create_table(  # what a table is, said once, at its birth
         in_commit_time=Settings.of(metadata.configuration).in_commit_timestamps,
         actions=(protocol, metadata),
     )
-    outcome = env.drive(commit(DELTA, DELTA.first - 1, 0, entry, _give_way))
-    match outcome:
-        case Committed(version, entries):
-            first = Snapshot(version, entries[0][2], DELTA.replay(None, entries[:1]))
-            return advance(DELTA, first, entries[1:])
-        case Unknown(version):
-            raise outcome_unknown(version, entry.id)
-        case _:
-            raise _exists(path)
+    return commit_first(env, DELTA, entry, _exists(path))
 
 
 def open_table(env: Environment, path: str) -> Snapshot[TableState]:
@@ -143,16 +131,6 @@ def _check_expressions(state: TableState) -> None:
         understand(one.condition, declared, "spark")
 
 
-def _give_way(_mine: Commit, _version: int, _theirs: Commit) -> Conversation[Conflicting]:
-    """Creating never follows another commit."""
-    yield from ()
-    return Conflicting("exists")
-
-
 def _exists(path: str) -> TableExists:
-    return TableExists(
-        f"there is a table at {path} already",
-        why="There are objects in its log's folder",
-        fix="Use gl.delta.open(path) or, for a time-series table, gl.open(path); or take another path",
-        path=path,
-    )
+    fix = "Use gl.delta.open(path) or, for a time-series table, gl.open(path); or take another path"
+    return table_exists(path, "There are objects in its log's folder", fix)

@@ -1,8 +1,10 @@
-"""The columns that change feeds of every kind of table have in common."""
+"""The change data feed of every kind of table: rows commit by commit, with what became of them, in which version and when."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
@@ -10,21 +12,62 @@ from gapless.errors import InvalidOption
 from gapless.files.compare.row_diff import CHANGE_TYPE
 from gapless.model.instant import NS_PER
 from gapless.predicate.range import check_columns
+from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.versions import no_version
 
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
 
 TYPE_FIELD = pa.field(CHANGE_TYPE, pa.string(), nullable=False)
-
-
 COMMIT_FIELDS = (
     pa.field(COMMIT_VERSION, pa.int64(), nullable=False),
     pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", "UTC"), nullable=False),
 )
 
+Change = TypeVar("Change")
 
-def shown_schema(schema: pa.Schema, columns: Sequence[str] | None, ours: tuple[pa.Field, ...]) -> pa.Schema:
-    """The columns of a table that are asked for, all where None, and ours behind them. Raises UnknownColumn, InvalidOption."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitChange(Generic[Change]):
+    """What one commit changed, as its log tells it."""
+
+    version: int
+    time_ns: int
+    """Its commit time (nanoseconds since 1970 UTC)."""
+    change: Change
+
+
+def check_range(first: int, last: int, *, earliest: int, newest: int) -> None:
+    """Raise VersionNotFound or InvalidOption unless there are versions `[first, last]` of a table with those from `earliest` to `newest`.
+
+    One past the newest is a range without versions, where a reader that has seen all goes on.
+    """
+    for version in (first, last):
+        if not earliest <= version <= newest + (version == first):
+            raise no_version(version, newest, first=earliest)
+    if first > last + 1:
+        raise InvalidOption(
+            f"the changes from version {first} on begin after version {last}",
+            fix="Swap them",
+            option="from_version",
+            value=first,
+        )
+
+
+def change_feed(schema: pa.Schema, read: Callable[[], Iterable[tuple[CommitChange[Change], pa.Table]]]) -> Rows:
+    """A feed whose rows `read` gives commit by commit, in at least the columns of `schema`, with their kind of change behind; not read yet."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for commit, rows in read():
+            yield from _stamped(rows, commit.version, commit.time_ns, schema).to_batches()
+
+    return Rows(schema, batches)
+
+
+def feed_schema(
+    schema: pa.Schema, columns: Sequence[str] | None, ours: tuple[pa.Field, ...] = (TYPE_FIELD, *COMMIT_FIELDS)
+) -> pa.Schema:
+    """The chosen columns of a table, all where None, with ours behind. Raises UnknownColumn, InvalidOption."""
     names = list(schema.names) if columns is None else list(columns)
     check_columns(names, schema)
     taken = {field.name for field in ours} & set(names)
@@ -39,10 +82,10 @@ def shown_schema(schema: pa.Schema, columns: Sequence[str] | None, ours: tuple[p
     return pa.schema([*(schema.field(name) for name in names), *ours], metadata=schema.metadata)
 
 
-def stamped(rows: pa.Table, version: int, time_ns: int, shown: pa.Schema) -> pa.Table:
-    """Rows with their kind of change behind, as the feed shows them: with the version that changed them, and its commit time."""
+def _stamped(rows: pa.Table, version: int, time_ns: int, schema: pa.Schema) -> pa.Table:
+    """Rows with their kind of change behind, in the columns of a feed: with the version that changed them, and its commit time."""
     stamp = version, time_ns // NS_PER["us"]
     stamps = [pa.repeat(pa.scalar(value, field.type), rows.num_rows) for value, field in zip(stamp, COMMIT_FIELDS, strict=True)]
     # By place: the table may have a column that is called as ours.
-    asked = [rows.column(rows.column_names.index(name)) for name in shown.names[: -1 - len(stamps)]]
-    return pa.Table.from_arrays([*asked, rows.column(rows.num_columns - 1), *stamps], schema=shown)
+    columns = [rows.column(rows.column_names.index(name)) for name in schema.names[: -1 - len(stamps)]]
+    return pa.Table.from_arrays([*columns, rows.column(rows.num_columns - 1), *stamps], schema=schema)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from gapless.log.format import Snapshot, State
 from gapless.model.operation import OperationId, Tally
-from gapless.model.protocols import Store
 from gapless.runtime.concurrency import ForkSafeLock
 from gapless.runtime.environment import Environment
-from gapless.store.open import open_store
 
 
 class AtVersion(Generic[State]):
@@ -43,17 +39,6 @@ class AtVersion(Generic[State]):
         with self._moving:
             if snapshot.version > self._snapshot.version:
                 self._snapshot = snapshot
-
-
-Kind = Literal["timeseries", "delta"]
-
-LOG_FOLDERS: dict[Kind, str] = {"timeseries": "_timeseries_log", "delta": "_delta_log"}
-"""The log of each kind. Where both lie the first one's is the table, and the other only tells strangers of it."""
-
-
-def kind_of(store: Store) -> Kind | None:
-    """The kind of the table in the root of a store; None where neither log has an object. Raises StoreError."""
-    return next((kind for kind, folder in LOG_FOLDERS.items() if next(iter(store.list(folder)), None) is not None), None)
 
 
 class AppliedOperation(Protocol):
@@ -95,11 +80,3 @@ class ChangeOutcome:
             return None
         version = snapshot.version if known.version is None else known.version
         return cls(known.tally_of(operation), version, already=True)
-
-
-Location = str | os.PathLike[str]
-
-
-def open_environment(location: Location, storage_options: Mapping[str, str] | None) -> Environment:
-    """The world of the table at a location; raises InvalidPath or InvalidOption."""
-    return Environment(store=open_store(location, storage_options))

@@ -1,4 +1,4 @@
-"""Making and opening tables."""
+"""Create and open time-series tables."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ from gapless.errors import InvalidOption, TableExists, TableNotFound, nearest
 from gapless.formats.timeseries.actions import Commit, TableMeta, TableState, UpdateTableMeta
 from gapless.formats.timeseries.codec.metadata import claim
 from gapless.formats.timeseries.format import TIME_SERIES
-from gapless.log.commit import Committed, Unknown, commit
-from gapless.log.effects import Conversation
-from gapless.log.format import Conflicting, Snapshot
-from gapless.log.snapshot import advance, load
+from gapless.log.format import Snapshot
+from gapless.log.snapshot import load
 from gapless.model.index import INDEX_TYPES, IndexSpec, IndexType, parse_bucket
 from gapless.model.properties import Properties
 from gapless.model.schema import adopt_schema
-from gapless.runtime.committer import ENGINE, outcome_unknown
+from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
-from gapless.store.open import probe_put_if_absent
-from gapless.tables.shared.handle import LOG_FOLDERS, Kind, kind_of
+from gapless.tables.shared.lifecycle import LOG_FOLDERS, Kind, commit_first, kind_of, table_exists
 
 
 def parse_index(index: str, index_type: str, bucket: str | int, entity: Sequence[str] | str, timezone: str | None) -> IndexSpec:
@@ -87,17 +84,8 @@ def create_table(
         created_ns=env.clock.now_ns(),
         properties=Properties.parse(properties),
     )
-    probe_put_if_absent(env.store)
     entry = Commit(id=env.ids.uuid(), operation="create", engine=ENGINE, actions=(UpdateTableMeta(claim(meta)),))
-    outcome = env.drive(commit(TIME_SERIES, 0, 0, entry, _give_way))
-    match outcome:
-        case Committed(version, entries):
-            first = Snapshot(version, entries[0][2], TIME_SERIES.replay(None, entries[:1]))
-            return advance(TIME_SERIES, first, entries[1:])
-        case Unknown(version):
-            raise outcome_unknown(version, entry.id)
-        case _:
-            raise _exists(path)
+    return commit_first(env, TIME_SERIES, entry, _exists(path))
 
 
 def open_table(env: Environment, path: str) -> Snapshot[TableState]:
@@ -125,16 +113,5 @@ def no_table(path: str, kind: Kind | None = None) -> TableNotFound:
     )
 
 
-def _give_way(_mine: Commit, _version: int, _theirs: Commit) -> Conversation[Conflicting]:
-    """Creating never follows another commit."""
-    yield from ()
-    return Conflicting("exists")
-
-
 def _exists(path: str, opening: str = "gl.open(path)") -> TableExists:
-    return TableExists(
-        f"there is a table at {path} already",
-        why="Its log has commits",
-        fix=f"Use {opening}, or another path",
-        path=path,
-    )
+    return table_exists(path, "Its log has commits", f"Use {opening}, or another path")

@@ -24,8 +24,8 @@ from gapless.runtime.concurrency import Turns
 from gapless.runtime.environment import Environment
 from gapless.store.open import table_name
 from gapless.tables.shared.findings import VerifyReport
-from gapless.tables.shared.handle import Location, open_environment
 from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.lifecycle import Location, open_environment
 from gapless.tables.timeseries.alter import Evolution, Settings
 from gapless.tables.timeseries.care.maintenance import Upkeep
 from gapless.tables.timeseries.care.restore import Restoring

@@ -18,7 +18,7 @@ from gapless.errors import InvalidOption, InvalidTime, VersionNotFound
 from gapless.formats.delta.format import DELTA
 from gapless.model.instant import NS_PER
 from gapless.tables.delta.lifecycle import open_table
-from gapless.tables.delta.read.versions import find_version, version_since
+from gapless.tables.delta.read.versions import VERSIONS, find_version, version_since
 from gapless.tables.delta.table import DeltaTable
 from gapless.testing.store.stores import DictStore
 from support.clocked_delta import SCHEMA, ClockedDelta, at, numbered
@@ -158,7 +158,7 @@ def test_in_commit_timestamps_are_searched_by_halves() -> None:
     env.store.get = counted  # type: ignore[method-assign]
     for version, time in enumerate(times):
         reads.clear()
-        assert find_version(env, newest._snapshot, time=time).version == version
+        assert find_version(env, newest._snapshot, VERSIONS.parse(time=time)) == version
         assert sum(path.endswith(".json") for path in reads) <= version + 16, "those that the version needs, and a few"
 
 

@@ -23,7 +23,7 @@ from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.places import Places
 from gapless.tables.delta.handle import DeltaHandle
-from gapless.tables.delta.read.versions import find_version, first_missing
+from gapless.tables.delta.read.versions import VERSIONS, first_missing
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
 from gapless.tables.shared.restore import RestoreReport, missing_file, run_restore
 
@@ -137,7 +137,7 @@ class Restoring(DeltaHandle):
         committer = self._committer
         newest = committer.refresh(self._snapshot)
         self._check_writable()
-        then = find_version(self._env, newest, version=version, time=time)
+        then = VERSIONS.resolve(self._env, newest, VERSIONS.parse(version, time))
         # What that version needs, the table will need again.
         check_writable(then.state.protocol, self.url, then.state.metadata)
         return run_restore(committer, newest, _Restore(env=self._env, then=then).plan)

@@ -1,7 +1,4 @@
-"""What one commit of a Delta table did to its rows, as far as the log tells it. Pure.
-
-The rows that commits of a Delta table changed, read.
-"""
+"""The rows that a commit of a Delta table changed: in which files they lie, by the log, and reading them."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from gapless.formats.delta.schema.types import PrimitiveType, StructField
 from gapless.tables.delta.files.opened import Projection
 from gapless.tables.delta.files.places import Places, read_vector
 from gapless.tables.delta.files.reading import FileReader
-from gapless.tables.shared.changes import TYPE_FIELD
+from gapless.tables.shared.changes import TYPE_FIELD, CommitChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,14 +124,8 @@ def with_change_type(metadata: Metadata, name: str) -> Metadata:
     return replace(metadata, schema=replace(metadata.schema, fields=(*metadata.schema.fields, field)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRows:
-    """What one commit changed."""
-
-    version: int
-    time_ns: int
-    """Nanoseconds since 1970 UTC."""
-    parts: tuple[Part, ...]
+CommitRows = CommitChange[tuple[Part, ...]]
+"""What one commit changed, part by part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +136,9 @@ class ChangedRows:
     metadata: Metadata
     """Says in which columns they are shown."""
 
-    def rows(self, told: Sequence[CommitRows], names: tuple[str, ...]) -> Iterator[tuple[CommitRows, pa.Table]]:
+    def rows(self, commits: Sequence[CommitRows], names: tuple[str, ...]) -> Iterator[tuple[CommitRows, pa.Table]]:
         """The changed rows in these columns, with their kind of change behind, each table with its commit."""
-        parts = [(one, part) for one in told for part in one.parts]
+        parts = [(one, part) for one in commits for part in one.change]
         for (kind, parted), some in groupby(parts, key=lambda found: (type(found[1]), self._parted(found[1]))):
             reader = self._reader(parted, marked=kind is Written)
             if kind is Vectors:

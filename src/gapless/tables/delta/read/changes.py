@@ -1,4 +1,4 @@
-"""The change feed of a Delta table: which rows each commit brought and took away."""
+"""The change data feed of a Delta table: the rows that each commit added, removed and updated."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.places import Places
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, files_of, parts_of, unreadable_as
-from gapless.tables.delta.read.versions import first_missing, no_version, open_version, version_by_time, version_since
-from gapless.tables.shared.changes import COMMIT_FIELDS, TYPE_FIELD, shown_schema, stamped
+from gapless.tables.delta.read.versions import VERSIONS, first_missing, open_version, version_since
+from gapless.tables.shared.changes import COMMIT_FIELDS, CommitChange, change_feed, check_range, feed_schema
 from gapless.tables.shared.rows import Rows
-from gapless.tables.shared.versions import parse_version
+from gapless.tables.shared.versions import parse_instant_value, parse_version
 
 
 class Feeding(DeltaHandle):
@@ -70,7 +70,7 @@ class Feeding(DeltaHandle):
     def _last(self, newest: Snapshot[TableState], version: object, time: object) -> int:
         _check_one("to", version, time, needed=False)
         if time is not None:
-            return version_by_time(self._env, newest, time)
+            return VERSIONS.at_time(self._env, newest, parse_instant_value(time, name="to_time"))
         return self.version if version is None else parse_version(version, "to_version", first=DELTA.first)
 
 
@@ -87,35 +87,17 @@ def _check_one(end: str, version: object, time: object, *, needed: bool) -> None
 
 
 def _feed(env: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
-    _check_range(newest, first, last)
-    state = open_version(env, newest, max(DELTA.first, min(last, newest.version))).state
-    told = _told(env, newest, first, last, state.metadata) if first <= last else []
-    feed = ChangedRows(places=Places(env.store), metadata=state.metadata)
-    shown = shown_schema(to_arrow(state.metadata.schema), columns, (TYPE_FIELD, *COMMIT_FIELDS))
+    check_range(first, last, earliest=DELTA.first, newest=newest.version)
+    metadata = open_version(env, newest, max(DELTA.first, min(last, newest.version))).state.metadata
+    commits = _changes_between(env, newest, first, last, metadata) if first <= last else []
+    schema = feed_schema(to_arrow(metadata.schema), columns)
+    reader = ChangedRows(places=Places(env.store), metadata=metadata)
 
-    def read() -> Iterator[pa.RecordBatch]:
-        _require_stored(env, newest, told)
-        for one, rows in feed.rows(told, tuple(shown.names[: -1 - len(COMMIT_FIELDS)])):
-            yield from stamped(rows, one.version, one.time_ns, shown).to_batches()
+    def read() -> Iterator[tuple[CommitRows, pa.Table]]:
+        _require_stored(env, newest, commits)
+        yield from reader.rows(commits, tuple(schema.names[: -1 - len(COMMIT_FIELDS)]))
 
-    return Rows(shown, read)
-
-
-def _check_range(newest: Snapshot[TableState], first: int, last: int) -> None:
-    for version in (first, last):
-        # One past the newest is where a reader that has seen all goes on.
-        if not DELTA.first <= version <= newest.version + (version == first):
-            raise no_version(version, newest.version)
-    if first > last + 1:
-        raise InvalidOption(
-            f"the changes from version {first} on begin after version {last}",
-            fix="Swap them",
-            option="from_version",
-            value=first,
-        )
-
-
-# -- what the log says -------------------------------------------------------------------------------------------------
+    return change_feed(schema, read)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,30 +122,32 @@ class _ChangeCursor:
         self.since |= {file.key: file for file in commit.added}
 
 
-def _told(env: Environment, newest: Snapshot[TableState], first: int, last: int, shown: Metadata) -> list[CommitRows]:
+def _changes_between(
+    env: Environment, newest: Snapshot[TableState], first: int, last: int, shown: Metadata
+) -> list[CommitRows]:
     """What the commits of versions `[first, last]` changed."""
     entries = env.drive(read_range(DELTA, first, last + 1))
     before = _before(env, newest, first)
     known = open_version(env, newest, first) if before is None and first > DELTA.first else before
-    course = _ChangeCursor(
+    cursor = _ChangeCursor(
         files={} if before is None else before.state.files,
         enabled=known is not None and _is_fed(known.state.metadata),
     )
     _check_shown(None if known is None else known.state.metadata, shown, first)
-    told, latest_ns = [], 0 if before is None else before.time_ns
+    found, latest_ns = [], 0 if before is None else before.time_ns
     for version, commit, time_ns in entries:
         if commit.protocol is not None:
             check_readable(commit.protocol, env.store.url)
         if commit.metadata is not None:
-            course.enabled = _is_fed(commit.metadata)
+            cursor.enabled = _is_fed(commit.metadata)
             _check_shown(commit.metadata, shown, version)
-        if not course.enabled:
+        if not cursor.enabled:
             raise _not_recorded(version)
-        _check_told(version, commit, course, shown)
+        _check_partitions(version, commit, cursor, shown)
         latest_ns = max(latest_ns, time_ns)
-        told.append(CommitRows(version=version, time_ns=latest_ns, parts=tuple(parts_of(commit, course.live))))
-        course.pass_over(commit)
-    return told
+        found.append(CommitChange(version=version, time_ns=latest_ns, change=tuple(parts_of(commit, cursor.live))))
+        cursor.pass_over(commit)
+    return found
 
 
 def _before(env: Environment, newest: Snapshot[TableState], first: int) -> Snapshot[TableState] | None:
@@ -187,11 +171,11 @@ def _not_recorded(version: int) -> VersionNotFound:
     )
 
 
-def _check_told(version: int, commit: Commit, course: _ChangeCursor, shown: Metadata) -> None:
+def _check_partitions(version: int, commit: Commit, cursor: _ChangeCursor, shown: Metadata) -> None:
     """Raise VersionNotFound where a removal does not say of which partition its rows were, and the log tells it no longer."""
     removed = () if commit.change_files or not shown.partition_by else commit.removed
     for file in removed:
-        if file.data_change and file.partition_values is None and course.live(file) is None:
+        if file.data_change and file.partition_values is None and cursor.live(file) is None:
             raise VersionNotFound(
                 f"what version {version} changed can be told no longer: it removed {file.path}, of a partition that is not known",
                 why="The log was cleaned of the commit that added the file, and the removal does not repeat its partition values",
@@ -211,11 +195,11 @@ def _check_shown(metadata: Metadata | None, shown: Metadata, version: int) -> No
         )
 
 
-def _require_stored(env: Environment, newest: Snapshot[TableState], told: Sequence[CommitRows]) -> None:
-    """Raise VersionNotFound where a file is gone that the range is told from."""
+def _require_stored(env: Environment, newest: Snapshot[TableState], commits: Sequence[CommitRows]) -> None:
+    """Raise VersionNotFound where a file is gone that the changes are read from."""
     live = newest.state.files
-    for one in reversed(told):
-        files = (file for part in one.parts for file in files_of(part) if file.key not in live)
+    for one in reversed(commits):
+        files = (file for part in one.change for file in files_of(part) if file.key not in live)
         gone = first_missing(env, (file.path for file in files))
         if gone is not None:
             raise VersionNotFound(

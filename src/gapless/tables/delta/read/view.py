@@ -6,29 +6,28 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow.compute as pc
 
-from gapless.errors import CorruptTable
 from gapless.formats.delta.actions import TableState
-from gapless.formats.delta.features import check_readable
 from gapless.formats.delta.format import DELTA
 from gapless.log.format import Snapshot
-from gapless.log.snapshot import load, refresh
+from gapless.log.snapshot import refresh
 from gapless.runtime.environment import Environment
 from gapless.store.open import table_name
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.lifecycle import open_table
 from gapless.tables.delta.read.changes import Feeding
+from gapless.tables.delta.read.history import DeltaHistoryEntry, history_entry
 from gapless.tables.delta.read.rows import DeltaRows, Guard, LiveFile, Scan, parse_columns, pin_version
 from gapless.tables.delta.read.scan import Condition, Planner
-from gapless.tables.delta.read.versions import DeltaMoment, Recalling, find_version
+from gapless.tables.delta.read.versions import VERSIONS
 from gapless.tables.delta.write.rewrite import RowCondition
 from gapless.tables.shared.duckdb_session import duck_schema
-from gapless.tables.shared.handle import Location, open_environment
+from gapless.tables.shared.history import read_history
+from gapless.tables.shared.lifecycle import Location, open_environment
 from gapless.tables.shared.rows import Rows
 from gapless.tables.shared.sql import Query
-from gapless.tables.shared.versions import warn_of_damage
 
 
-class DeltaView(Recalling, Feeding):
+class DeltaView(Feeding):
     """A Delta table at one version, to be read: what `table.at(…)` gives, and the reading side of every Delta table."""
 
     _planner: Planner | None = None
@@ -49,7 +48,7 @@ class DeltaView(Recalling, Feeding):
         CorruptTable, StoreError. Where a vacuum took files of the version, reading it raises VersionNotFound before the first row.
         """
         newest = self._env.drive(refresh(DELTA, self._snapshot))
-        return _PastView(self._env, self._name, find_version(self._env, newest, version=version, time=time), newest)
+        return _PastView(self._env, self._name, VERSIONS.resolve(self._env, newest, VERSIONS.parse(version, time)), newest)
 
     @staticmethod
     def open_at(
@@ -63,20 +62,17 @@ class DeltaView(Recalling, Feeding):
 
         Raises as `at`, and TableNotFound, UnsupportedTable.
         """
-        moment = DeltaMoment.parse(version, time)
+        query = VERSIONS.parse(version, time)
         env, name = open_environment(path, storage_options), table_name(path)
-        try:
-            newest = open_table(env, str(path))
-        except CorruptTable as damage:
-            if moment.version is None:
-                raise
-            snapshot = env.drive(load(DELTA, moment.version))
-            if snapshot is None:
-                raise
-            check_readable(snapshot.state.protocol, env.store.url, snapshot.state.metadata)
-            warn_of_damage(damage)
-            return DeltaView(env, name, snapshot)
-        return _PastView(env, name, find_version(env, newest, version=version, time=time), newest)
+        snapshot, newest = VERSIONS.open_at(env, query, lambda: open_table(env, str(path)))
+        return DeltaView(env, name, snapshot) if newest is None else _PastView(env, name, snapshot, newest)
+
+    def history(self, limit: int | None = None) -> list[DeltaHistoryEntry]:
+        """The newest `limit` commits up to this version (all where not given), oldest first; a log that was cleaned has the later ones only.
+
+        Raises InvalidOption for a limit below 0, CorruptTable where a commit is lost, StoreError.
+        """
+        return [history_entry(*one) for one in read_history(self._env, DELTA, self.version, limit)]
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

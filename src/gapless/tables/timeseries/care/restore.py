@@ -10,10 +10,10 @@ from gapless.formats.timeseries.conflict.maintenance import RestoreChecker, TagC
 from gapless.log.format import Snapshot
 from gapless.runtime.committer import ENGINE, Proposal
 from gapless.tables.shared.restore import RestoreReport, missing_file, run_restore
-from gapless.tables.shared.versions import parse_version
+from gapless.tables.shared.versions import VersionQuery, parse_version
 from gapless.tables.timeseries.context import SeriesProposal
 from gapless.tables.timeseries.handle import Handle
-from gapless.tables.timeseries.read.versions import Moment, check_kept, find_version, open_version
+from gapless.tables.timeseries.read.versions import VERSIONS, check_kept, find_version, open_version
 
 
 class Restoring(Handle):
@@ -29,11 +29,11 @@ class Restoring(Handle):
         Raises VersionNotFound for a version that is not there or was expired, InvalidTime, InvalidOption, CorruptTable where a file of it
         is missing, CommitConflict, CommitOutcomeUnknown, UpgradeNeeded, StoreError.
         """
-        moment = Moment.parse(version, time, tag)
+        query = VERSIONS.parse(version, time, tag)
         self._check_writable()
         committer = self._committer
         newest = committer.refresh(self._snapshot)
-        then = open_version(self._env, newest, find_version(self._env, newest, moment))
+        then = open_version(self._env, newest, find_version(self._env, newest, query))
         return run_restore(committer, newest, partial(self._plan_restore, then))
 
     def _plan_restore(
@@ -102,7 +102,7 @@ class Restoring(Handle):
         return named[-1]
 
     def _propose_tag(self, name: str, version: int, now: Snapshot[TableState], *, move: bool) -> SeriesProposal | None:
-        find_version(self._env, now, Moment(version=version))
+        find_version(self._env, now, VersionQuery(version=version))
         known = now.state.tags.get(name)
         if known == version:
             return None

@@ -1,4 +1,4 @@
-"""The change feed: which rows each commit brought and took away, told from the log and the segments it names."""
+"""The change feed of time-series tables: the rows that each commit added and removed, by the log and the segments it names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, VersionNotFound
+from gapless.errors import VersionNotFound
 from gapless.files.compare.row_diff import DELETE, INSERT, all_rows, diff_ordered
 from gapless.formats.timeseries.actions import AddSegment, Commit, LiveSegment, RemoveSegment, TableMeta, TableState
 from gapless.formats.timeseries.common_schema import reading_meta
@@ -18,10 +18,10 @@ from gapless.log.versions import read_range
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.changes import COMMIT_FIELDS, TYPE_FIELD, shown_schema, stamped
+from gapless.tables.shared.changes import TYPE_FIELD, CommitChange, change_feed, check_range, feed_schema
 from gapless.tables.shared.rows import Rows
 from gapless.tables.timeseries.read.scan import ScanRequest
-from gapless.tables.timeseries.read.versions import no_version, open_version, remains
+from gapless.tables.timeseries.read.versions import open_version, remains
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,35 +41,25 @@ class Change:
             yield all_rows(batch, DELETE if self.removed else INSERT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRows:
-    """One commit's change."""
-
-    version: int
-    time_ns: int
-    """Its commit time (nanoseconds since 1970 UTC)."""
-    change: Change
-
-    def rows(self, store: Store, state: TableState, shown: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows that changed, read under the columns of `state`, as the feed gives them; `shown` is a `feed_schema` of that."""
-        for rows in self.change.rows(store, state):
-            yield from stamped(rows, self.version, self.time_ns, shown).to_batches()
+CommitRows = CommitChange[Change]
+"""The segments that one commit changed."""
 
 
 def change_rows(env: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
     """The changes of versions `[first, last]`, which the newest version must keep, as `TableView.changes` gives them."""
-    _check_range(newest, first, last)
-    state, told = newest.state, list[CommitRows]()
+    check_range(first, last, earliest=TIME_SERIES.first, newest=newest.version)
+    state, commits = newest.state, list[CommitRows]()
     if first <= last:
-        told, metas = changes_between(env, newest, first, last + 1)
-        state = replace(newest.state, meta=reading_meta(metas))
-    shown = feed_schema(state, columns)
+        if first < state.earliest:
+            raise _cannot_tell(state, first, f"Versions before {state.earliest} are expired", state.earliest + 1)
+        commits, metas = changes_between(env, newest, first, last + 1)
+        state = replace(state, meta=reading_meta(metas))
+    return rows_of_changes(env.store, state, commits, feed_schema(state.meta.schema or pa.schema([]), columns))
 
-    def read() -> Iterator[pa.RecordBatch]:
-        for one in told:
-            yield from one.rows(env.store, state, shown)
 
-    return Rows(shown, read)
+def rows_of_changes(store: Store, state: TableState, commits: Sequence[CommitRows], schema: pa.Schema) -> Rows:
+    """The rows that commits changed, under the columns of `state`, as a feed of this schema."""
+    return change_feed(schema, lambda: ((one, rows) for one in commits for rows in one.change.rows(store, state)))
 
 
 def changes_between(
@@ -85,21 +75,16 @@ def changes_between(
     return _follow(live, entries), metas + [commit.meta for _, commit, _ in entries if commit.meta is not None]
 
 
-def feed_schema(state: TableState, columns: Sequence[str] | None) -> pa.Schema:
-    """The declared columns of a change feed: those asked for, all where None, with ours behind. Raises UnknownColumn, InvalidOption."""
-    return shown_schema(state.meta.schema or pa.schema([]), columns, (TYPE_FIELD, *COMMIT_FIELDS))
-
-
 def diff_rows_of(store: Store, state: TableState, change: Change) -> Rows:
     """The rows of one change under the columns of `state`, with `_change_type`."""
-    shown = shown_schema(state.meta.schema or pa.schema([]), None, (TYPE_FIELD,))
+    schema = feed_schema(state.meta.schema or pa.schema([]), None, (TYPE_FIELD,))
 
     def read() -> Iterator[pa.RecordBatch]:
         if change.removed or change.added:
             for rows in change.rows(store, state):
-                yield from pa.Table.from_arrays(rows.columns, schema=shown).to_batches()
+                yield from pa.Table.from_arrays(rows.columns, schema=schema).to_batches()
 
-    return Rows(shown, read)
+    return Rows(schema, read)
 
 
 def _before(
@@ -122,7 +107,7 @@ def _before(
 def _follow(live: dict[str, Segment], entries: Iterable[tuple[int, Commit, int]]) -> list[CommitRows]:
     """What each commit removed and added, after what was live before the first of them; those that changed no row are left out."""
     return [
-        CommitRows(version=version, time_ns=time_ns, change=change)
+        CommitChange(version=version, time_ns=time_ns, change=change)
         for version, commit, time_ns in entries
         if (change := _apply(live, commit)) is not None
     ]
@@ -146,23 +131,6 @@ def _apply(live: dict[str, Segment], commit: Commit) -> Change | None:
 
 def _segments(live: Mapping[str, LiveSegment]) -> dict[str, Segment]:
     return {path: one.segment for path, one in live.items()}
-
-
-def _check_range(newest: Snapshot[TableState], first: int, last: int) -> None:
-    for version in (first, last):
-        # One past the newest is where a reader that has seen all goes on.
-        if not 1 <= version <= newest.version + (version == first):
-            raise no_version(version, newest)
-    if first > last + 1:
-        raise InvalidOption(
-            f"from_version={first} lies after to_version={last}",
-            fix="Swap them",
-            option="from_version",
-            value=first,
-        )
-    earliest = newest.state.earliest
-    if first <= last and first < earliest:
-        raise _cannot_tell(newest.state, first, f"Versions before {earliest} are expired", earliest + 1)
 
 
 def _cannot_tell(state: TableState, first: int, why: str, begin: int) -> VersionNotFound:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
 from gapless.formats.timeseries.actions import AddSegment, Commit, Removed, RemoveSegment, TableMeta, TableState
 from gapless.formats.timeseries.common_schema import reading_meta
 from gapless.log.format import Snapshot
-from gapless.model.instant import NS_PER
 from gapless.model.properties import Properties
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
+from gapless.tables.shared.history import duration_of
 from gapless.tables.shared.rows import Rows
 from gapless.tables.timeseries.read.changes import Change, diff_rows_of
 
@@ -48,15 +48,17 @@ class HistoryEntry:
     commit_id: str
 
 
-def history_entries(entries: Iterable[tuple[int, Commit, int]], state: TableState) -> list[HistoryEntry]:
+def history_entries(entries: Iterable[tuple[int, Commit, datetime]], state: TableState) -> list[HistoryEntry]:
     """The entries of commits (version, commit, commit time), oldest first. `state` is that of the last of them, or of a later
     version; it knows the tags, and segments that were removed.
     """
     known: dict[str, Segment | Removed] = dict(state.removed)
-    return [_entry(version, commit, time_ns, state, known) for version, commit, time_ns in entries]
+    return [_entry(version, commit, time, state, known) for version, commit, time in entries]
 
 
-def _entry(version: int, commit: Commit, time_ns: int, state: TableState, known: dict[str, Segment | Removed]) -> HistoryEntry:
+def _entry(
+    version: int, commit: Commit, time: datetime, state: TableState, known: dict[str, Segment | Removed]
+) -> HistoryEntry:
     removed: list[Segment | Removed | None] = []
     for action in commit.actions:
         if isinstance(action, AddSegment):
@@ -65,7 +67,7 @@ def _entry(version: int, commit: Commit, time_ns: int, state: TableState, known:
             removed.append(known.get(action.path))
     return HistoryEntry(
         version=version,
-        time=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_ns // NS_PER["us"]),
+        time=time,
         operation=commit.operation,
         engine=commit.engine,
         parameters=commit.parameters,
@@ -75,7 +77,7 @@ def _entry(version: int, commit: Commit, time_ns: int, state: TableState, known:
         removed_rows=_total([None if gone is None else gone.rows for gone in removed]),
         removed_segments=len(removed),
         removed_bytes=_total([None if gone is None else gone.size for gone in removed]),
-        duration=None if commit.duration_ms is None else timedelta(milliseconds=commit.duration_ms),
+        duration=duration_of(commit.duration_ms),
         tags=tuple(sorted(name for name, tagged in state.tags.items() if tagged == version)),
         commit_id=commit.id,
     )

@@ -15,21 +15,22 @@ from gapless.errors import InvalidOption, InvalidTime
 from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
-from gapless.log.versions import read_back
 from gapless.store.open import table_name
 from gapless.tables.shared.duckdb_session import duck_schema
-from gapless.tables.shared.handle import Location, open_environment
+from gapless.tables.shared.history import read_history
+from gapless.tables.shared.lifecycle import Location, open_environment
 from gapless.tables.shared.rows import Rows
 from gapless.tables.shared.sql import Query
-from gapless.tables.shared.versions import parse_version
+from gapless.tables.shared.versions import VersionQuery, parse_version
 from gapless.tables.timeseries.handle import Handle
+from gapless.tables.timeseries.lifecycle import open_table
 from gapless.tables.timeseries.read.calendars import expected_ids
 from gapless.tables.timeseries.read.changes import change_rows
 from gapless.tables.timeseries.read.coverage import Wanted
 from gapless.tables.timeseries.read.history import HistoryEntry, VersionDiff, diff_versions, history_entries
 from gapless.tables.timeseries.read.scan import ScanRequest, parse_identities, pin_version, select_identities
 from gapless.tables.timeseries.read.values import parse_index_value, presenter
-from gapless.tables.timeseries.read.versions import Moment, expiry_told, find_version, newest_of, open_moment, open_version
+from gapless.tables.timeseries.read.versions import VERSIONS, find_version, newest_of, open_version, reading
 
 
 class TableView(Handle):
@@ -50,11 +51,11 @@ class TableView(Handle):
         not once its files are missing, with what remains. Raises VersionNotFound; InvalidTime for a time before the first commit or without
         a zone; InvalidOption, CorruptTable, StoreError.
         """
-        return TableView(self._env, self._name, self._at(Moment.parse(version, time, tag)), self._cache)
+        return TableView(self._env, self._name, self._at(VERSIONS.parse(version, time, tag)), self._cache)
 
-    def _at(self, moment: Moment) -> Snapshot[TableState]:
+    def _at(self, query: VersionQuery) -> Snapshot[TableState]:
         newest = newest_of(self._env, self._snapshot)
-        found = find_version(self._env, newest, moment)
+        found = find_version(self._env, newest, query)
         return self._snapshot if found == self.version else open_version(self._env, newest, found)
 
     @staticmethod
@@ -71,20 +72,17 @@ class TableView(Handle):
         A `version` then comes with a LogWarning, since a later commit could have expired it; `time` and `tag` need the whole log. Raises as
         `at`, and TableNotFound, UnsupportedTable.
         """
-        moment = Moment.parse(version, time, tag)
+        query = VERSIONS.parse(version, time, tag)
         env = open_environment(path, storage_options)
-        return TableView(env, table_name(path), open_moment(env, str(path), moment))
+        snapshot, _ = VERSIONS.open_at(env, query, lambda: open_table(env, str(path)))
+        return TableView(env, table_name(path), snapshot)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The newest `limit` commits up to this version (all where not given), oldest first; a log that was cleaned has the later ones only.
 
         Raises InvalidOption for a limit below 0, CorruptTable where a commit is lost.
         """
-        if limit is not None and (not hasattr(limit, "__index__") or limit < 0):
-            raise InvalidOption(
-                f"limit={limit!r} is no whole number from 0 up", fix="Pass limit=20", option="limit", value=limit
-            )
-        return history_entries(self._env.drive(read_back(TIME_SERIES, self.version, limit)), self._snapshot.state)
+        return history_entries(read_history(self._env, TIME_SERIES, self.version, limit), self._snapshot.state)
 
     def changes(self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None) -> Rows:
         """What each commit of a range of versions did to the rows, not read yet.
@@ -118,8 +116,8 @@ class TableView(Handle):
 
         Either may be the older. Reads the log alone; `.rows()` reads rows. Raises as `at`.
         """
-        first = Moment(version=parse_version(from_version, "from_version"))
-        last = Moment(version=self.version if to_version is None else parse_version(to_version, "to_version"))
+        first = VersionQuery(version=parse_version(from_version, "from_version"))
+        last = VersionQuery(version=self.version if to_version is None else parse_version(to_version, "to_version"))
         return diff_versions(self._env.store, self._at(first), self._at(last))
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -162,7 +160,7 @@ class TableView(Handle):
         state, schema = self._snapshot.state, self.schema or pa.schema([])
         source = pin_version(self._env.store, state, duck_schema(schema))
         asked = Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters)
-        with expiry_told(self._env, self._snapshot):
+        with reading(self._env, self._snapshot):
             # DuckDB reads of an aggregate before it is asked for rows.
             return self._while_kept(asked.rows())
 
@@ -171,11 +169,11 @@ class TableView(Handle):
         snapshot = self._snapshot
 
         def read() -> Iterator[pa.RecordBatch]:
-            with expiry_told(self._env, snapshot):
+            with reading(self._env, snapshot):
                 yield from rows.read()
 
         def tally() -> int:
-            with expiry_told(self._env, snapshot):
+            with reading(self._env, snapshot):
                 return sum(batch.num_rows for batch in rows.read()) if rows.tally is None else rows.tally()
 
         return Rows(rows.schema, read, tally)
@@ -231,7 +229,7 @@ class TableView(Handle):
             wanted = frozenset(expected)
         elif not index.entity:
             expected = [()]
-        with expiry_told(self._env, self._snapshot):
+        with reading(self._env, self._snapshot):
             covered = self._covered(self.segments(), wanted)
         low = None if start is None else parse_index_value(start, index, self.schema, name="start")
         high = self._parse_end(end)

@@ -1,0 +1,61 @@
+"""Where tables lie and how they begin: the kind of table at a place, its first commit, and the errors for a place that has one already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal
+
+from gapless.errors import TableExists
+from gapless.log.commit import Committed, Unknown, commit
+from gapless.log.effects import Conversation
+from gapless.log.format import Conflicting, Entry, Snapshot, State, TableFormat
+from gapless.log.snapshot import advance
+from gapless.model.protocols import Store
+from gapless.runtime.committer import outcome_unknown
+from gapless.runtime.environment import Environment
+from gapless.store.open import open_store, probe_put_if_absent
+
+Location = str | os.PathLike[str]
+Kind = Literal["timeseries", "delta"]
+
+LOG_FOLDERS: dict[Kind, str] = {"timeseries": "_timeseries_log", "delta": "_delta_log"}
+"""The log of each kind. Where both lie the first one's is the table, and the other only describes its files to other readers."""
+
+
+def open_environment(location: Location, storage_options: Mapping[str, str] | None) -> Environment:
+    """The environment of the table at a location; raises InvalidPath or InvalidOption."""
+    return Environment(store=open_store(location, storage_options))
+
+
+def kind_of(store: Store) -> Kind | None:
+    """The kind of the table in the root of a store; None where neither log has an object. Raises StoreError."""
+    return next((kind for kind, folder in LOG_FOLDERS.items() if next(iter(store.list(folder)), None) is not None), None)
+
+
+def commit_first(
+    env: Environment, table_format: TableFormat[Entry, State], entry: Entry, exists: TableExists
+) -> Snapshot[State]:
+    """Commit a table's first version, and return what the log then holds. Raises `exists` where another made one first, StoreError, and
+    CommitOutcomeUnknown.
+    """
+    probe_put_if_absent(env.store)
+    match env.drive(commit(table_format, table_format.first - 1, 0, entry, _follows_none)):
+        case Committed(version, entries):
+            first = Snapshot(version, entries[0][2], table_format.replay(None, entries[:1]))
+            return advance(table_format, first, entries[1:])
+        case Unknown(version):
+            raise outcome_unknown(version, table_format.id_of(entry))
+        case _:
+            raise exists
+
+
+def _follows_none(_mine: object, _version: int, _theirs: object) -> Conversation[Conflicting]:
+    """A first version never follows another commit."""
+    yield from ()
+    return Conflicting("exists")
+
+
+def table_exists(path: str, why: str, fix: str) -> TableExists:
+    """The error for a new table where one is."""
+    return TableExists(f"there is a table at {path} already", why=why, fix=fix, path=path)
