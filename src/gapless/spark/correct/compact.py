@@ -123,4 +123,4 @@ class _OnExecutors:
 
 def _bare(one: Bin) -> Bin:
     """The bin without the coverage of its segments, which no task needs and which may be most of its bytes."""
-    return replace(one, segments=tuple(replace(segment, coverage=None) for segment in one.segments))
+    return replace(one, files=tuple(replace(segment, coverage=None) for segment in one.segments))

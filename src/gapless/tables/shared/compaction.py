@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -17,7 +18,8 @@ from gapless.files.write.staged_files import StagedFiles
 from gapless.log.commit import Conflict
 from gapless.log.format import Entry, Snapshot, State
 from gapless.predicate.range import check_columns
-from gapless.runtime.committer import Committer, Proposal
+from gapless.runtime.committer import Proposal
+from gapless.tables.shared.context import TableContext
 from gapless.tables.shared.findings import count
 
 TARGET_BYTES = 128 << 20
@@ -122,21 +124,25 @@ class DataFile(Protocol):
 File = TypeVar("File", bound=DataFile)
 
 
-class Bin(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileBin(Generic[File]):
     """Data files that are written anew together."""
 
+    files: tuple[File, ...]
+    """In the order in which they are read."""
+
     @property
-    def files(self) -> tuple[Any, ...]:
-        """In the order in which they are read."""
-        ...
+    def paths(self) -> tuple[str, ...]:
+        """Their paths."""
+        return tuple(file.path for file in self.files)
 
     @property
     def size(self) -> int:
-        """Bytes of them all."""
-        ...
+        """Bytes of Parquet."""
+        return sum(file.size or 0 for file in self.files)
 
 
-OneBin = TypeVar("OneBin", bound=Bin)
+OneBin = TypeVar("OneBin", bound=FileBin[Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,56 +155,6 @@ class WrittenBin(Generic[OneBin, File]):
     """In the order they were written; none of them changes data."""
     coverage: Sequence[CoverageMap] = ()
     """What each of them covers, for a kind of table that keeps that."""
-
-
-class CompactionSteps(Protocol[Entry, State, OneBin, File]):
-    """What differs between kinds of table: what a compaction plans, how it writes a bin, and what it tells the log."""
-
-    @property
-    def noun(self) -> str:
-        """What the kind calls a data file."""
-        ...
-
-    @property
-    def commit_bytes(self) -> int:
-        """A commit holds bins of together so many bytes, or the first that goes beyond: a conflict loses no more than that."""
-        ...
-
-    def next_bins(self, state: State, progress: CompactionProgress[File]) -> Sequence[OneBin]:
-        """What is left to be written anew, of files that are the compaction's own and not hopeless."""
-        ...
-
-    def room(self) -> int:
-        """How many bins are written at once, at least 1: a commit holds whole rounds of them."""
-        ...
-
-    def write(self, state: State, bins: Sequence[OneBin]) -> Iterator[WrittenBin[OneBin, File] | GivenUp]:
-        """Each of some bins in its order; what is given up left nothing behind."""
-        ...
-
-    def propose(self, snapshot: Snapshot[State], written: Sequence[WrittenBin[OneBin, File]]) -> Proposal[Entry]:
-        """The commit of bins to a version."""
-        ...
-
-    def outlives(self, lost: Conflict) -> bool:
-        """Whether bins that are whole may be committed after that conflict as they are; if not, they are planned anew."""
-        ...
-
-    def landed(self, written: Sequence[WrittenBin[OneBin, File]]) -> None:
-        """Told of bins that were committed."""
-        ...
-
-    def live(self, state: State) -> Container[str]:
-        """The keys of the live files."""
-        ...
-
-    def key_of(self, file: File) -> str:
-        """What the state knows a file by."""
-        ...
-
-    def rows_of(self, file: File) -> int:
-        """The rows of a file that was written."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -229,103 +185,146 @@ class CompactionProgress(Generic[File]):
         self.hopeless |= set(one.paths)
 
 
-def run_compaction(
-    committer: Committer[Entry, State], snapshot: Snapshot[State], steps: CompactionSteps[Entry, State, OneBin, File]
-) -> CompactionReport:
-    """Compact until the plan is empty, so that a second run finds nothing to do.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction(ABC, Generic[Entry, State, OneBin, File]):
+    """Compacts one table; what is abstract is each kind's own: what it plans, how it writes a bin, and what it tells the log."""
 
-    Files that other changes remove meanwhile stay removed, and their bin is given up; what others add is left to the next run. Raises
-    CommitOutcomeUnknown, StoreError; what was committed until then stands.
-    """
-    loop = _Compaction(committer, steps, CompactionProgress(before=steps.live(snapshot.state)))
-    progress = loop.progress
-    while bins := steps.next_bins(snapshot.state, progress):
-        progress.rounds += 1
-        for batch in _batches(bins, steps.commit_bytes, steps.room()):
-            snapshot = loop.apply(snapshot, batch)
-    before, after = progress.replaced.values(), progress.made.values()
-    return CompactionReport(
-        version=snapshot.version,
-        bins=progress.bins,
-        segments_before=len(before),
-        segments_after=len(after),
-        bytes_before=sum(file.size or 0 for file in before),
-        bytes_after=sum(file.size or 0 for file in after),
-        rows=sum(map(steps.rows_of, after)),
-        given_up=tuple(progress.given_up),
-    )
+    context: TableContext[Entry, State]
 
+    noun: ClassVar[str]
+    """What the kind calls a data file."""
 
-@dataclass(frozen=True, slots=True)
-class _Compaction(Generic[Entry, State, OneBin, File]):
-    """One compaction under way."""
+    @property
+    @abstractmethod
+    def commit_bytes(self) -> int:
+        """A commit holds bins of together so many bytes, or the first that goes beyond: a conflict loses no more than that."""
 
-    committer: Committer[Entry, State]
-    steps: CompactionSteps[Entry, State, OneBin, File]
-    progress: CompactionProgress[File]
+    @abstractmethod
+    def next_bins(self, state: State, progress: CompactionProgress[File]) -> Sequence[OneBin]:
+        """What is left to be written anew, of files that are the compaction's own and not hopeless."""
 
-    def apply(self, snapshot: Snapshot[State], batch: Sequence[OneBin]) -> Snapshot[State]:
+    @abstractmethod
+    def write(self, state: State, bins: Sequence[OneBin]) -> Iterator[WrittenBin[OneBin, File] | GivenUp]:
+        """Each of some bins in its order; what is given up left nothing behind."""
+
+    @abstractmethod
+    def propose(self, snapshot: Snapshot[State], written: Sequence[WrittenBin[OneBin, File]]) -> Proposal[Entry]:
+        """The commit of bins to a version."""
+
+    @abstractmethod
+    def live(self, state: State) -> Container[str]:
+        """The keys of the live files."""
+
+    @abstractmethod
+    def key_of(self, file: File) -> str:
+        """What the state knows a file by."""
+
+    @abstractmethod
+    def rows_of(self, file: File) -> int:
+        """The rows of a file that was written."""
+
+    def room(self) -> int:
+        """How many bins are written at once: a commit holds whole rounds of them."""
+        return 1
+
+    def outlives(self, lost: Conflict) -> bool:  # noqa: ARG002  # asked by those that override it
+        """Whether bins that are whole may be committed after that conflict as they are; if not, they are planned anew."""
+        return True
+
+    def landed(self, written: Sequence[WrittenBin[OneBin, File]]) -> None:
+        """Told of bins that were committed."""
+
+    def run(self, snapshot: Snapshot[State]) -> CompactionReport:
+        """Compact until the plan is empty, so that a second run finds nothing to do.
+
+        Files that other changes remove meanwhile stay removed, and their bin is given up; what others add is left to the next run. Raises
+        CommitOutcomeUnknown, StoreError; what was committed until then stands.
+        """
+        progress = CompactionProgress[File](before=self.live(snapshot.state))
+        while bins := self.next_bins(snapshot.state, progress):
+            progress.rounds += 1
+            for batch in _batches(bins, self.commit_bytes, self.room()):
+                snapshot = self._apply(snapshot, batch, progress)
+        before, after = progress.replaced.values(), progress.made.values()
+        return CompactionReport(
+            version=snapshot.version,
+            bins=progress.bins,
+            segments_before=len(before),
+            segments_after=len(after),
+            bytes_before=sum(file.size or 0 for file in before),
+            bytes_after=sum(file.size or 0 for file in after),
+            rows=sum(map(self.rows_of, after)),
+            given_up=tuple(progress.given_up),
+        )
+
+    def _apply(self, snapshot: Snapshot[State], batch: Sequence[OneBin], progress: CompactionProgress[File]) -> Snapshot[State]:
         """Write and commit what is left of a batch; the version after it."""
         # Whatever was removed since the plan was made must not come back: this version is the one that the commit is judged from.
-        written = self._write(snapshot.state, [one for one in batch if self._is_whole(one, snapshot.state)])
+        whole = [one for one in batch if self._is_whole(one, snapshot.state, progress)]
+        written = self._write(snapshot.state, whole, progress)
         while written:
             with _discarded_on_error(written):
-                proposal = replace(self.steps.propose(snapshot, written), discard=partial(_discard, written))
-            outcome = self.committer.commit(snapshot, proposal)
+                proposal = replace(self.propose(snapshot, written), discard=partial(_discard, written))
+            outcome = self.context.committer.commit(snapshot, proposal)
             if not isinstance(outcome, Conflict):
-                self._landed(written)
+                self._note_landed(written, progress)
                 return outcome
             # The conflict is certain, so nothing can need these files.
             with _discarded_on_error(written):
-                snapshot = self.committer.refresh(snapshot)
-            written = self._left(written, outcome, snapshot.state)
+                snapshot = self.context.committer.refresh(snapshot)
+            written = self._left(written, outcome, snapshot.state, progress)
         return snapshot
 
-    def _write(self, state: State, bins: Sequence[OneBin]) -> list[WrittenBin[OneBin, File]]:
+    def _write(
+        self, state: State, bins: Sequence[OneBin], progress: CompactionProgress[File]
+    ) -> list[WrittenBin[OneBin, File]]:
         """The bins as they were written; the others of them are given up."""
         written: list[WrittenBin[OneBin, File]] = []
         with _discarded_on_error(written):
-            for outcome in self.steps.write(state, bins) if bins else ():
+            for outcome in self.write(state, bins) if bins else ():
                 if isinstance(outcome, GivenUp):
-                    self.progress.give_up(outcome)
+                    progress.give_up(outcome)
                 else:
                     written.append(outcome)
         return written
 
-    def _landed(self, written: Sequence[WrittenBin[OneBin, File]]) -> None:
-        progress, key_of = self.progress, self.steps.key_of
+    def _note_landed(self, written: Sequence[WrittenBin[OneBin, File]], progress: CompactionProgress[File]) -> None:
         progress.conflicts = 0
         progress.bins += len(written)
         for one in written:
             for file in one.bin.files:
-                if progress.made.pop(key_of(file), None) is None:
-                    progress.replaced[key_of(file)] = file
-            progress.made |= {key_of(file): file for file in one.files}
-        self.steps.landed(written)
+                if progress.made.pop(self.key_of(file), None) is None:
+                    progress.replaced[self.key_of(file)] = file
+            progress.made |= {self.key_of(file): file for file in one.files}
+        self.landed(written)
 
     def _left(
-        self, written: Sequence[WrittenBin[OneBin, File]], lost: Conflict, state: State
+        self,
+        written: Sequence[WrittenBin[OneBin, File]],
+        lost: Conflict,
+        state: State,
+        progress: CompactionProgress[File],
     ) -> list[WrittenBin[OneBin, File]]:
         """What may be committed after all of a commit that lost; the other bins are discarded."""
-        self.progress.conflicts += 1
+        progress.conflicts += 1
         left: list[WrittenBin[OneBin, File]] = []
-        if self.progress.conflicts >= MAX_CONFLICTS:
+        if progress.conflicts >= MAX_CONFLICTS:
             why = f"other commits kept coming first; version {lost.version} clashed ({lost.clash.reason})"
             for one in written:
-                self.progress.give_up(GivenUp(paths=_paths(one.bin), why=why, overtaken=True))
+                progress.give_up(GivenUp(paths=one.bin.paths, why=why, overtaken=True))
         else:
-            whole = [one for one in written if self._is_whole(one.bin, state)]
-            left = whole if self.steps.outlives(lost) else []
+            whole = [one for one in written if self._is_whole(one.bin, state, progress)]
+            left = whole if self.outlives(lost) else []
         _discard([one for one in written if one not in left])
         return left
 
-    def _is_whole(self, one: OneBin, state: State) -> bool:
+    def _is_whole(self, one: OneBin, state: State, progress: CompactionProgress[File]) -> bool:
         """Whether all files of a bin are live; a bin that was overtaken is noted, and those of its files that are left are planned anew."""
-        live = self.steps.live(state)
-        gone = sum(self.steps.key_of(file) not in live for file in one.files)
+        live = self.live(state)
+        gone = sum(self.key_of(file) not in live for file in one.files)
         if gone:
-            why = f"another change removed {gone} of its {count(len(one.files), self.steps.noun)} first"
-            self.progress.given_up.append(GivenUp(paths=_paths(one), why=why, overtaken=True))
+            why = f"another change removed {gone} of its {count(len(one.files), self.noun)} first"
+            progress.given_up.append(GivenUp(paths=one.paths, why=why, overtaken=True))
         return not gone
 
 
@@ -341,10 +340,6 @@ def _batches(bins: Iterable[OneBin], size: int, room: int) -> Iterator[list[OneB
             held, filled = [], 0
     if held:
         yield held
-
-
-def _paths(one: Bin) -> tuple[str, ...]:
-    return tuple(file.path for file in one.files)
 
 
 @contextlib.contextmanager

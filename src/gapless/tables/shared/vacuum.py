@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Literal, Protocol
+from typing import Generic, Literal
 
 from gapless.errors import InvalidOption, StoreError
 from gapless.log.format import Entry, Snapshot, State
@@ -175,62 +176,62 @@ def is_below(path: str, folders: Collection[str]) -> bool:
 # -- one vacuum, from listing to deleting ------------------------------------------------------------------------------
 
 
-class VacuumSteps(Protocol[Entry, State]):
-    """What differs between kinds of table: what a vacuum decides by, and what it tells the log."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacuum(ABC, Generic[Entry, State]):
+    """One vacuum; what is abstract is each kind's own: what it decides by, and what it tells the log before files go, or after."""
 
+    committer: Committer[Entry, State]
+    stored: list[ObjectInfo]
+    """All that lies in the table's folders, listed before any version was read: one that was committed in between is then named by the log."""
+
+    @abstractmethod
     def plan(self, snapshot: Snapshot[State]) -> VacuumPlan:
         """What goes and what stays, by a version."""
-        ...
 
+    @abstractmethod
     def start(self, snapshot: Snapshot[State], plan: VacuumPlan) -> Proposal[Entry] | None:
         """The commit before files go; None where the log needs none."""
-        ...
 
-    def is_in_time(self, begun_ns: int) -> bool:
+    def is_in_time(self, begun_ns: int) -> bool:  # noqa: ARG002  # asked by those that override it
         """Whether a vacuum that began then (ns since 1970 UTC) may still delete; if not, it begins anew."""
-        ...
+        return True
 
-    def end(self, snapshot: Snapshot[State], plan: VacuumPlan, start: int, *, done: bool) -> Proposal[Entry] | None:
+    def end(self, snapshot: Snapshot[State], plan: VacuumPlan, start: int, *, done: bool) -> Proposal[Entry] | None:  # noqa: ARG002
         """The commit after files went, of a vacuum that version `start` began; None where the log needs none."""
-        ...
+        return None
 
+    def run(self, snapshot: Snapshot[State], *, dry_run: bool) -> VacuumReport:
+        """Decide by `snapshot` or a later version, tell the log, delete, and tell the log how that went; `dry_run` only decides.
 
-def run_vacuum(
-    committer: Committer[Entry, State], snapshot: Snapshot[State], steps: VacuumSteps[Entry, State], *, dry_run: bool
-) -> VacuumReport:
-    """Decide by `snapshot` or a later version, tell the log, delete, and tell the log how that went; `dry_run` only decides.
+        Where the outcome of the commit before is not known, nothing goes. Raises CorruptTable, CommitConflict, CommitOutcomeUnknown,
+        StoreError.
+        """
+        plan, done = self.plan(snapshot) if dry_run else VacuumPlan(entries=()), dry_run
+        while not done:
+            snapshot, plan, done = self._apply(snapshot)
+        url = self.committer.env.store.url
+        return VacuumReport(url=url, version=snapshot.version, dry_run=dry_run, entries=plan.entries)
 
-    Objects were listed before `snapshot` was read: one that was committed in between is then named by the log. Where the outcome of the
-    commit before is not known, nothing goes. Raises CorruptTable, CommitConflict, CommitOutcomeUnknown, StoreError.
-    """
-    plan, done = steps.plan(snapshot) if dry_run else VacuumPlan(entries=()), dry_run
-    while not done:
-        snapshot, plan, done = _apply(committer, snapshot, steps)
-    return VacuumReport(url=committer.env.store.url, version=snapshot.version, dry_run=dry_run, entries=plan.entries)
+    def _apply(self, snapshot: Snapshot[State]) -> tuple[Snapshot[State], VacuumPlan, bool]:
+        """The version after it, what it went by, and whether all that was deleted in time."""
+        env, change = self.committer.env, self.committer.change
+        begun_ns = env.clock.now_ns()
+        decided: list[tuple[Snapshot[State], VacuumPlan]] = []
 
+        def start(newest: Snapshot[State]) -> Proposal[Entry] | None:
+            decided.append((newest, self.plan(newest)))
+            return self.start(*decided[-1])
 
-def _apply(
-    committer: Committer[Entry, State], snapshot: Snapshot[State], steps: VacuumSteps[Entry, State]
-) -> tuple[Snapshot[State], VacuumPlan, bool]:
-    """The version after one vacuum, with what it went by, and whether it deleted all that in time."""
-    begun_ns = committer.env.clock.now_ns()
-    decided: list[tuple[Snapshot[State], VacuumPlan]] = []
-
-    def start(newest: Snapshot[State]) -> Proposal[Entry] | None:
-        plan = steps.plan(newest)
-        decided.append((newest, plan))
-        return steps.start(newest, plan)
-
-    started = committer.change(snapshot, start)
-    snapshot, plan = decided[-1]
-    snapshot = started or snapshot
-    end = partial(steps.end, plan=plan, start=snapshot.version)
-    try:
-        done = delete_all(committer.env.store, plan.doomed, partial(steps.is_in_time, begun_ns))
-    except StoreError:
-        committer.change(snapshot, partial(end, done=False))
-        raise
-    return committer.change(snapshot, partial(end, done=done)) or snapshot, plan, done
+        started = change(snapshot, start)
+        snapshot, plan = decided[-1]
+        snapshot = started or snapshot
+        end = partial(self.end, plan=plan, start=snapshot.version)
+        try:
+            done = delete_all(env.store, plan.doomed, partial(self.is_in_time, begun_ns))
+        except StoreError:
+            change(snapshot, partial(end, done=False))
+            raise
+        return change(snapshot, partial(end, done=done)) or snapshot, plan, done
 
 
 def list_stored(store: Store, folders: Sequence[str], log_folder: str) -> list[ObjectInfo]:

@@ -20,7 +20,6 @@ from gapless.log.format import Snapshot
 from gapless.model.instant import NS_PER
 from gapless.predicate.prune_files import expression_text
 from gapless.runtime.committer import Proposal
-from gapless.runtime.environment import Environment
 from gapless.tables.delta.care.compact_bin import BinWriter, WrittenFiles
 from gapless.tables.delta.care.compact_plan import Curved, DeltaBin, plan_curve, plan_packing
 from gapless.tables.delta.files.reading import FileReader
@@ -31,79 +30,68 @@ from gapless.tables.delta.write.commits import new_commit
 from gapless.tables.delta.write.rewrite import RowCondition
 from gapless.tables.shared.compaction import (
     TARGET_BYTES,
+    Compaction,
     CompactionProgress,
     CompactionReport,
     GivenUp,
     cluster_columns,
     parse_target_size,
-    run_compaction,
 )
 
 _COMMIT_FILES = 8
-"""A commit holds bins of together so many times the target size, so that a conflict loses no more than that."""
+"""A commit holds bins of together so many times the target size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaCompactOptions:
-    """How files are laid out anew, and which."""
+class DeltaCompactor(Compaction[Commit, TableState, DeltaBin, AddFile]):
+    """Compacts one Delta table, or lays its rows along a curve, once."""
 
     target_size: int
     """Bytes of Parquet that a file shall have."""
     condition: Condition
-    """Files that may hold a row which it keeps."""
+    """Only files are written anew that may hold a row which it keeps."""
     where: str
     """The same in words, for the log."""
     order: Curved | None = None
     """Rows shall lie along a curve; None packs small files."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DeltaCompaction:
-    """The `CompactionSteps` of a Delta table; a curve is laid out once."""
-
-    env: Environment
-    options: DeltaCompactOptions
-
     noun = "file"
 
     @property
     def commit_bytes(self) -> int:
-        return _COMMIT_FILES * self.options.target_size
+        """Eight times the target size."""
+        return _COMMIT_FILES * self.target_size
 
     def next_bins(self, state: TableState, progress: CompactionProgress[AddFile]) -> Sequence[DeltaBin]:
-        found = (candidate.file for candidate in select_files(state, self.options.condition))
+        """See `Compaction`."""
+        found = (candidate.file for candidate in select_files(state, self.condition))
         tried = [file for file in found if file.path not in progress.hopeless]
-        if self.options.order is not None:
-            return plan_curve([file for file in tried if file.key in progress.before], self.options.order)
-        return plan_packing([file for file in tried if progress.is_own(file.key)], self.options.target_size)
-
-    def room(self) -> int:
-        return 1
+        if self.order is not None:
+            return plan_curve([file for file in tried if file.key in progress.before], self.order)
+        return plan_packing([file for file in tried if progress.is_own(file.key)], self.target_size)
 
     def write(self, state: TableState, bins: Sequence[DeltaBin]) -> Iterator[WrittenFiles | GivenUp]:
-        writer = BinWriter(
-            reader=FileReader.of(self.env.store, state.metadata),
-            state=state,
-            target_size=self.options.target_size,
-            order=self.options.order,
-        )
-        return (writer.write(one, StagedWrite.begin(self.env, committed_here=False)) for one in bins)
+        """See `Compaction`."""
+        env, reader = self.context.env, FileReader.of(self.context.store, state.metadata)
+        writer = BinWriter(reader=reader, state=state, target_size=self.target_size, order=self.order)
+        return (writer.write(one, StagedWrite.begin(env, committed_here=False)) for one in bins)
 
     def propose(self, snapshot: Snapshot[TableState], written: Sequence[WrittenFiles]) -> Proposal[Commit]:
-        check_writable(snapshot.state.protocol, self.env.store.url, snapshot.state.metadata)
-        now_ms = self.env.clock.now_ns() // NS_PER["ms"]
+        """See `Compaction`."""
+        check_writable(snapshot.state.protocol, self.context.env.store.url, snapshot.state.metadata)
+        now_ms = self.context.env.clock.now_ns() // NS_PER["ms"]
         actions: list[RemoveFile | AddFile] = []
         for one in written:
             actions += [RemoveFile.of(file, now_ms, data_change=False) for file in one.bin.files]
             actions += one.files
-        order = self.options.order
+        order = self.order
         parameters = {
-            "predicate": json.dumps([self.options.where] if self.options.where else []),
+            "predicate": json.dumps([self.where] if self.where else []),
             "zOrderBy": json.dumps([] if order is None else order.columns),
             "auto": False,
             **({} if order is None else {"curve": order.curve}),
         }
-        commit = new_commit(self.env, snapshot, "OPTIMIZE", actions, parameters=parameters)
+        commit = new_commit(self.context.env, snapshot, "OPTIMIZE", actions, parameters=parameters)
         metrics = {
             "numRemovedFiles": len(commit.removed),
             "numRemovedBytes": sum(file.size or 0 for file in commit.removed),
@@ -115,18 +103,19 @@ class _DeltaCompaction:
         return Proposal(commit=replace(commit, metrics=metrics), check_conflict=conflicts.check_conflict)
 
     def outlives(self, lost: Conflict) -> bool:
+        """After a commit that removed files."""
         return lost.clash.reason == "same files"
 
-    def landed(self, written: Sequence[WrittenFiles]) -> None:
-        pass
-
     def live(self, state: TableState) -> Container[str]:
+        """By path and deletion vector."""
         return state.files
 
     def key_of(self, file: AddFile) -> str:
+        """Its path with its deletion vector."""
         return file.key
 
     def rows_of(self, file: AddFile) -> int:
+        """By its statistics."""
         return rows_of(file.stats) or 0
 
 
@@ -185,14 +174,15 @@ class Compacting(DeltaHandle):
         return self._lay_out(Curved(columns=names, curve="z" if curve == "z" else "hilbert"), target_size, where)
 
     def _lay_out(self, order: Curved | None, target_size: int | None, where: str | pc.Expression | None) -> CompactionReport:
-        committer = self._committer
-        newest = committer.refresh(self._snapshot)
+        context = self._context
+        newest = context.refresh()
         self._check_writable()
         asked = target_size or Settings.of(newest.state.configuration).target_file_size or TARGET_BYTES
-        options = DeltaCompactOptions(
+        compactor = DeltaCompactor(
+            context=context,
             target_size=parse_target_size(asked if target_size is None else target_size),
             condition=RowCondition.parse(where, self.schema).near,
             where="" if where is None else expression_text(where),
             order=order,
         )
-        return run_compaction(committer, newest, _DeltaCompaction(env=self._env, options=options))
+        return compactor.run(newest)

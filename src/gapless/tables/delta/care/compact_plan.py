@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gapless.files.sort.curve_sort import Curve
 from gapless.formats.delta.actions import AddFile
+from gapless.tables.shared.compaction import FileBin
 
 LAYOUT_ID, LAYOUT_COLUMNS, LAYOUT_CURVE = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
 """Tags of files that lie along one curve, by Delta's names."""
@@ -36,15 +37,8 @@ class Curved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaBin:
+class DeltaBin(FileBin[AddFile]):
     """Files of one partition that are written together as others."""
-
-    files: tuple[AddFile, ...]
-
-    @property
-    def size(self) -> int:
-        """Bytes of them all."""
-        return sum(file.size for file in self.files)
 
     @property
     def keys(self) -> frozenset[str]:

@@ -17,20 +17,19 @@ from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Conflicting, Snapshot
 from gapless.log.versions import read_back
 from gapless.model.instant import NS_PER
-from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo, is_old
+from gapless.model.protocols import WRITER_HORIZON_NS, is_old
 from gapless.runtime.committer import Proposal
-from gapless.runtime.environment import Environment
 from gapless.tables.delta.care.vacuum_plan import Surroundings, paths_needed, plan_vacuum
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.write.commits import new_commit
 from gapless.tables.shared.vacuum import (
     Limits,
+    Vacuum,
     VacuumPlan,
     VacuumReport,
     linked_folders,
     list_stored,
     parse_age,
-    run_vacuum,
 )
 
 
@@ -90,7 +89,7 @@ class Vacuuming(DeltaHandle):
         snapshot = committer.refresh(self._snapshot)
         self._check_writable()
         asked = _Asked.parse(older_than, snapshot, enforce=enforce_retention)
-        return run_vacuum(committer, snapshot, _DeltaVacuum(env=self._env, asked=asked, stored=stored), dry_run=dry_run)
+        return _DeltaVacuum(committer=committer, stored=stored, asked=asked).run(snapshot, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,39 +120,39 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _DeltaVacuum:
-    """The `VacuumSteps` of a Delta table: a commit before files go, and one after."""
+class _DeltaVacuum(Vacuum[Commit, TableState]):
+    """A commit before files go, and one after."""
 
-    env: Environment
     asked: _Asked
-    stored: list[ObjectInfo]
 
     def plan(self, snapshot: Snapshot[TableState]) -> VacuumPlan:
-        limits = Limits(now_ns=self.env.clock.now_ns(), older_than_ns=self.asked.older_than_ns, horizon_ns=WRITER_HORIZON_NS)
-        around = Surroundings(root=self.env.store.url, linked=linked_folders(self.env.store, self.stored))
-        entries = self.env.drive(read_back(DELTA, snapshot.version))
+        limits = Limits(
+            now_ns=self.committer.env.clock.now_ns(), older_than_ns=self.asked.older_than_ns, horizon_ns=WRITER_HORIZON_NS
+        )
+        around = Surroundings(root=self.committer.env.store.url, linked=linked_folders(self.committer.env.store, self.stored))
+        entries = self.committer.env.drive(read_back(DELTA, snapshot.version))
         return VacuumPlan(entries=plan_vacuum(snapshot.state, entries, self.stored, limits, around))
 
     def start(self, snapshot: Snapshot[TableState], plan: VacuumPlan) -> Proposal[Commit] | None:
-        check_writable(snapshot.state.protocol, self.env.store.url, snapshot.state.metadata)
+        check_writable(snapshot.state.protocol, self.committer.env.store.url, snapshot.state.metadata)
         going = [entry for entry in plan.entries if entry.goes]
         if not going:
             return None
         counts = {"numFilesToDelete": len(going), "sizeOfDataToDelete": sum(entry.size for entry in going)}
-        commit = new_commit(self.env, snapshot, START, (), parameters=self.asked.parameters)
+        commit = new_commit(self.committer.env, snapshot, START, (), parameters=self.asked.parameters)
         terms = _VacuumPredicate(
-            base=CommitPredicate(state=snapshot.state), root=self.env.store.url, doomed=frozenset(plan.doomed)
+            base=CommitPredicate(state=snapshot.state), root=self.committer.env.store.url, doomed=frozenset(plan.doomed)
         )
         return Proposal(commit=replace(commit, metrics=counts), check_conflict=terms.check_conflict)
 
     def is_in_time(self, begun_ns: int) -> bool:
         # Whoever restores a version takes a vacuum for dead after a day.
-        return not is_old(self.env.clock.now_ns(), begun_ns)
+        return not is_old(self.committer.env.clock.now_ns(), begun_ns)
 
     def end(self, snapshot: Snapshot[TableState], plan: VacuumPlan, start: int, *, done: bool) -> Proposal[Commit] | None:
         if not plan.doomed:
             return None
-        commit = new_commit(self.env, snapshot, END, (), parameters={"status": "COMPLETED" if done else "FAILED"})
+        commit = new_commit(self.committer.env, snapshot, END, (), parameters={"status": "COMPLETED" if done else "FAILED"})
         commit = replace(commit, metrics={"numDeletedFiles": len(plan.doomed) if done else 0}, read_version=start)
         return Proposal(commit=commit, check_conflict=CommitPredicate(state=snapshot.state).check_conflict)
 

@@ -1,63 +1,50 @@
-"""Compaction of time-series tables: the steps of `run_compaction`, whose bins are written here or by Spark's executors."""
+"""Compaction of time-series tables (OPTIMIZE): the same rows in larger segments, sorted or clustered."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from gapless.formats.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableState, UpdateTableMeta
 from gapless.formats.timeseries.codec.metadata import claim
 from gapless.formats.timeseries.conflict.maintenance import CompactChecker
-from gapless.log.commit import Conflict
 from gapless.log.format import Snapshot
 from gapless.model.properties import Codec
 from gapless.model.segment import Segment
 from gapless.runtime.committer import ENGINE, Proposal
-from gapless.tables.shared.compaction import CompactionProgress, CompactionReport, GivenUp, run_compaction
+from gapless.tables.shared.compaction import Compaction, CompactionProgress, CompactionReport, GivenUp
 from gapless.tables.timeseries.care.compact_bin import BinWriter, SegmentBin, WriterHere, codecs_of
 from gapless.tables.timeseries.care.compact_plan import Bin, CompactionPlan, CompactOptions, plan_compaction
 from gapless.tables.timeseries.context import SeriesContext, SeriesProposal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compactor:
-    """Compacts one table."""
+class Compactor(Compaction[Commit, TableState, Bin, Segment]):
+    """Compacts one table. A commit holds bins of together about the target size; those that executors write as many as are written at once."""
 
     context: SeriesContext
     options: CompactOptions
     elsewhere: BinWriter | None = None
     """Who writes bins; None: this process."""
-
-    def plan(self, snapshot: Snapshot[TableState]) -> CompactionPlan:
-        """What `compact` would begin with; reads the segments' footers where their compression matters. Raises CorruptTable."""
-        return self._begun(snapshot).plan(snapshot.state, CompactionProgress(before=snapshot.state.live))
-
-    def compact(self, snapshot: Snapshot[TableState]) -> CompactionReport:
-        """See `run_compaction`; with `max_bytes` only what the first plan holds."""
-        return run_compaction(self.context.committer, snapshot, self._begun(snapshot))
-
-    def _begun(self, snapshot: Snapshot[TableState]) -> _SeriesCompaction:
-        asked = self.options.codec is not None
-        codecs = codecs_of(self.context.store, snapshot.state.segments) if asked else {}
-        writer = self.elsewhere or WriterHere(env=self.context.env, options=self.options, grid=self.context.grid)
-        return _SeriesCompaction(context=self.context, options=self.options, writer=writer, codecs=codecs)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SeriesCompaction:
-    """The `CompactionSteps` of a time-series table. A commit holds bins of together about the target size; those that executors write as
-    many as are written at once.
-    """
-
-    context: SeriesContext
-    options: CompactOptions
-    writer: BinWriter
-    codecs: Mapping[str, Codec]
+    codecs: Mapping[str, Codec] = field(default_factory=dict)
     """Codecs of the segments that were live when it began, by path, where the options name one."""
 
     noun = "segment"
 
-    def plan(self, state: TableState, progress: CompactionProgress[Segment]) -> CompactionPlan:
+    def plan(self, snapshot: Snapshot[TableState]) -> CompactionPlan:
+        """What `compact` would begin with; reads the segments' footers where their compression matters. Raises CorruptTable."""
+        begun = replace(self, codecs=self._codecs(snapshot.state))
+        return begun.next_plan(snapshot.state, CompactionProgress(before=snapshot.state.live))
+
+    def compact(self, snapshot: Snapshot[TableState]) -> CompactionReport:
+        """See `Compaction.run`; with `max_bytes` only what the first plan holds."""
+        return replace(self, codecs=self._codecs(snapshot.state)).run(snapshot)
+
+    def _codecs(self, state: TableState) -> dict[str, Codec]:
+        return {} if self.options.codec is None else codecs_of(self.context.store, state.segments)
+
+    def next_plan(self, state: TableState, progress: CompactionProgress[Segment]) -> CompactionPlan:
+        """What is left to be laid out anew, and what to leave."""
         meta = state.meta
         if meta.schema is None:
             return CompactionPlan(bins=(), left={}, target_size=self.options.target_size)
@@ -74,23 +61,32 @@ class _SeriesCompaction:
 
     @property
     def commit_bytes(self) -> int:
+        """The target size."""
         return self.options.target_size
 
     def next_bins(self, state: TableState, progress: CompactionProgress[Segment]) -> Sequence[Bin]:
+        """See `Compaction`."""
         spent = progress.rounds and self.options.max_bytes is not None
-        return () if spent else self.plan(state, progress).bins
+        return () if spent else self.next_plan(state, progress).bins
 
     def room(self) -> int:
-        return self.writer.room()
+        """See `Compaction`."""
+        return self._writer.room()
 
     def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[SegmentBin | GivenUp]:
-        return self.writer.write(state, bins)
+        """See `Compaction`."""
+        return self._writer.write(state, bins)
+
+    @property
+    def _writer(self) -> BinWriter:
+        return self.elsewhere or WriterHere(env=self.context.env, options=self.options, grid=self.context.grid)
 
     def propose(self, snapshot: Snapshot[TableState], written: Sequence[SegmentBin]) -> SeriesProposal:
+        """See `Compaction`."""
         meta, options = snapshot.state.meta, self.options
         actions: list[Action] = [] if meta.is_ours else [UpdateTableMeta(claim(meta))]
         for one in written:
-            actions += [RemoveSegment(segment.path) for segment in one.bin.segments]
+            actions += [RemoveSegment(path) for path in one.bin.paths]
             actions += [AddSegment(segment) for segment in one.files]
         parameters: dict[str, object] = {"bins": len(written), "target_size": options.target_size}
         if options.cluster_by:
@@ -104,18 +100,19 @@ class _SeriesCompaction:
         )
         return Proposal(commit=entry, check_conflict=CompactChecker(removed=frozenset(entry.removed)).check_conflict)
 
-    def outlives(self, _lost: Conflict) -> bool:
-        return True
-
     def landed(self, written: Sequence[SegmentBin]) -> None:
+        """Remember what the segments cover."""
         for one in written:
             self.context.remember(one.files, one.coverage)
 
     def live(self, state: TableState) -> Container[str]:
+        """By path."""
         return state.live
 
     def key_of(self, file: Segment) -> str:
+        """Its path."""
         return file.path
 
     def rows_of(self, file: Segment) -> int:
+        """As the log says."""
         return file.rows

@@ -18,7 +18,7 @@ from gapless.model.properties import CODECS, Codec
 from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
 from gapless.predicate.plan import index_windows, plan_groups, row_bytes
-from gapless.tables.shared.compaction import TARGET_BYTES, cluster_columns, parse_target_size
+from gapless.tables.shared.compaction import TARGET_BYTES, FileBin, cluster_columns, parse_target_size
 from gapless.tables.shared.findings import count
 
 SMALL = 0.5
@@ -39,11 +39,9 @@ _RESTS: dict[Rest, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
-    """Segments that become one, or as many as their rows need."""
+class Bin(FileBin[Segment]):
+    """Segments that become one, or as many as their rows need; of the index where none overlaps another, else in order of arrival."""
 
-    segments: tuple[Segment, ...]
-    """In the order in which they are read: of the index where none overlaps another, else of arrival."""
     causes: Mapping[Cause, int]
     """Why, with how many of its segments each cause holds for."""
     cluster_by: tuple[str, ...] = ()
@@ -52,19 +50,9 @@ class Bin:
     """Index ranges `[start, end)` to read and sort one by one, where the segments overlap and do not fit in memory."""
 
     @property
-    def paths(self) -> frozenset[str]:
-        """The paths of its segments."""
-        return frozenset(segment.path for segment in self.segments)
-
-    @property
-    def files(self) -> tuple[Segment, ...]:
-        """Its segments, as the shared loop asks for them."""
-        return self.segments
-
-    @property
-    def size(self) -> int:
-        """Bytes of Parquet."""
-        return sum(segment.size or 0 for segment in self.segments)
+    def segments(self) -> tuple[Segment, ...]:
+        """Its segments, in the order in which they are read."""
+        return self.files
 
     @property
     def rows(self) -> int:
@@ -258,7 +246,7 @@ class _Rules:
         in_order = apart and not any(self._is_unsorted(segment) for segment in packed)
         by_window = not in_order and not cluster_by and memory > self.options.sort_bytes
         return Bin(
-            segments=tuple(packed if apart else sorted(packed, key=lambda s: arrival[s.path])),
+            files=tuple(packed if apart else sorted(packed, key=lambda s: arrival[s.path])),
             causes=Counter(causes[segment.path] for segment in packed),
             cluster_by=cluster_by,
             windows=index_windows(packed, max(1, self.options.sort_bytes * rows // memory)) if by_window else (),

@@ -21,12 +21,12 @@ from gapless.runtime.committer import ENGINE, Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.vacuum import (
     Limits,
+    Vacuum,
     VacuumPlan,
     VacuumReport,
     linked_folders,
     list_stored,
     parse_age,
-    run_vacuum,
 )
 from gapless.tables.timeseries.care.vacuum_plan import PartsInUse, plan_vacuum
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
@@ -85,12 +85,10 @@ def load_newest(env: Environment) -> Snapshot[TableState]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SeriesVacuum:
-    """The `VacuumSteps` of a time-series table: one commit, before anything goes."""
+class _SeriesVacuum(Vacuum[Commit, TableState]):
+    """One commit, before anything goes: no writer brings back what it names."""
 
-    env: Environment
     limits: Limits
-    stored: list[ObjectInfo]
     linked: frozenset[str]
     parts: PartsInUse
 
@@ -101,23 +99,15 @@ class _SeriesVacuum:
         if not plan.forget:
             return None
         removed = {path: gone for path in plan.forget if (gone := snapshot.state.removed.get(path)) is not None}
-        older_than_s = self.limits.older_than_ns / NS_PER["s"]
         entry = Commit(
-            id=self.env.ids.uuid(),
+            id=self.committer.env.ids.uuid(),
             operation="vacuum",
             engine=ENGINE,
-            parameters={"older_than_s": older_than_s, "segments": len(plan.forget)},
+            parameters={"older_than_s": self.limits.older_than_ns / NS_PER["s"], "segments": len(plan.forget)},
             actions=(ForgetSegments(plan.forget),),
         )
-        return Proposal(
-            commit=entry, check_conflict=VacuumChecker(paths=frozenset(plan.forget), removed=removed).check_conflict
-        )
-
-    def is_in_time(self, _begun_ns: int) -> bool:
-        return True  # no writer brings back what a commit said goes
-
-    def end(self, _snapshot: Snapshot[TableState], plan: VacuumPlan, start: int, *, done: bool) -> None:  # noqa: ARG002  # see `VacuumSteps`
-        return None
+        checker = VacuumChecker(paths=frozenset(plan.forget), removed=removed)
+        return Proposal(commit=entry, check_conflict=checker.check_conflict)
 
 
 def vacuum_table(
@@ -136,5 +126,5 @@ def vacuum_table(
     linked = linked_folders(env.store, stored)
     snapshot = load_newest(env)
     parts = env.drive(survey_parts(stored, snapshot, limits, dry_run=dry_run))
-    steps = _SeriesVacuum(env=env, limits=limits, stored=stored, linked=linked, parts=parts)
-    return run_vacuum(committer, snapshot, steps, dry_run=dry_run)
+    vacuum = _SeriesVacuum(committer=committer, stored=stored, limits=limits, linked=linked, parts=parts)
+    return vacuum.run(snapshot, dry_run=dry_run)
