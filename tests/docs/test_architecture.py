@@ -17,6 +17,14 @@ _ROW = re.compile(r"\| (?P<question>[^|]+\?) \| `(?P<folder>[\w/]+/)` \| (?P<ans
 _PLACE = re.compile(r"`(?P<file>[\w/]+\.py)`: (?P<names>`[\w.]+`(?:, `[\w.]+`(?!:))*)")
 
 
+PLACES = (ROOT, SOURCE.parent, SOURCE, *(one for one in SOURCE.rglob("*") if one.is_dir() and one.name != "__pycache__"))
+
+
+def is_there(path: str) -> bool:
+    """Whether there is such a file or folder, below the repository or a folder of the package."""
+    return any((place / path).exists() for place in PLACES)
+
+
 def answers() -> Iterator[tuple[str, Path, str]]:
     """Question, file and function of each answer; a file without a folder is in that of its row, or at the top."""
     for row in _ROW.finditer(ANSWERS):
@@ -52,12 +60,18 @@ def test_an_answer_names_a_function_that_is_there(question: str, path: Path, nam
     assert name in names_in(path), f"{question} {path}: {name}"
 
 
+def test_what_a_third_format_builds_on_is_there() -> None:
+    part = PAGE.partition("## A third format")[2].partition("## Where is X decided?")[0]
+    named = [match.groups() for match in re.finditer(r"`(\w+\.py)`: `(\w+)`", part)]
+    assert len(named) > 5
+    assert [one for one in named if one[1] not in names_in(SOURCE / "tables" / "shared" / one[0])] == []
+
+
 def test_every_folder_and_file_that_the_page_names_is_there() -> None:
     named = {
         name for name in re.findall(r"`([\w./-]+(?:/|\.py|\.md))`", PAGE) if "NAME" not in name and not name.startswith("data/")
     }
-    places = (ROOT, SOURCE, *(one for one in SOURCE.rglob("*") if one.is_dir() and one.name != "__pycache__"))
-    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
+    assert [name for name in sorted(named) if not is_there(name)] == []
 
 
 def test_every_folder_of_the_package_has_a_row() -> None:
@@ -68,4 +82,4 @@ def test_every_folder_of_the_package_has_a_row() -> None:
 @pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
 def test_every_file_of_code_that_a_page_names_by_its_path_is_there(page: Path) -> None:
     named = re.findall(r"`((?:[\w-]+/)+[\w-]+\.py)`", page.read_text(encoding="utf-8"))
-    assert [name for name in named if not any((place / name).exists() for place in (ROOT, SOURCE, SOURCE.parent))] == []
+    assert [name for name in named if not is_there(name)] == []
