@@ -20,9 +20,10 @@ from gapless.files.read.row_filter import RowFilter
 from gapless.formats.delta.actions import AddFile, Metadata, Protocol, TableState
 from gapless.formats.delta.schema.types import decode_schema
 from gapless.formats.delta.stats_columns import read_bounds
-from gapless.tables.delta.read.scan import FEW_FILES, Condition, Planner, parse_condition
+from gapless.tables.delta.read.scan import FEW_FILES, Planner
 from gapless.tables.delta.read.view import DeltaView
 from gapless.tables.delta.table import DeltaTable
+from gapless.tables.shared.scan import Condition, parse_condition
 from support.hand_made import Hand, column, commit, lay, simple_stats, struct
 
 LONG = pa.int64()

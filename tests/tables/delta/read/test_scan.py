@@ -38,8 +38,8 @@ from gapless.store.open import open_store
 from gapless.tables.delta.files.opened import POSITION, Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.lifecycle import open_table
-from gapless.tables.delta.read.scan import parse_condition
 from gapless.tables.delta.read.view import DeltaView
+from gapless.tables.shared.scan import parse_condition
 from gapless.testing.store.stores import OuterStore
 from support.counting_store import CountingStore
 from support.delta_rows import counted, counted_table

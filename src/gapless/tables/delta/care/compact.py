@@ -25,7 +25,7 @@ from gapless.tables.delta.care.compact_plan import Curved, DeltaBin, plan_curve,
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite
 from gapless.tables.delta.handle import DeltaHandle
-from gapless.tables.delta.read.scan import Condition, select_files
+from gapless.tables.delta.read.scan import select_files
 from gapless.tables.delta.write.commits import new_commit
 from gapless.tables.delta.write.rewrite import RowCondition
 from gapless.tables.shared.compaction import (
@@ -37,6 +37,7 @@ from gapless.tables.shared.compaction import (
     cluster_columns,
     parse_target_size,
 )
+from gapless.tables.shared.scan import Condition
 
 _COMMIT_FILES = 8
 """A commit holds bins of together so many times the target size."""

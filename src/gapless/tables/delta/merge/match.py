@@ -25,9 +25,9 @@ from gapless.tables.delta.expressions.evaluate import FEW_ROWS, duck_session, tr
 from gapless.tables.delta.expressions.sql import understand
 from gapless.tables.delta.files.opened import POSITION, Projection
 from gapless.tables.delta.merge.plan import KeyPair, Names, key_pairs, target_terms
-from gapless.tables.delta.read.scan import Condition, parse_condition
 from gapless.tables.delta.write.rewrite import BaseVersion
 from gapless.tables.delta.write.row_edit import known_rows
+from gapless.tables.shared.scan import Condition, parse_condition
 
 Numbers = npt.NDArray[np.int64]
 FILE = "file"

@@ -19,10 +19,11 @@ from gapless.predicate.range import matching
 from gapless.tables.delta.merge.edit import MergeEdit, Ready
 from gapless.tables.delta.merge.match import Numbers, match_rows, reach
 from gapless.tables.delta.merge.plan import Clause, Match, Names, check_clauses, key_pairs, source_columns
-from gapless.tables.delta.read.scan import Condition, select_files
+from gapless.tables.delta.read.scan import select_files
 from gapless.tables.delta.write.merge_schema import SchemaMode, evolved
 from gapless.tables.delta.write.rewrite import BaseVersion, RowChanges, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile
+from gapless.tables.shared.scan import Condition
 
 _LOGGED: dict[Match, str] = {
     "matched": "matchedPredicates",

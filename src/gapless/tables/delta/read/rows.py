@@ -1,72 +1,35 @@
-"""What a scan of a Delta table gives back.
-
-Files that are gone because the version that is read is old.
-
-A version of a Delta table as DuckDB scans it.
-"""
+"""Scans of Delta tables: lazy rows, the live files behind them, and a version as a dataset for DuckDB."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.errors import CorruptTable, InvalidOption
 from gapless.files.read.scan import Pinned, pin
-from gapless.formats.delta.actions import AddFile, RelativePath, TableState, locate
-from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.actions import AddFile, RelativePath, locate
 from gapless.formats.delta.schema.arrow_types import MARK
 from gapless.formats.delta.schema.variant import decode_variant
 from gapless.formats.delta.stats_codec import FileStats
-from gapless.log.format import Snapshot
-from gapless.log.snapshot import refresh
 from gapless.model.stats import ColumnStats
 from gapless.model.types import children, is_any_list
 from gapless.predicate.prune_files import expression_columns
-from gapless.predicate.range import check_columns
-from gapless.runtime.environment import Environment
 from gapless.tables.delta.expressions.evaluate import true_rows
 from gapless.tables.delta.expressions.sql import columns_read
 from gapless.tables.delta.files.opened import Projection
 from gapless.tables.delta.files.reading import FileReader
-from gapless.tables.delta.read.scan import Candidate, Condition, Planner, whole_files
-from gapless.tables.delta.read.versions import require_stored
+from gapless.tables.delta.read.scan import Candidate, Planner, whole_files
+from gapless.tables.delta.read.versions import VersionFiles
 from gapless.tables.shared.rows import Rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
-    """Stands around every read of a version."""
-
-    env: Environment
-    snapshot: Snapshot[TableState]
-    newest: Snapshot[TableState] | None = None
-    """The newest version, where this one is known to be an older one."""
-
-    @contextmanager
-    def reading(self, files: Sequence[AddFile]) -> Iterator[None]:
-        """While these files are read: raises VersionNotFound where one is gone since a vacuum took it; of a version that is known to be old
-        before any is read, else instead of the CorruptTable that it looks like.
-        """
-        self._require(self.newest, files)
-        try:
-            yield
-        except CorruptTable:
-            self._require(self.env.drive(refresh(DELTA, self.snapshot)), files)
-            raise
-
-    def _require(self, newest: Snapshot[TableState] | None, files: Sequence[AddFile]) -> None:
-        if newest is not None and newest.version > self.snapshot.version:
-            require_stored(self.env, self.snapshot.version, newest, files)
+from gapless.tables.shared.scan import Condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFile:
-    """A live data file, as the log tells of it."""
+    """A live data file, by the log."""
 
     path: str
     """Where it lies: relative to the table root, not encoded; or a URI."""
@@ -79,13 +42,13 @@ class LiveFile:
     deleted_rows: int
     """Rows that its deletion vector deletes."""
     action: AddFile
-    """The log's own words."""
-    _told: FileStats = field(repr=False)
+    """The log's action that added it."""
+    _stats: FileStats = field(repr=False)
 
     @property
     def stats(self) -> dict[str, ColumnStats]:
         """Statistics by logical names, nested ones dotted; deleted rows count too. Columns of which nothing is known are left out."""
-        return {".".join(path): known for path, known in self._told.columns.items()}
+        return {".".join(path): known for path, known in self._stats.columns.items()}
 
 
 def live_rows(file: AddFile, stored: int | None) -> int | None:
@@ -106,7 +69,7 @@ class DeltaRows(Rows):
     """
 
     live: Callable[[], list[LiveFile]] = list
-    """Tells the live files."""
+    """Lists the live files."""
 
     def files(self) -> list[LiveFile]:
         """The live files that may hold a row of the result, in the log's order, by the log alone: no file is opened, nor need it be there."""
@@ -159,20 +122,20 @@ class Scan:
     reader: FileReader
     condition: Condition
     columns: tuple[str, ...]
-    guard: Guard
+    stored: VersionFiles
     rest: str | None = None
     """SQL that must be true too and that only DuckDB answers, row by row; None where there is none."""
 
     def rows(self) -> DeltaRows:
         """The rows, not read yet."""
-        return DeltaRows(self.reader.schema(self._wanted(self.columns)), self._read, self._count, self._live)
+        return DeltaRows(self.reader.schema(self._projection(self.columns)), self._read, self._count, self._live)
 
-    def _wanted(self, columns: tuple[str, ...]) -> Projection:
+    def _projection(self, columns: tuple[str, ...]) -> Projection:
         return Projection(columns=columns, predicate=self.condition.predicate, expression=self.condition.expression)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         found = self.planner.select(self.condition)
-        with self.guard.reading([one.file for one in found]):
+        with self.stored.reading([one.file for one in found]):
             for table in self._tables(found, self.columns):
                 yield from table.to_batches()
 
@@ -180,30 +143,30 @@ class Scan:
         if self.rest is None:
             yield from self._near(found, columns)
             return
-        asked = tuple(dict.fromkeys([*columns, *columns_read(self.rest, self.condition.schema)]))
-        for table in self._near(found, asked):
+        needed = tuple(dict.fromkeys([*columns, *columns_read(self.rest, self.condition.schema)]))
+        for table in self._near(found, needed):
             yield table.filter(pa.array(true_rows(table, self.rest))).select(columns)
 
     def _near(self, found: Sequence[Candidate], columns: tuple[str, ...]) -> Iterator[pa.Table]:
         """Rows that `condition` keeps."""
         files = [one.file for one in found]
-        return (table for _, table in self.reader.read(files, self._wanted(columns), whole=whole_files(found)))
+        return (table for _, table in self.reader.read(files, self._projection(columns), whole=whole_files(found)))
 
     def _count(self) -> int:
-        told, unsure = 0, []
+        known, unsure = 0, []
         for one in self.planner.select(self.condition):
-            sure = one.whole and self.rest is None
-            rows = live_rows(one.file, self.planner.stats(one.file).rows) if sure else None
+            whole = one.whole and self.rest is None
+            rows = live_rows(one.file, self.planner.stats(one.file).rows) if whole else None
             if rows is None:
                 unsure.append(one)
             else:
-                told += rows
-        with self.guard.reading([one.file for one in unsure]):
-            return told + self._count_rows(unsure)
+                known += rows
+        with self.stored.reading([one.file for one in unsure]):
+            return known + self._count_rows(unsure)
 
     def _count_rows(self, found: Sequence[Candidate]) -> int:
         if self.rest is None:
-            return self.reader.count([one.file for one in found], self._wanted(self.columns))
+            return self.reader.count([one.file for one in found], self._projection(self.columns))
         columns = columns_read(self.rest, self.condition.schema)
         return sum(int(table.num_rows) for table in self._tables(found, columns))
 
@@ -212,7 +175,7 @@ class Scan:
 
 
 def live_file(planner: Planner, one: Candidate) -> LiveFile:
-    """A live file in plain words."""
+    """A live file as users see it."""
     file = one.file
     stats = planner.stats(file)
     place = locate(file.path)
@@ -223,35 +186,19 @@ def live_file(planner: Planner, one: Candidate) -> LiveFile:
         rows=live_rows(file, stats.rows),
         deleted_rows=deleted_rows(file),
         action=file,
-        _told=stats,
+        _stats=stats,
     )
 
 
-def parse_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[str, ...]:
-    """The columns to give back, in order; raises UnknownColumn, InvalidOption."""
-    if columns is None:
-        return tuple(schema.names)
-    names = tuple(columns)
-    if isinstance(columns, str) or len(set(names)) < len(names):
-        raise InvalidOption(
-            f"columns={columns!r} is no list of different names",
-            fix="Name each column once, in a list",
-            option="columns",
-            value=columns,
-        )
-    check_columns(names, schema)
-    return names
-
-
-def pin_version(planner: Planner, reader: FileReader, shown: pa.Schema, guard: Guard) -> Pinned:
+def pin_version(planner: Planner, reader: FileReader, shown: pa.Schema, stored: VersionFiles) -> Pinned:
     """All rows of a version as a dataset of `shown`, some of its columns in types that hold all their values."""
 
     def scan(columns: tuple[str, ...], expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         named = () if expression is None else expression_columns(expression, shown)
         found = planner.select(Condition(schema=shown, expression=expression, columns=named))
-        files, wanted = [one.file for one in found], Projection(columns=columns, expression=expression, shown=shown)
-        with guard.reading(files):
-            for _, table in reader.read(files, wanted, whole=whole_files(found)):
+        files, projection = [one.file for one in found], Projection(columns=columns, expression=expression, shown=shown)
+        with stored.reading(files):
+            for _, table in reader.read(files, projection, whole=whole_files(found)):
                 yield from table.to_batches()
 
     return pin(shown, scan)

@@ -1,17 +1,14 @@
-"""Which files a condition may touch, and which it certainly takes whole."""
+"""File skipping: the files that a condition may touch, and those of which it keeps every row, by partition values and statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from gapless.errors import InvalidFilter
-from gapless.files.read.row_filter import EVERYTHING, RowFilter
+from gapless.files.read.row_filter import EVERYTHING
 from gapless.formats.delta.actions import AddFile, TableState
 from gapless.formats.delta.partitions import MANY, Partitions
 from gapless.formats.delta.replay import Glance, LiveFiles, Places, stats_column
@@ -20,10 +17,10 @@ from gapless.formats.delta.stats_columns import read_many
 from gapless.model.stats import ColumnStats, ManyStats
 from gapless.predicate.predicate import And, Predicate, columns_of, paths_of
 from gapless.predicate.prune import StatsOf, compile_pruner
-from gapless.predicate.prune_files import Mask, expression_columns, matches_all, matches_none
+from gapless.predicate.prune_files import Mask, matches_all, matches_none
 from gapless.predicate.range import conjunction
-from gapless.predicate.where import parse_where
 from gapless.runtime.concurrency import side_by_side
+from gapless.tables.shared.scan import Condition
 
 FEW_FILES = 64
 """Of so many the statistics are read one by one without a quick look at all before."""
@@ -31,48 +28,6 @@ FEW_OF = 20
 """Of one file in so many or fewer values are made one by one, where the log has them in another form."""
 _JSON_WEIGHT = 16
 """JSON takes so many times as long as other Arrow memory of its size does."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """A `where`, understood."""
-
-    schema: pa.Schema
-    """The logical columns."""
-    predicate: Predicate = EVERYTHING
-    """True where there is none, or it is an expression."""
-    expression: pc.Expression | None = None
-    columns: tuple[str, ...] = ()
-    """The top-level columns that it may read, in the order of `schema`."""
-
-    @property
-    def filter(self) -> RowFilter:
-        """What tells the rows that it keeps."""
-        named = () if self.expression is None else self.columns
-        return RowFilter(schema=self.schema, predicate=self.predicate, expression=self.expression, columns=named)
-
-
-def parse_condition(where: str | pc.Expression | None, schema: pa.Schema) -> Condition:
-    """A `where` over the logical columns of `schema`: SQL text or a pyarrow expression; raises InvalidFilter, UnknownColumn, InvalidTime."""
-    if where is None:
-        return Condition(schema=schema)
-    if isinstance(where, pc.Expression):
-        return Condition(schema=schema, expression=where, columns=expression_columns(where, schema))
-    if not isinstance(where, str):
-        raise InvalidFilter(
-            f"where={where!r} is neither SQL text nor a pyarrow expression",
-            fix="Pass a text such as \"price > 10\", or pyarrow.compute.field('price') > 10",
-            where=str(where),
-        )
-    predicate = _parsed(where, schema)
-    named = columns_of(predicate)
-    return Condition(schema=schema, predicate=predicate, columns=tuple(name for name in schema.names if name in named))
-
-
-@lru_cache(256)
-def _parsed(where: str, schema: pa.Schema) -> Predicate:
-    """To read a text takes longer than to plan with it."""
-    return parse_where(where, schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +82,9 @@ class Planner:
     def _judged(self, files: Sequence[AddFile], condition: Condition) -> list[tuple[int, bool]]:
         """Files looked at one by one: the places of those that may hold a row, and whether the condition certainly keeps all of theirs."""
         stored = any(name not in self.parts.columns for name in condition.columns)
-        told = [self.stats(file) for file in files] if stored else [FileStats()] * len(files)
-        known = [self._known(file, stats) for file, stats in zip(files, told, strict=True)]
-        rows = [MANY if stats.rows is None else stats.rows for stats in told]
+        found = [self.stats(file) for file in files] if stored else [FileStats()] * len(files)
+        known = [self._known(file, stats) for file, stats in zip(files, found, strict=True)]
+        rows = [MANY if stats.rows is None else stats.rows for stats in found]
         return condition.filter.matching(known, rows)
 
     @cached_property
@@ -145,8 +100,8 @@ class Planner:
     @cached_property
     def _glance(self) -> Glance:
         files = self.state.files
-        told = files.glance() if isinstance(files, LiveFiles) and "files" not in self.__dict__ else None
-        return Glance(texts=stats_column(self.files), files=self._files_at) if told is None else told
+        found = files.glance() if isinstance(files, LiveFiles) and "files" not in self.__dict__ else None
+        return Glance(texts=stats_column(self.files), files=self._files_at) if found is None else found
 
     def _near(self, condition: Condition) -> tuple[list[AddFile], Sequence[bool]]:
         """The live files but for those that a look at all at once drops, and of which it proves that every row is kept."""
@@ -166,30 +121,30 @@ class Planner:
         return [self.files[at] for at in places.tolist()]
 
     def _in_partitions(self, condition: Condition) -> Mask:
-        """The files whose partition values the condition's terms on partition columns alone may keep, each partition asked once."""
+        """The files whose partition values the condition's terms on partition columns alone may keep; of each partition one is evaluated."""
         named = [name for name in condition.columns if name in self.parts.columns]
         terms = condition.predicate.terms if isinstance(condition.predicate, And) else (condition.predicate,)
         near = conjunction([term for term in terms if (of := columns_of(term)) and of <= self.parts.columns.keys()])
         if near == EVERYTHING:
             return np.ones(len(self.state.files), dtype=np.bool_)
         keeps = compile_pruner(near, condition.schema)
-        asked: dict[tuple[str | None, ...], bool] = {}
+        kept_of: dict[tuple[str | None, ...], bool] = {}
         physical = [self.parts.columns[name].physical_name for name in named]
         mask = np.empty(len(self.files), dtype=np.bool_)
         for at, file in enumerate(self.files):
             texts = tuple([file.partition_values.get(name) for name in physical])
-            if (kept := asked.get(texts)) is None:
-                kept = asked[texts] = keeps(self._known(file, FileStats()), MANY)
+            if (kept := kept_of.get(texts)) is None:
+                kept = kept_of[texts] = keeps(self._known(file, FileStats()), MANY)
             mask[at] = kept
         return mask
 
     def _read_bounds(self, predicate: Predicate) -> None:
-        """Read the bounds of the columns that are asked for, all at once."""
-        asked = [path for path in paths_of(predicate) if path not in self._bounds and path[0] not in self.parts.columns]
-        if asked:
+        """Read the bounds of the columns that a predicate names, all at once."""
+        paths = [path for path in paths_of(predicate) if path not in self._bounds and path[0] not in self.parts.columns]
+        if paths:
             texts = self._glance.texts
             each = partial(side_by_side, memory_bytes=_JSON_WEIGHT * texts.nbytes)
-            self._bounds.update(read_many(texts, asked, self.state.metadata.schema, each))
+            self._bounds.update(read_many(texts, paths, self.state.metadata.schema, each))
 
     def _known(self, file: AddFile, stats: FileStats) -> StatsOf:
         def known(name: str) -> ColumnStats | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from gapless.errors import ObjectNotFound, VersionNotFound
 from gapless.formats.delta.actions import AddFile, Commit, TableState
@@ -13,11 +15,11 @@ from gapless.formats.delta.properties import Settings
 from gapless.log import versions as log_versions
 from gapless.log.effects import Conversation, ListNames, Now, perform
 from gapless.log.format import Snapshot
-from gapless.log.snapshot import BATCH, cleaned_until, read_entries
+from gapless.log.snapshot import BATCH, cleaned_until, read_entries, refresh
 from gapless.log.versions import TooEarly, read_back, time_of
 from gapless.runtime.environment import TOGETHER, Environment
 from gapless.tables.delta.files.places import Place, Places
-from gapless.tables.shared.versions import Versions, parse_instant_value
+from gapless.tables.shared.versions import Versions, explained, parse_instant_value
 
 
 class DeltaVersions(Versions[Commit, TableState]):
@@ -86,6 +88,29 @@ def _first_later(start: int, end: int, time_ns: int) -> Conversation[int]:
     return end
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionFiles:
+    """The files of one version, which a vacuum may have deleted since."""
+
+    env: Environment
+    snapshot: Snapshot[TableState]
+    newest: Snapshot[TableState] | None = None
+    """The newest version, where this one is known to be an older one."""
+
+    @contextmanager
+    def reading(self, files: Sequence[AddFile]) -> Iterator[None]:
+        """While these files are read: raises VersionNotFound where a vacuum deleted one; of a version that is known to be old before any is
+        read, else instead of the CorruptTable that it looks like.
+        """
+        self._require(self.newest, files)
+        with explained(lambda: self._require(self.env.drive(refresh(DELTA, self.snapshot)), files)):
+            yield
+
+    def _require(self, newest: Snapshot[TableState] | None, files: Sequence[AddFile]) -> None:
+        if newest is not None and newest.version > self.snapshot.version:
+            require_stored(self.env, self.snapshot.version, newest, files)
+
+
 def require_stored(env: Environment, version: int, newest: Snapshot[TableState], files: Iterable[AddFile]) -> None:
     """Raise VersionNotFound where one of these files of an older version is gone, before anything of that version is read.
 
@@ -114,12 +139,12 @@ def earliest_stored(env: Environment, newest: Snapshot[TableState]) -> int:
 def first_missing(env: Environment, paths: Iterable[str]) -> str | None:
     """The first of some files, by their paths in the log, that is not stored. Raises StoreError."""
     places = Places(env.store)
-    asked = {path: places.of(path) for path in sorted(set(paths))}
-    if not env.store.capabilities.concurrent or len(asked) < 2:
-        return next((path for path, place in asked.items() if not _is_stored(place)), None)
-    with ThreadPoolExecutor(min(len(asked), TOGETHER)) as pool:
-        found = pool.map(_is_stored, asked.values())
-        return next((path for path, there in zip(asked, found, strict=True) if not there), None)
+    placed = {path: places.of(path) for path in sorted(set(paths))}
+    if not env.store.capabilities.concurrent or len(placed) < 2:
+        return next((path for path, place in placed.items() if not _is_stored(place)), None)
+    with ThreadPoolExecutor(min(len(placed), TOGETHER)) as pool:
+        found = pool.map(_is_stored, placed.values())
+        return next((path for path, there in zip(placed, found, strict=True) if not there), None)
 
 
 def _is_stored(place: Place) -> bool:

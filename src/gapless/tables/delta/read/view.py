@@ -16,14 +16,15 @@ from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.lifecycle import open_table
 from gapless.tables.delta.read.changes import Feeding
 from gapless.tables.delta.read.history import DeltaHistoryEntry, history_entry
-from gapless.tables.delta.read.rows import DeltaRows, Guard, LiveFile, Scan, parse_columns, pin_version
-from gapless.tables.delta.read.scan import Condition, Planner
-from gapless.tables.delta.read.versions import VERSIONS
+from gapless.tables.delta.read.rows import DeltaRows, LiveFile, Scan, pin_version
+from gapless.tables.delta.read.scan import Planner
+from gapless.tables.delta.read.versions import VERSIONS, VersionFiles
 from gapless.tables.delta.write.rewrite import RowCondition
 from gapless.tables.shared.duckdb_session import duck_schema
 from gapless.tables.shared.history import read_history
 from gapless.tables.shared.lifecycle import Location, open_environment
 from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.scan import Condition, parse_columns
 from gapless.tables.shared.sql import Query
 
 
@@ -88,8 +89,8 @@ class DeltaView(Feeding):
         Raises UnknownColumn, InvalidFilter, InvalidTime, InvalidQuery, InvalidOption; while it is read, CorruptTable (a file that is missing or damaged is
         named), StoreError, and VersionNotFound where a vacuum took files of an older version.
         """
-        asked = RowCondition.parse(where, self.schema)
-        return self._scan(asked.near, parse_columns(columns, self.schema), asked.rest).rows()
+        condition = RowCondition.parse(where, self.schema)
+        return self._scan(condition.near, parse_columns(columns, self.schema), condition.rest).rows()
 
     def files(self) -> list[LiveFile]:
         """The live files, in the log's order, by the log alone: none is opened. `scan(where=…).files()` gives those that a filter may touch."""
@@ -109,12 +110,17 @@ class DeltaView(Feeding):
         a zone come back in UTC, a variant as the struct of its bytes. Raises InvalidQuery, and while it is read as `scan`.
         """
         planner, schema = self._plan(), self.schema
-        source = pin_version(planner, self._reader(), duck_schema(schema), self._guard())
+        source = pin_version(planner, self._reader(), duck_schema(schema), self._stored_files())
         return Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters).rows()
 
     def _scan(self, condition: Condition, columns: tuple[str, ...], rest: str | None = None) -> Scan:
         return Scan(
-            planner=self._plan(), reader=self._reader(), condition=condition, columns=columns, rest=rest, guard=self._guard()
+            planner=self._plan(),
+            reader=self._reader(),
+            condition=condition,
+            columns=columns,
+            rest=rest,
+            stored=self._stored_files(),
         )
 
     def _plan(self) -> Planner:
@@ -125,8 +131,8 @@ class DeltaView(Feeding):
     def _reader(self) -> FileReader:
         return FileReader.of(self._env.store, self._state.metadata)
 
-    def _guard(self) -> Guard:
-        return Guard(env=self._env, snapshot=self._snapshot)
+    def _stored_files(self) -> VersionFiles:
+        return VersionFiles(env=self._env, snapshot=self._snapshot)
 
 
 class _PastView(DeltaView):
@@ -136,8 +142,8 @@ class _PastView(DeltaView):
         super().__init__(env, name, snapshot)
         self._newest = newest
 
-    def _guard(self) -> Guard:
-        return Guard(env=self._env, snapshot=self._snapshot, newest=self._newest)
+    def _stored_files(self) -> VersionFiles:
+        return VersionFiles(env=self._env, snapshot=self._snapshot, newest=self._newest)
 
 
 open_at = DeltaView.open_at

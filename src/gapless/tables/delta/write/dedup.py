@@ -16,9 +16,9 @@ from gapless.predicate.range import find_column
 from gapless.tables.delta.expressions.evaluate import FEW_ROWS, duck_session
 from gapless.tables.delta.files.opened import POSITION
 from gapless.tables.delta.merge.match import FILE, Numbers, by_file, numbered_rows
-from gapless.tables.delta.read.scan import Condition
 from gapless.tables.delta.write.rewrite import BaseVersion, OperationArgument, RowChanges, RowChanging, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile, known_rows
+from gapless.tables.shared.scan import Condition
 
 Keep = Literal["first", "last"]
 PASS_ROWS = 1 << 24

@@ -31,11 +31,12 @@ from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.merge.plan import terms
-from gapless.tables.delta.read.scan import Candidate, Condition, parse_condition, select_files
+from gapless.tables.delta.read.scan import Candidate, select_files
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
 from gapless.tables.delta.write.revision import RewriteResult
 from gapless.tables.delta.write.row_edit import AffectedFile, Mask
 from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.shared.scan import Condition, parse_condition
 
 OperationArgument = tuple[str, int] | str | None
 

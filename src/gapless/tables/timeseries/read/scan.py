@@ -1,17 +1,14 @@
-"""What a caller wants to read, and the plan for it.
-
-Identities as callers name them.
-"""
+"""Scans of time-series tables: their arguments, the read plan, and identities as callers name them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.errors import CorruptTable, InvalidFilter, InvalidOption, InvalidTime
+from gapless.errors import CorruptTable, InvalidOption, InvalidTime
 from gapless.files.read.scan import ENCODED, Pinned, ReadPlan, count_rows, pin, read
 from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.replay import candidates
@@ -23,15 +20,14 @@ from gapless.predicate.predicate import Predicate
 from gapless.predicate.prune import may_hold
 from gapless.predicate.prune_files import expression_columns, guarantee, prune_by_expression
 from gapless.predicate.range import (
-    check_columns,
     check_entity_values,
     check_identity_value,
     conjunction,
     entity_filter,
     index_range,
 )
-from gapless.predicate.where import parse_where
 from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.scan import Condition, parse_columns, parse_condition
 from gapless.tables.timeseries.read.values import parse_index_value
 
 
@@ -47,14 +43,14 @@ class ScanRequest:
     order: str | None
 
     def rows(self, store: Store, state: TableState) -> Rows:
-        """The rows, not read yet; raises what a wrong argument deserves."""
+        """The rows, not read yet; raises InvalidTime, InvalidFilter, InvalidOption, UnknownColumn, CorruptTable."""
         plan = self.plan(state)
         if plan is None:
             return Rows(pa.schema([]), lambda: iter(()))
         return Rows(plan.result_schema, lambda: read(store, plan), lambda: count_rows(store, plan))
 
     def plan(self, state: TableState) -> ReadPlan | None:
-        """What is read of a version; None while the table has no columns. Raises what a wrong argument deserves."""
+        """What is read of a version; None while the table has no columns. Raises as `rows`."""
         schema = state.meta.schema
         if schema is None and state.live:
             raise CorruptTable(
@@ -67,9 +63,9 @@ class ScanRequest:
 
     def _plan(self, state: TableState, schema: pa.Schema) -> ReadPlan:
         index, by_index = state.meta.index, self._by_index()
-        predicate = self.predicate(state, schema)
+        condition = self.condition(state, schema)
+        predicate, expression = condition.predicate, condition.expression
         segments = prune(candidates(state, may_hold(predicate, index, schema)), predicate, index, schema, state.meta.ids)
-        expression = self.where if isinstance(self.where, pc.Expression) else None
         if expression is not None:
             segments = prune_opaque(segments, expression, state, schema)
         plan = ReadPlan(
@@ -77,10 +73,10 @@ class ScanRequest:
             index=index,
             schema=schema,
             ids=state.meta.ids,
-            columns=self._columns(schema),
+            columns=parse_columns(self.columns, schema),
             predicate=predicate,
             expression=expression,
-            expression_columns=() if expression is None else expression_columns(expression, schema),
+            expression_columns=() if expression is None else condition.columns,
             by_index=by_index,
         )
         return plan.over(plan_groups(segments, index, plan.fetched(sort=True), by_index=by_index))
@@ -95,20 +91,12 @@ class ScanRequest:
             )
         return self.order == "index"
 
-    def _columns(self, schema: pa.Schema) -> tuple[str, ...]:
-        columns = tuple(schema.names) if self.columns is None else tuple(self.columns)
-        check_columns(columns, schema)
-        if len(set(columns)) < len(columns) or isinstance(self.columns, str):
-            raise InvalidOption(
-                f"columns={self.columns!r} is no list of different names",
-                fix="Name each column once, in a list",
-                option="columns",
-                value=self.columns,
-            )
-        return columns
-
     def predicate(self, state: TableState, schema: pa.Schema) -> Predicate:
-        """Start, end, entity and `where` where that is a text, as one predicate; raises what a wrong argument deserves."""
+        """Start, end, entity and `where` where that is a text, as one predicate; raises as `rows`."""
+        return self.condition(state, schema).predicate
+
+    def condition(self, state: TableState, schema: pa.Schema) -> Condition:
+        """Start, end, entity and `where` together; raises as `rows`. Its `columns` are those of `where`."""
         index = state.meta.index
         start, end = (
             None if value is None else parse_index_value(value, index, schema, name=name)
@@ -117,15 +105,8 @@ class ScanRequest:
         if start is not None and end is not None and start > end:
             raise InvalidTime(f"start={self.start!r} lies after end={self.end!r}", fix="Swap them", value=self.start)
         terms = [index_range(index, schema, start, end), entity_filter(index, schema, self.entity)]
-        if isinstance(self.where, str):
-            terms.append(parse_where(self.where, schema))
-        elif self.where is not None and not isinstance(self.where, pc.Expression):
-            raise InvalidFilter(
-                f"where={self.where!r} is neither SQL text nor a pyarrow expression",
-                fix="Pass a text such as \"price > 10\", or pyarrow.compute.field('price') > 10",
-                where=str(self.where),
-            )
-        return conjunction(terms)
+        given = parse_condition(self.where, schema)
+        return replace(given, predicate=conjunction([*terms, given.predicate]))
 
 
 def prune_opaque(
@@ -134,8 +115,8 @@ def prune_opaque(
     """The segments that may hold a row for which a pyarrow expression is true; raises InvalidFilter."""
     index, ids, names = state.meta.index, state.meta.ids, expression_columns(expression, schema)
     known = [stats_of(segment, index, ids) for segment in segments]
-    told = [{name: found for name in names if (found := stats(name)) is not None} for stats in known]
-    truths = [guarantee(stats, s.rows, schema) for stats, s in zip(told, segments, strict=True)]
+    named = [{name: found for name in names if (found := stats(name)) is not None} for stats in known]
+    truths = [guarantee(stats, s.rows, schema) for stats, s in zip(named, segments, strict=True)]
     kept = prune_by_expression(expression, truths, schema)
     return tuple(segment for segment, keep in zip(segments, kept, strict=True) if keep)
 
@@ -172,7 +153,7 @@ def parse_identities(given: Iterable[object], index: IndexSpec, schema: pa.Schem
 
 
 def select_identities(entity: Mapping[str, object], index: IndexSpec, schema: pa.Schema | None) -> Callable[[Identity], bool]:
-    """Whether an identity has the asked entity values; raises UnknownColumn or InvalidOption for a wrong filter."""
+    """Whether an identity has these entity values; raises UnknownColumn or InvalidOption for a wrong filter."""
     wanted = [
         (index.entity.index(name), frozenset(values)) for name, values in check_entity_values(index, schema, entity).items()
     ]

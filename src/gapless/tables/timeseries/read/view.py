@@ -1,4 +1,4 @@
-"""The reading side of a table."""
+"""The reading side of a time-series table: versions, scans, SQL and coverage."""
 
 from __future__ import annotations
 
@@ -159,13 +159,13 @@ class TableView(Handle):
         """
         state, schema = self._snapshot.state, self.schema or pa.schema([])
         source = pin_version(self._env.store, state, duck_schema(schema))
-        asked = Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters)
+        answer = Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters)
         with reading(self._env, self._snapshot):
-            # DuckDB reads of an aggregate before it is asked for rows.
-            return self._while_kept(asked.rows())
+            # DuckDB reads for an aggregate before the first row is fetched.
+            return self._while_kept(answer.rows())
 
     def _while_kept(self, rows: Rows) -> Rows:
-        """The same rows, whose reading says so where the version expired and its files are gone."""
+        """The same rows; reading them raises VersionNotFound where the version expired and a vacuum deleted its files."""
         snapshot = self._snapshot
 
         def read() -> Iterator[pa.RecordBatch]:
@@ -259,7 +259,7 @@ class TableView(Handle):
 
 def _no_range(missing: str) -> InvalidTime:
     return InvalidTime(
-        f"{missing} is not known: none of the asked identities covers anything",
+        f"{missing} is not known: none of the identities covers anything",
         why="An open end is the first or last covered bucket, and there is none; to call that complete would hide a dead feed",
         fix="Pass start and end",
         value=None,
