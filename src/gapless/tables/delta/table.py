@@ -95,7 +95,7 @@ class DeltaTable(
     def open(cls, path: Location, *, storage_options: Mapping[str, str] | None = None) -> DeltaTable:
         """Open a table at its newest version. Raises TableNotFound, UnsupportedTable, CorruptTable, StoreError.
 
-        Where a time-series table lies at the same place, the Delta log there only tells strangers of it: it can be read, not written.
+        Where a time-series table lies at the same place, its Delta log only describes it to others: it can be read, not written.
         """
         env = open_environment(path, storage_options)
         return cls(env, path, open_table(env, str(path)))
