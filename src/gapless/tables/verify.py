@@ -1,4 +1,4 @@
-"""Looking after a table that may not even open."""
+"""`gl.verify` and `gl.repair`: look for damage in a table of either kind, even in one that does not open."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.runtime.environment import Environment
 from gapless.store.open import probe_put_if_absent
 from gapless.tables.delta.care.verify import verify_delta
-from gapless.tables.shared.findings import RepairReport, VerifyReport
+from gapless.tables.shared.findings import Progress, RepairReport, VerifyReport, no_progress
 from gapless.tables.shared.lifecycle import Location, kind_of, open_environment
 from gapless.tables.timeseries.lifecycle import no_table
 from gapless.tables.timeseries.verify.repair import repair_table
-from gapless.tables.timeseries.verify.verify import Progress, verify_table
+from gapless.tables.timeseries.verify.verify import verify_table
 
 
 def verify(
@@ -34,9 +34,9 @@ def verify(
     """
     env = open_environment(path, storage_options)
     if kind_of(env.store) == "delta":
-        return verify_delta(env, deep=deep) if progress is None else verify_delta(env, deep=deep, progress=progress)
+        return verify_delta(env, deep=deep, progress=progress or no_progress)
     _require_log(env, path)
-    return verify_table(env.store, deep=deep) if progress is None else verify_table(env.store, deep=deep, progress=progress)
+    return verify_table(env.store, deep=deep, progress=progress or no_progress)
 
 
 def repair(

@@ -1,13 +1,10 @@
-"""What a look at a table found, as values.
-
-Statistics that the log has of a column, held against those of the rows that are there. Pure.
-"""
+"""What `verify` found and `repair` did, as values; statistics of the log held against those of the rows that are there. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from gapless.errors import CorruptTable
 from gapless.model.stats import Bound, ColumnStats
@@ -140,6 +137,17 @@ class RepairReport:
         return not self.left and (self.applied or not self.steps)
 
 
+Column = TypeVar("Column", bound=str | tuple[str, ...])
+"""A column, by name or by path."""
+
+Progress = Callable[[int, int], None]
+"""Told how many live files `verify` has looked at, and of how many."""
+
+
+def no_progress(_done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
 def count(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun.
 
@@ -156,6 +164,42 @@ def numbers_of(run: range) -> str:
     ('version 3', 'versions 3 to 5')
     """
     return f"version {run[0]}" if len(run) == 1 else f"versions {run[0]} to {run[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A live data file, of which something is found."""
+
+    noun: str
+    """What its kind of table calls it."""
+    path: str
+
+    def finding(self, code: Code, what: str) -> Finding:
+        """A finding that begins with the file's name."""
+        return Finding(code=code, path=self.path, what=f"{self.noun} {self.path} {what}")
+
+    def missing(self) -> Finding:
+        """Nothing is stored there."""
+        return self.finding("segment-missing", "is missing: nothing is stored under the path that the log names")
+
+    def check_size(self, found: int, logged: int | None) -> Iterator[Finding]:
+        """Where it has other bytes than the log says, if that does."""
+        if logged is not None and found != logged:
+            yield self.finding("segment-altered", f"has {found:,} bytes, and the log says {logged:,}")
+
+    def check_rows(self, found: int, logged: int | None) -> Iterator[Finding]:
+        """Where it has other rows than the log says, if that does."""
+        if logged is not None and found != logged:
+            yield self.finding("rows-differ", f"holds {count(found, 'row')}, and the log says {logged:,}")
+
+    def check_stats(
+        self, found: Mapping[Column, Sequence[ColumnStats]], logged: Mapping[Column, ColumnStats]
+    ) -> Iterator[Finding]:
+        """Where values of a column are not those that the log's statistics allow; columns that are not read say nothing."""
+        for column, known in logged.items():
+            if column in found and (said := contradiction(known, found[column])):
+                name = column if isinstance(column, str) else ".".join(column)
+                yield self.finding("stats-differ", f"holds other values of column {name!r} than the log says: {said}")
 
 
 def contradiction(known: ColumnStats, found: Sequence[ColumnStats]) -> str:

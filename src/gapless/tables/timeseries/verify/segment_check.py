@@ -1,28 +1,32 @@
-"""One segment held against what the log says of it: its bytes always, its rows where asked."""
+"""Verify one segment: its bytes, its coverage and, where asked, its rows, held against what the log says; overlaps between versions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
+from pyroaring import BitMap64
 
-from gapless.coverage.bitmap import CoverageMap
+from gapless.coverage.bitmap import CoverageMap, bias
 from gapless.coverage.bucket import Grid
-from gapless.errors import CorruptTable, InvalidPath, ObjectNotFound
+from gapless.coverage.codec import decode
+from gapless.errors import CorruptTable, GaplessError, InvalidPath, ObjectNotFound
 from gapless.files.pages.column_stats import column_stats
 from gapless.files.pages.footer import check, footer_length
 from gapless.files.read.source import open_segment, read_group, segment_bytes, segment_size
 from gapless.files.sort.run import as_int, sort_run, unit_ns
+from gapless.formats.timeseries.actions import LiveSegment
 from gapless.model.fit import restore
-from gapless.model.index import Identity, IndexSpec
+from gapless.model.index import EntityType, Identity, IndexSpec
+from gapless.model.instant import format_instant
 from gapless.model.protocols import Store
-from gapless.model.segment import Bounds, Segment, SidecarCoverage
+from gapless.model.segment import Bounds, InlineCoverage, Segment, SidecarCoverage
 from gapless.model.stats import ColumnStats
-from gapless.tables.shared.findings import Code, Finding, Mend, contradiction, count
+from gapless.tables.shared.findings import Code, Finding, LiveFile, Mend, count
 
 _PIECE_BYTES = 8 << 20
 
@@ -42,9 +46,9 @@ def check_bytes(store: Store, segment: Segment) -> BytesChecked:
     try:
         size = segment_size(store, segment)
     except (ObjectNotFound, InvalidPath):
-        return _failed(_finding("segment-missing", segment, "is missing: nothing is stored under the path that the log names"))
-    if segment.size is not None and size != segment.size:
-        return _failed(_finding("segment-altered", segment, f"has {size:,} bytes, and the log says {segment.size:,}"))
+        return _failed(_of(segment).missing())
+    for wrong in _of(segment).check_size(size, segment.size):
+        return _failed(wrong)
     algorithm, _, digest = (segment.checksum or "").partition(":")
     if algorithm != "xxh3-128":
         return BytesChecked(findings=tuple(_check_shape(store, segment)))
@@ -82,8 +86,7 @@ def _check_shape(store: Store, segment: Segment) -> Iterator[Finding]:
     except CorruptTable as error:
         yield _finding("segment-unreadable", segment, f"is no Parquet file: {error.what}")
         return
-    if rows != segment.rows:
-        yield _finding("rows-differ", segment, f"holds {count(rows, 'row')}, and the log says {segment.rows:,}")
+    yield from _of(segment).check_rows(rows, segment.rows)
 
 
 @dataclass(slots=True)
@@ -147,15 +150,11 @@ def observe(store: Store, segment: Segment, schema: pa.Schema, index: IndexSpec,
 
 def check_rows(segment: Segment, observed: Observed) -> Iterator[Finding]:
     """Where a segment's rows are not what the log says of them. Pure."""
-    if observed.rows != segment.rows:
-        yield _finding("rows-differ", segment, f"holds {count(observed.rows, 'row')}, and the log says {segment.rows:,}")
+    yield from _of(segment).check_rows(observed.rows, segment.rows)
     if observed.bounds is not None and not _within(observed.bounds, segment.bounds):
         yield _finding("bounds-differ", segment, f"holds index values {observed.bounds}, and the log says {segment.bounds}")
-    for name, known in segment.stats.items():
-        # Columns that were dropped are read by nobody.
-        said = contradiction(known, observed.stats[name]) if name in observed.stats else ""
-        if said:
-            yield _finding("stats-differ", segment, f"holds other values of column {name!r} than the log says: {said}")
+    # Columns that were dropped are read by nobody.
+    yield from _of(segment).check_stats(observed.stats, segment.stats)
     others = [identity for identity in observed.coverage.identities() if identity != segment.identity]
     if segment.identity is not None and others:
         yield _finding("identity-differs", segment, f"holds rows of {others[0]!r}, and the log says {segment.identity!r} only")
@@ -182,5 +181,133 @@ def _failed(finding: Finding, bytes_read: int = 0) -> BytesChecked:
     return BytesChecked(findings=(finding,), bytes_read=bytes_read, checked=True)
 
 
+def _of(segment: Segment) -> LiveFile:
+    return LiveFile("segment", segment.path)
+
+
 def _finding(code: Code, segment: Segment, what: str) -> Finding:
-    return Finding(code=code, path=segment.path, what=f"segment {segment.path} {what}")
+    return _of(segment).finding(code, what)
+
+
+def read_coverage(store: Store, segment: Segment, types: tuple[EntityType, ...]) -> CoverageMap | Finding:
+    """A segment's coverage as the log has it, or why it cannot be had; a sidecar can be made again from whole rows."""
+    match segment.coverage:
+        case None:
+            return _finding(
+                "coverage-missing", segment, "has no coverage: the log names none, so no append can be checked against it"
+            )
+        case InlineCoverage(data):
+            try:
+                return decode(data, types, path=segment.path)
+            except CorruptTable as error:
+                return _finding(
+                    "coverage-unreadable", segment, f"has a coverage in its commit that cannot be read: {error.why}"
+                )
+        case SidecarCoverage():
+            return _read_sidecar(store, segment, segment.coverage, types)
+
+
+def _read_sidecar(
+    store: Store, segment: Segment, sidecar: SidecarCoverage, types: tuple[EntityType, ...]
+) -> CoverageMap | Finding:
+    try:
+        data = store.get(sidecar.path)
+    except (ObjectNotFound, InvalidPath):
+        return _damaged("coverage-missing", segment, sidecar, "is missing")
+    try:
+        check(data, sidecar.checksum, sidecar.path)
+    except CorruptTable:
+        return _damaged("coverage-altered", segment, sidecar, "does not have the bytes it was written with")
+    try:
+        return decode(data, types, path=sidecar.path)
+    except CorruptTable as error:
+        return _damaged("coverage-unreadable", segment, sidecar, f"cannot be read: {error.why}")
+
+
+def check_index(store: Store, segment: Segment) -> list[Finding]:
+    """What is wrong with the index beside a segment's sidecar, if it has one; `repair` makes it again from whole coverage."""
+    sidecar = segment.coverage
+    if not isinstance(sidecar, SidecarCoverage) or sidecar.index_checksum is None:
+        return []
+    path = sidecar.index_path
+    try:
+        check(store.get(path), sidecar.index_checksum, path)
+    except (ObjectNotFound, InvalidPath):
+        wrong = "is missing"
+    except CorruptTable:
+        wrong = "does not have the bytes it was written with"
+    else:
+        return []
+    what = f"the coverage index {path} of segment {segment.path} {wrong}: all of its coverage is read instead"
+    return [Finding(code="coverage-index", path=path, what=what, mend="repair")]
+
+
+def _damaged(code: Code, segment: Segment, sidecar: SidecarCoverage, what: str) -> Finding:
+    return Finding(
+        code=code, path=sidecar.path, what=f"the coverage {sidecar.path} of segment {segment.path} {what}", mend="repair"
+    )
+
+
+@dataclass(slots=True)
+class _Clash:
+    """Buckets of one later version that earlier ones cover."""
+
+    identity: Identity
+    first: int
+    """Stored id of the first."""
+    path: str
+    """The later segment that holds it."""
+    buckets: int = 0
+
+
+def find_overlaps(
+    live: Sequence[LiveSegment], coverage: Mapping[str, CoverageMap], strict: Mapping[int, bool], index: IndexSpec, grid: Grid
+) -> list[Finding]:
+    """Versions that cover a bucket which an earlier one covers although their own policy forbids it, one finding each. Pure.
+
+    `coverage` is by path; segments that are not in it are left out. Versions that are not in `strict` may overlap.
+    """
+    by_identity: dict[Identity, list[tuple[int, str, BitMap64]]] = {}
+    for entry in live:
+        for identity, bitmap in coverage.get(entry.segment.path, CoverageMap()).items():
+            by_identity.setdefault(identity, []).append((entry.version, entry.segment.path, bitmap))
+    clashes: dict[int, _Clash] = {}
+    for identity, parts in by_identity.items():
+        for version, path, common in _clashes(sorted(parts, key=lambda part: part[:2]), strict):
+            clash = clashes.setdefault(version, _Clash(identity, common.min(), path))
+            clash.buckets += len(common)
+    return [_overlap(version, clashes[version], by_identity, index, grid) for version in sorted(clashes)]
+
+
+def _clashes(parts: list[tuple[int, str, BitMap64]], strict: Mapping[int, bool]) -> list[tuple[int, str, BitMap64]]:
+    """Of one identity, in order of version: what each strict version covers that earlier ones do. One version may repeat itself."""
+    found = []
+    before = BitMap64()
+    pending: list[BitMap64] = []
+    current = 0
+    for version, path, bitmap in parts:
+        if version != current:
+            before.update(*pending)
+            pending, current = [], version
+        pending.append(bitmap)
+        if strict.get(version, False) and not before.isdisjoint(bitmap):
+            found.append((version, path, before & bitmap))
+    return found
+
+
+def _overlap(
+    version: int, clash: _Clash, by_identity: Mapping[Identity, list[tuple[int, str, BitMap64]]], index: IndexSpec, grid: Grid
+) -> Finding:
+    earlier = min(v for v, _, bitmap in by_identity[clash.identity] if v < version and clash.first in bitmap)
+    who = f" of {', '.join(f'{n}={v!r}' for n, v in zip(index.entity, clash.identity, strict=True))}" if index.entity else ""
+    where = f"the first from {_shown(clash.first - bias(signed=grid.signed), index, grid)}{who}"
+    what = f"version {version} covers {count(clash.buckets, 'bucket')} that earlier versions cover, and its policy forbids that"
+    return Finding(code="overlap", path=clash.path, what=f"{what}: {where}, which version {earlier} covers")
+
+
+def _shown(bucket_id: int, index: IndexSpec, grid: Grid) -> str:
+    try:
+        start = grid.start(bucket_id)
+    except GaplessError:
+        return f"bucket {bucket_id}"
+    return format_instant(start) if index.type == "timestamp" else str(start)

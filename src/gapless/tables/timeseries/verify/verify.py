@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -16,13 +16,17 @@ from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment, SidecarCoverage
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.findings import Finding, VerifyReport
-from gapless.tables.timeseries.verify.coverage_check import check_index, find_overlaps, read_coverage
+from gapless.tables.shared.findings import Finding, Progress, VerifyReport, no_progress
 from gapless.tables.timeseries.verify.log_check import LogFacts, LogView, examine_log, strict_versions
-from gapless.tables.timeseries.verify.segment_check import check_bytes, check_coverage, check_rows, observe
-
-Progress = Callable[[int, int], None]
-"""Told how many segments are done, and of how many."""
+from gapless.tables.timeseries.verify.segment_check import (
+    check_bytes,
+    check_coverage,
+    check_index,
+    check_rows,
+    find_overlaps,
+    observe,
+    read_coverage,
+)
 
 _FOLDERS = ("data", "_coverage", "_staged", TIME_SERIES.parts_folder)
 _FOREIGN = ("data/.hoodie/", "_coverage/table/")
@@ -48,11 +52,7 @@ class Examination:
     unchecked: int = 0
 
 
-def _nothing(_done: int, _total: int) -> None:
-    """Nobody watches."""
-
-
-def verify_table(store: Store, *, deep: bool = False, progress: Progress = _nothing) -> VerifyReport:
+def verify_table(store: Store, *, deep: bool = False, progress: Progress = no_progress) -> VerifyReport:
     """Look at a whole log and at all that its newest version names; `deep` reads every row. Raises StoreError.
 
     A store without a log gives a report without a version and without a problem.
@@ -71,7 +71,7 @@ def verify_table(store: Store, *, deep: bool = False, progress: Progress = _noth
     )
 
 
-def examine_table(store: Store, *, deep: bool = False, progress: Progress = _nothing) -> Examination:
+def examine_table(store: Store, *, deep: bool = False, progress: Progress = no_progress) -> Examination:
     """See `verify_table`."""
     # Files first: one whose commit lands while we look is then named by the log.
     stored = [info.path for folder in _FOLDERS for info in store.list(folder)]
