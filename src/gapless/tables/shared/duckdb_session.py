@@ -1,7 +1,8 @@
-"""The DuckDB that all queries of a process share, one apart for what might change it, and what it can hold exactly.
+"""DuckDB sessions: for SQL over a pinned version, for expressions over rows in memory; and which Arrow types DuckDB holds exactly.
 
-To open a DuckDB takes ten times as long as a small query in one that is open. Every query has a connection of its own, so that names which
-it makes known are its own; what lasts longer than a connection is out of reach of statements that only select.
+To open a DuckDB takes ten times as long as a small query in one that is open, so what cannot change it shares one. Every session is a
+connection of its own, so that names which it makes known are its own; what lasts longer than a connection is out of reach of statements
+that only select.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 import ctypes
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from gapless.model.types import UTC, children, with_children
 from gapless.runtime.concurrency import ForkSafeLock, renew_after_fork
+
+if TYPE_CHECKING:
+    import duckdb
 
 if TYPE_CHECKING:
     import duckdb
@@ -53,20 +58,28 @@ FASTER = f"CREATE MACRO date_trunc{_TRUNCATED}; CREATE MACRO datetrunc{_TRUNCATE
 """Of an aware time DuckDB asks a calendar, which takes eight times as long as to count: in UTC, where every query is, both are the same."""
 
 
-def open_apart() -> duckdb.DuckDBPyConnection:
-    """A DuckDB for one query, whose times are in UTC."""
+def open_apart(**settings: str | int) -> duckdb.DuckDBPyConnection:
+    """A DuckDB by itself, whose times are in UTC wherever this runs."""
     import duckdb
 
-    connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
-    # Times come back in UTC wherever this runs.
+    connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false", **settings})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
 
 
-class SharedDuck:
-    """One DuckDB, opened when a query first asks for it."""
+def _open_for_queries() -> duckdb.DuckDBPyConnection:
+    base = open_apart()
+    # A file that a query names is read again by the next.
+    base.execute("SET GLOBAL enable_external_file_cache = false")
+    base.execute(FASTER)
+    return base
 
-    def __init__(self) -> None:
+
+class SharedDuck:
+    """One DuckDB of a process, opened when it is first needed."""
+
+    def __init__(self, begin: Callable[[], duckdb.DuckDBPyConnection] = _open_for_queries) -> None:
+        self._begin = begin
         self._lock = ForkSafeLock()
         self._base: duckdb.DuckDBPyConnection | None = None
         renew_after_fork(self)
@@ -88,25 +101,51 @@ class SharedDuck:
 
         if "://" in query or not APART.isdisjoint(re.findall(r"\w+", query.lower())):
             return None
-        connection = self._connection()
+        connection = self.cursor()
         try:
             statements = connection.extract_statements(query)
         except duckdb.Error:
             return None
         return connection if statements and all(one.type == duckdb.StatementType.SELECT for one in statements) else None
 
-    def _connection(self) -> duckdb.DuckDBPyConnection:
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own, with names of its own."""
         with self._lock:
             if self._base is None:
-                base = open_apart()
-                # A file that a query names is read again by the next.
-                base.execute("SET GLOBAL enable_external_file_cache = false")
-                base.execute(FASTER)
-                self._base = base
+                self._base = self._begin()
             return self._base.cursor()
 
 
 SHARED = SharedDuck()
+"""Answers the queries over pinned versions."""
+
+FEW_ROWS = 1 << 16
+"""Up to so many rows are not worth a DuckDB of their own, which takes longer to begin than they do."""
+FEW_ALONE = 1 << 20
+"""The same of rows that are looked at one by one, and not joined, sorted or counted."""
+_JOINS_AS_WRITTEN = {"disabled_optimizers": "join_order,build_side_probe_side"}
+# One thread is the caller's own: none is there that a fork would lose.
+_FEW = SharedDuck(lambda: open_apart(threads=1, **_JOINS_AS_WRITTEN))
+
+
+@contextmanager
+def duck_session(rows: int, few: int = FEW_ROWS) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A session to register about so many rows in, of which nothing is left after. More than `few` have threads. Times are in UTC, and of a join
+    the right side is held while the left one streams past it.
+    """
+    with _of_few() if rows <= few else open_apart(**_JOINS_AS_WRITTEN) as session:
+        yield session
+
+
+def _of_few() -> duckdb.DuckDBPyConnection:
+    """A session of the DuckDB for few rows; of another, once an error of its own has ended that one."""
+    import duckdb
+
+    try:
+        return _FEW.cursor().execute("SET TimeZone = 'UTC'")
+    except duckdb.FatalException:
+        _FEW.give_up()
+        return _FEW.cursor()
 
 
 WIDEST_DECIMAL = 38
@@ -136,8 +175,8 @@ def duck_type(type_: pa.DataType) -> pa.DataType | None:
 
 def duck_schema(schema: pa.Schema) -> pa.Schema:
     """The columns of a declared schema that DuckDB can hold, as it reads them."""
-    lacking = withheld(schema)
-    return pa.schema([field.with_type(duck_type(field.type)) for field in schema if field.name not in lacking])
+    unheld = withheld(schema)
+    return pa.schema([field.with_type(duck_type(field.type)) for field in schema if field.name not in unheld])
 
 
 def withheld(schema: pa.Schema) -> dict[str, str]:

@@ -79,13 +79,13 @@ class Query:
 
     def _name(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
         """Make the table known by a name; a column that DuckDB cannot hold raises once a query reads it."""
-        lacking = withheld(self.schema)
-        if not lacking:
+        unheld = withheld(self.schema)
+        if not unheld:
             connection.register(name, self.source.dataset)
             return
         source, view = f'"source of {_doubled(name)}"', f'"{_doubled(name)}"'
         connection.register(f"source of {name}", self.source.dataset)
-        columns = ", ".join(_selected(one, lacking.get(one)) for one in self.schema.names)
+        columns = ", ".join(_selected(one, unheld.get(one)) for one in self.schema.names)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {columns} FROM {source}")  # noqa: S608  # names are quoted
 
     def _refusal(self, error: Exception) -> GaplessError:
@@ -99,11 +99,11 @@ class Query:
         )
 
 
-def _selected(column: str, lacking: str | None) -> str:
+def _selected(column: str, unheld: str | None) -> str:
     name = f'"{_doubled(column)}"'
-    if lacking is None:
+    if unheld is None:
         return name
-    reason = f"{lacking}; scan reads it".replace("'", "''")
+    reason = f"{unheld}; scan reads it".replace("'", "''")
     return f"error('{reason}')::VARCHAR AS {name}"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import CorruptTable
-from gapless.tables.delta.files import sets
+from gapless.tables.delta.files import reading
 from gapless.tables.delta.files.opened import ReadRequest
 from gapless.tables.delta.table import DeltaTable
 
@@ -26,9 +26,9 @@ def table(tmp_path: Path) -> DeltaTable:
     return made
 
 
-@pytest.mark.parametrize("held", [0, 24, sets.SET_BYTES])
+@pytest.mark.parametrize("held", [0, 24, reading.SET_BYTES])
 def test_rows_come_in_order_however_little_is_held(table: DeltaTable, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sets, "SET_BYTES", held)
+    monkeypatch.setattr(reading, "SET_BYTES", held)
     assert table.scan().to_arrow()["x"].to_pylist() == list(range(2 * FILES))
     assert table.scan(where="x % 2 = 1").to_arrow()["x"].to_pylist() == list(range(1, 2 * FILES, 2))
 
@@ -51,13 +51,13 @@ def test_a_missing_file_is_told_after_the_rows_before_it(table: DeltaTable, tmp_
 def test_rows_come_in_order_however_large_sets_are(
     table: DeltaTable, most: int, stored: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sets, "SET_FILES", most)
-    monkeypatch.setattr(sets, "SET_STORED_BYTES", stored)
+    monkeypatch.setattr(reading, "SET_FILES", most)
+    monkeypatch.setattr(reading, "SET_STORED_BYTES", stored)
     assert table.scan().to_arrow()["x"].to_pylist() == list(range(2 * FILES))
     assert table.scan(where="x >= 11").to_arrow()["x"].to_pylist() == list(range(11, 2 * FILES))
 
 
-@pytest.mark.parametrize(("few", "ahead"), [(sets.FEW_FILES, True), (FILES, False)])
+@pytest.mark.parametrize(("few", "ahead"), [(reading.FEW_FILES, True), (FILES, False)])
 def test_a_set_is_fetched_while_the_one_before_is_worked_on(
     table: DeltaTable, few: int, ahead: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +72,7 @@ def test_a_set_is_fetched_while_the_one_before_is_worked_on(
 
     real = ReadRequest.fetched
     monkeypatch.setattr(ReadRequest, "fetched", fetch)
-    monkeypatch.setattr(sets, "FEW_FILES", few)
+    monkeypatch.setattr(reading, "FEW_FILES", few)
     batches = table.scan().to_batches()
     assert next(batches)["x"].to_pylist() == [0, 1]
     assert here.wait(20 if ahead else 0.05) is ahead
@@ -96,13 +96,13 @@ def _spoil(table: DeltaTable, root: Path, at: int, how: str) -> str:
 
 
 @pytest.mark.parametrize("few", [0, 1 << 30])
-@pytest.mark.parametrize("held", [0, sets.SET_BYTES])
+@pytest.mark.parametrize("held", [0, reading.SET_BYTES])
 @pytest.mark.parametrize(("first", "second"), [("page", "footer"), ("footer", "page"), ("page", "page"), ("footer", "footer")])
 def test_of_two_damaged_files_the_first_is_told_after_the_rows_before_it(
     table: DeltaTable, tmp_path: Path, first: str, second: str, held: int, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sets, "SET_BYTES", held)
-    monkeypatch.setattr(sets, "FEW_FILES", few)
+    monkeypatch.setattr(reading, "SET_BYTES", held)
+    monkeypatch.setattr(reading, "FEW_FILES", few)
     named = _spoil(table, tmp_path / "t", 17, first)
     _spoil(table, tmp_path / "t", 19, second)
     rows: list[int] = []

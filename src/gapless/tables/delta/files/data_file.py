@@ -1,9 +1,4 @@
-"""One file of a Delta table in the making.
-
-What the log says of a data file's columns, taken from its rows in memory, table by table.
-
-What a table's new files hold: physical names and types, without partition columns.
-"""
+"""One data file of a Delta table in the making: its columns, their encodings, and the statistics that the log gets."""
 
 from __future__ import annotations
 
@@ -38,10 +33,10 @@ def indexed_columns(stored: StructType, settings: Settings, clustered: tuple[Col
 
 
 class FileStatsBuilder:
-    """Takes in the rows of one file, and says in the end what the log shall say of them."""
+    """Statistics of one file, gathered from its rows table by table."""
 
     def __init__(self, schema: StructType, indexed: tuple[Leaf, ...], text_length: int) -> None:
-        """Texts in what it says are cut to `text_length` characters."""
+        """Bounds of texts are cut to `text_length` characters."""
         self._schema, self._indexed, self._text_length = schema, indexed, text_length
         self._rows = 0
         self._columns: dict[ColumnPath, GrowingStats] = {}
@@ -162,14 +157,14 @@ Spark, DuckDB, Polars, delta-rs and Trino alike.
 """
 
 
-def aim_of(codec: str) -> CodecProfile:
-    """How files of a table with this codec are written."""
+def codec_profile(codec: str) -> CodecProfile:
+    """The encodings and compression of a table with this `delta.parquet.compression.codec`."""
     return CODEC_PROFILES[_CODECS.get(codec, "zstd")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedFile:
-    """A file's bytes and what the log says of them."""
+    """A file's bytes and its statistics."""
 
     pieces: tuple[memoryview, ...]
     size: int
@@ -187,7 +182,7 @@ class DataFile:
         self._group_bytes = group_bytes
         settings = columns.settings
         self._columns = columns
-        self._writer = FileWriter(columns.file_schema, aim_of(settings.codec), lambda _: {})
+        self._writer = FileWriter(columns.file_schema, codec_profile(settings.codec), lambda _: {})
         self._stats = FileStatsBuilder(columns.schema, columns.indexed, settings.stats_text_length)
         self._held: list[pa.Table] = []
         self._held_rows = self._held_bytes = 0

@@ -1,9 +1,4 @@
-"""A file's columns in the types that a Delta table declares for them.
-
-Dates of the old calendar, which Spark before 3.0, and later in its LEGACY mode, wrote as if there had been no reform in 1582.
-
-How the columns of a version of a table lie in its files.
-"""
+"""How the columns of a version lie in its data files: declared types, column mapping, partition values, calendars."""
 
 from __future__ import annotations
 
@@ -35,13 +30,13 @@ _VERSION, _DATES, _INT96 = b"org.apache.spark.version", b"org.apache.spark.legac
 
 def check_calendar(rows: pa.Table, metadata: pq.FileMetaData, path: str) -> None:
     """Raise UnsupportedTable where a file's rows have a date or time that its writer meant in the old calendar: it would come out wrong by days."""
-    dates, times = _old(metadata.metadata or {})
+    dates, times = _old_calendar(metadata.metadata or {})
     if not (dates or times):
         return
     for column in rows.columns:
         for leaf in (leaf for chunk in column.chunks for leaf in _leaves(chunk)):
-            asked = dates if pa.types.is_date(leaf.type) else times
-            if asked and _is_before_reform(leaf):
+            old = dates if pa.types.is_date(leaf.type) else times
+            if old and _is_before_reform(leaf):
                 raise UnsupportedTable(
                     f"data file {path} has dates before 1582-10-15 in the old calendar",
                     why="Spark wrote them so, and read as they are they would be days off",
@@ -50,10 +45,13 @@ def check_calendar(rows: pa.Table, metadata: pq.FileMetaData, path: str) -> None
                 )
 
 
-def _old(said: dict[bytes, bytes]) -> tuple[bool, bool]:
-    """Whether dates, and times, are of the old calendar, by what a file says of itself."""
-    before = said.get(_VERSION, b"3").split(b".")[0] in (b"1", b"2")
-    return before or _DATES in said, before or _DATES in said or _INT96 in said
+def _old_calendar(written: dict[bytes, bytes]) -> tuple[bool, bool]:
+    """Whether dates, and times, are of the old calendar, by the metadata of their file.
+
+    That of Spark before 3.0, and later in its LEGACY mode, which wrote as if there had been no reform in 1582.
+    """
+    before = written.get(_VERSION, b"3").split(b".")[0] in (b"1", b"2")
+    return before or _DATES in written, before or _DATES in written or _INT96 in written
 
 
 def _leaves(array: pa.Array) -> Iterator[pa.Array]:
@@ -155,14 +153,14 @@ def _reads_as(stored: pa.DataType, declared: pa.DataType) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What a version declares, and how to find it in a file, whatever version wrote that."""
+    """The columns of a version, and where they are in a file, whatever version wrote that."""
 
     metadata: Metadata
     declared: pa.Schema
     """All logical columns, in order."""
     parts: Partitions
     by_field_id: bool
-    """Whether files are asked for columns by field id and not by name."""
+    """Whether columns are found in files by field id and not by name."""
 
     @classmethod
     def of(cls, metadata: Metadata) -> Layout:

@@ -1,4 +1,4 @@
-"""What is asked of a Delta table's data files, and a file that was opened for it."""
+"""Read requests for the data files of a Delta table, and files opened for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """What is read of files and given back."""
+    """The columns that are read of files, and the rows that are kept."""
 
     columns: tuple[str, ...] | None = None
     """Logical names of the columns to give back, in order; None for all, in the table's order."""
@@ -73,33 +73,33 @@ class ReadRequest:
 class Opened:
     """A file whose footer and deletion vector were read."""
 
-    asked: ReadRequest
+    request: ReadRequest
     stored: StoredFile
     footer: Footer
     ids: ColumnIds
     parsed: pq.ParquetFile | None = None
     """The file, where its bytes are at hand."""
-    gone: Positions | None = None
-    """Rows that are not given back; None for none."""
+    deleted: Positions | None = None
+    """Rows that a deletion vector deletes and that are left out; None for none."""
 
     @property
     def picks(self) -> bool:
-        """Whether rows are left out by their places."""
-        return self.gone is not None or self.asked.only is not None
+        """Whether rows are left out by their positions."""
+        return self.deleted is not None or self.request.only is not None
 
-    def may_give(self) -> list[bool]:
-        """Of each row group, whether it may have rows that are given back, by their places."""
-        rows, only = self.footer.groups.rows, self.asked.only
+    def may_hold(self) -> list[bool]:
+        """For each row group whether it may have rows that are given back, by their positions."""
+        rows, only = self.footer.groups.rows, self.request.only
         if only is None:
             return [True] * len(rows)
         ends = np.searchsorted(only, np.cumsum([0, *rows]))
         return list(np.diff(ends) > 0)
 
-    def stays(self, positions: Positions) -> np.ndarray | None:
-        """Of ascending positions, which are given back; None where all are."""
-        if self.asked.only is not None:
-            return _among(positions, self.asked.only)
-        return None if self.gone is None else ~_among(positions, self.gone)
+    def kept(self, positions: Positions) -> np.ndarray | None:
+        """For ascending positions whether each is given back; None where all are."""
+        if self.request.only is not None:
+            return _among(positions, self.request.only)
+        return None if self.deleted is None else ~_among(positions, self.deleted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class FilePiece(Piece):
 
     @property
     def positions(self) -> Positions:
-        """Where the rows lie in the file."""
+        """The positions of its rows in the file."""
         rows, ends = self.footer.groups.rows, np.cumsum(self.footer.groups.rows)
         first, last = self.numbers[0], self.numbers[-1]
         if last - first + 1 == len(self.numbers):
@@ -121,7 +121,7 @@ class FilePiece(Piece):
 
 
 def _among(positions: Positions, chosen: Positions) -> np.ndarray:
-    """Of ascending positions, which are among some, ascending too."""
+    """For ascending positions whether each is among others, ascending too."""
     if not len(chosen):
         return np.zeros(len(positions), dtype=np.bool_)
     at = np.searchsorted(chosen, positions)

@@ -1,7 +1,4 @@
-"""Where the files of a Delta table lie, which may be outside its root.
-
-Deletion vectors in a store.
-"""
+"""Where the files of a Delta table lie, which may be outside its root; its deletion vectors, read and written there."""
 
 from __future__ import annotations
 
@@ -130,7 +127,7 @@ def write_vectors(
     large = {key: data for key, data in bitmaps.items() if len(data) > INLINE_BYTES}
     vectors = {key: inline_vector(positions) for key, positions in deleted.items() if key not in large}
     if large:
-        data, told = encode_file(list(large.values()), uuid(), [len(deleted[key]) for key in large])
-        put(vector_path(told[0]), data)
-        vectors |= dict(zip(large, told, strict=True))
+        data, stored = encode_file(list(large.values()), uuid(), [len(deleted[key]) for key in large])
+        put(vector_path(stored[0]), data)
+        vectors |= dict(zip(large, stored, strict=True))
     return vectors

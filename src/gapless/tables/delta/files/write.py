@@ -1,9 +1,4 @@
-"""Rows of a Delta table as Parquet files, split by partition, with what the log says of each file.
-
-Rows of a batch, partition by partition.
-
-The files written for one change of a Delta table, and not committed yet.
-"""
+"""Write rows as data files or change files of a Delta table, split by partition."""
 
 from __future__ import annotations
 
@@ -30,7 +25,7 @@ from gapless.model.instant import NS_PER
 from gapless.runtime.concurrency import Call, in_order
 from gapless.runtime.environment import Environment
 from gapless.store.open import probe_put_if_absent
-from gapless.tables.delta.files.data_file import DataFile, EncodedFile, StoredColumns, aim_of
+from gapless.tables.delta.files.data_file import DataFile, EncodedFile, StoredColumns, codec_profile
 
 Codes = npt.NDArray[np.integer[Any]]
 _FEW = 1 << 16
@@ -105,7 +100,7 @@ Texts = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What files of one version of a table look like."""
+    """The schema, partitioning, properties and size of a version's files."""
 
     schema: StructType
     """The table's, logical names."""
@@ -267,7 +262,7 @@ class _Writer:
 
     @property
     def _suffix(self) -> str:
-        compression = aim_of(self.target.settings.codec).compression
+        compression = codec_profile(self.target.settings.codec).compression
         return ".parquet" if compression == "none" else f".{compression}.parquet"
 
     def _file_name(self) -> str:

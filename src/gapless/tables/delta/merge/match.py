@@ -21,12 +21,13 @@ from gapless.formats.delta.deletion_vector import Positions
 from gapless.predicate import predicate as p
 from gapless.predicate.predicate import Predicate
 from gapless.predicate.range import conjunction, key_bounds
-from gapless.tables.delta.expressions.evaluate import FEW_ROWS, duck_session, true_rows
+from gapless.tables.delta.expressions.evaluate import true_rows
 from gapless.tables.delta.expressions.sql import understand
 from gapless.tables.delta.files.opened import POSITION, Projection
 from gapless.tables.delta.merge.plan import KeyPair, Names, key_pairs, target_terms
 from gapless.tables.delta.write.rewrite import BaseVersion
 from gapless.tables.delta.write.row_edit import known_rows
+from gapless.tables.shared.duckdb_session import FEW_ROWS, duck_session
 from gapless.tables.shared.scan import Condition, parse_condition
 
 Numbers = npt.NDArray[np.int64]

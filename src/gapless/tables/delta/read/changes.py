@@ -14,11 +14,9 @@ from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
-from gapless.log.snapshot import refresh
 from gapless.log.versions import read_range
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.places import Places
-from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, files_of, parts_of, unreadable_as
 from gapless.tables.delta.read.versions import VERSIONS, first_missing, open_version, version_since
 from gapless.tables.shared.changes import COMMIT_FIELDS, CommitChange, change_feed, check_range, feed_schema
@@ -26,52 +24,18 @@ from gapless.tables.shared.rows import Rows
 from gapless.tables.shared.versions import parse_instant_value, parse_version
 
 
-class Feeding(DeltaHandle):
-    """A Delta table's changes."""
+def first_version(env: Environment, newest: Snapshot[TableState], version: object, time: object) -> int:
+    """Where a range of changes begins, by `from_version` or `from_time`. Raises InvalidOption, InvalidTime, CorruptTable, StoreError."""
+    _check_one("from", version, time, needed=True)
+    return version_since(env, newest, time) if time is not None else parse_version(version, "from_version", first=DELTA.first)
 
-    def changes(
-        self,
-        from_version: int | None = None,
-        to_version: int | None = None,
-        *,
-        from_time: object = None,
-        to_time: object = None,
-        columns: Sequence[str] | None = None,
-    ) -> Rows:
-        """What each commit of a range of versions did to the rows, not read yet; for tables whose `delta.enableChangeDataFeed` is true.
 
-        Args:
-            from_version: The first version whose changes are told; one past the newest gives no rows, for a reader that has seen all.
-            to_version: The last, inclusive; the one this handle sees where not given.
-            from_time: Instead of `from_version`: the first version that was committed then or later.
-            to_time: Instead of `to_version`: the last version that was committed by then.
-            columns: Columns to give back, in this order; all where not given.
-
-        Behind the table's columns stand `_change_type` ("insert", "delete", "update_preimage", "update_postimage"), `_commit_version` (int64)
-        and `_commit_timestamp` (µs, UTC). Rows come version by version. Where a commit has change files, they are what is told; else its files
-        that came and went with their rows, and the rows that deletion vectors took. Compaction changes nothing. Columns are those of
-        `to_version`, older rows too.
-
-        Whether all files are there is asked before the first row is given. Raises VersionNotFound for a range that is not there, was written
-        without the change feed, or whose log or files are gone, with what can be told; SchemaMismatch where older rows do not fit the
-        columns; InvalidTime, InvalidOption, UnknownColumn, CorruptTable, StoreError.
-        """
-        newest = self._env.drive(refresh(DELTA, self._snapshot))
-        first = self._first(newest, from_version, from_time)
-        last = self._last(newest, to_version, to_time)
-        return _feed(self._env, newest, first, last, columns)
-
-    def _first(self, newest: Snapshot[TableState], version: object, time: object) -> int:
-        _check_one("from", version, time, needed=True)
-        if time is not None:
-            return version_since(self._env, newest, time)
-        return parse_version(version, "from_version", first=DELTA.first)
-
-    def _last(self, newest: Snapshot[TableState], version: object, time: object) -> int:
-        _check_one("to", version, time, needed=False)
-        if time is not None:
-            return VERSIONS.at_time(self._env, newest, parse_instant_value(time, name="to_time"))
-        return self.version if version is None else parse_version(version, "to_version", first=DELTA.first)
+def last_version(env: Environment, newest: Snapshot[TableState], version: object, time: object, default: int) -> int:
+    """Where a range of changes ends, by `to_version` or `to_time`. Raises as `first_version`, and VersionNotFound."""
+    _check_one("to", version, time, needed=False)
+    if time is not None:
+        return VERSIONS.at_time(env, newest, parse_instant_value(time, name="to_time"))
+    return default if version is None else parse_version(version, "to_version", first=DELTA.first)
 
 
 def _check_one(end: str, version: object, time: object, *, needed: bool) -> None:
@@ -86,7 +50,8 @@ def _check_one(end: str, version: object, time: object, *, needed: bool) -> None
         )
 
 
-def _feed(env: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
+def change_rows(env: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
+    """The changes of versions `[first, last]`, as `DeltaView.changes` gives them."""
     check_range(first, last, earliest=DELTA.first, newest=newest.version)
     metadata = open_version(env, newest, max(DELTA.first, min(last, newest.version))).state.metadata
     commits = _changes_between(env, newest, first, last, metadata) if first <= last else []

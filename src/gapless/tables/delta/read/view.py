@@ -1,4 +1,4 @@
-"""The reading side of a Delta table."""
+"""The reading side of a Delta table: versions, history, the change data feed, scans and SQL."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from gapless.log.snapshot import refresh
 from gapless.runtime.environment import Environment
 from gapless.store.open import table_name
 from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.lifecycle import open_table
-from gapless.tables.delta.read.changes import Feeding
+from gapless.tables.delta.read.changes import change_rows, first_version, last_version
 from gapless.tables.delta.read.history import DeltaHistoryEntry, history_entry
 from gapless.tables.delta.read.rows import DeltaRows, LiveFile, Scan, pin_version
 from gapless.tables.delta.read.scan import Planner
@@ -28,7 +29,7 @@ from gapless.tables.shared.scan import Condition, parse_columns
 from gapless.tables.shared.sql import Query
 
 
-class DeltaView(Feeding):
+class DeltaView(DeltaHandle):
     """A Delta table at one version, to be read: what `table.at(…)` gives, and the reading side of every Delta table."""
 
     _planner: Planner | None = None
@@ -74,6 +75,38 @@ class DeltaView(Feeding):
         Raises InvalidOption for a limit below 0, CorruptTable where a commit is lost, StoreError.
         """
         return [history_entry(*one) for one in read_history(self._env, DELTA, self.version, limit)]
+
+    def changes(
+        self,
+        from_version: int | None = None,
+        to_version: int | None = None,
+        *,
+        from_time: object = None,
+        to_time: object = None,
+        columns: Sequence[str] | None = None,
+    ) -> Rows:
+        """What each commit of a range of versions did to the rows, not read yet; for tables whose `delta.enableChangeDataFeed` is true.
+
+        Args:
+            from_version: The first version whose changes are told; one past the newest gives no rows, for a reader that has seen all.
+            to_version: The last, inclusive; the one this handle sees where not given.
+            from_time: Instead of `from_version`: the first version that was committed then or later.
+            to_time: Instead of `to_version`: the last version that was committed by then.
+            columns: Columns to give back, in this order; all where not given.
+
+        Behind the table's columns stand `_change_type` ("insert", "delete", "update_preimage", "update_postimage"), `_commit_version` (int64)
+        and `_commit_timestamp` (µs, UTC). Rows come version by version. Where a commit has change files, they are what is told; else its files
+        that came and went with their rows, and the rows that deletion vectors took. Compaction changes nothing. Columns are those of
+        `to_version`, older rows too.
+
+        Whether all files are there is asked before the first row is given. Raises VersionNotFound for a range that is not there, was written
+        without the change feed, or whose log or files are gone, with what can be told; SchemaMismatch where older rows do not fit the
+        columns; InvalidTime, InvalidOption, UnknownColumn, CorruptTable, StoreError.
+        """
+        newest = self._env.drive(refresh(DELTA, self._snapshot))
+        first = first_version(self._env, newest, from_version, from_time)
+        last = last_version(self._env, newest, to_version, to_time, self.version)
+        return change_rows(self._env, newest, first, last, columns)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""DuckDB for a moment."""
+"""Sessions of DuckDB for expressions over rows in memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from gapless.tables.delta.expressions import evaluate as sessions
-from gapless.tables.delta.expressions.evaluate import FEW_ALONE, FEW_ROWS, duck_session, evaluate
+from gapless.tables.delta.expressions.evaluate import evaluate
+from gapless.tables.shared import duckdb_session
+from gapless.tables.shared.duckdb_session import FEW_ALONE, FEW_ROWS, duck_session
 
 SCHEMA = pa.schema([("y", pa.int64())])
 
@@ -66,14 +67,14 @@ def test_a_forked_process_has_its_own() -> None:
 
 def test_rows_that_are_looked_at_alone_need_no_duckdb_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert doubled(1) == [2]
-    begun: list[dict[str, int]] = []
+    begun: list[dict[str, str | int]] = []
 
-    def opened(**settings: int) -> object:
+    def opened(**settings: str | int) -> object:
         begun.append(settings)
         return real(**settings)
 
-    real = sessions._opened
-    monkeypatch.setattr(sessions, "_opened", opened)
+    real = duckdb_session.open_apart
+    monkeypatch.setattr(duckdb_session, "open_apart", opened)
     for rows, expected in ((FEW_ROWS + 1, 0), (FEW_ALONE + 1, 1)):
         numbers = pa.table({"x": pa.array(range(rows), pa.int64())})
         found = evaluate(numbers, {"y": "x * 2"}, SCHEMA).column("y")
