@@ -1,6 +1,6 @@
 """SQL text to a predicate.
 
-Understood: `= == <> != < <= > >=`, `IS [NOT] DISTINCT FROM`, `AND OR NOT`, `[NOT] IN (literals)`, `[NOT] BETWEEN`,
+Supported: `= == <> != < <= > >=`, `IS [NOT] DISTINCT FROM`, `AND OR NOT`, `[NOT] IN (literals)`, `[NOT] BETWEEN`,
 `IS [NOT] NULL|TRUE|FALSE|UNKNOWN`, `[NOT] LIKE|ILIKE 'pattern' [ESCAPE 'c']`, boolean columns alone, columns against
 columns, and the functions isnan, abs, lower, upper, length (char_length), coalesce and starts_with. Literals:
 numbers, 'text', TRUE, FALSE, NULL, DATE, TIME, TIMESTAMP and TIMESTAMPTZ '…', and casts of literals. The answers are

@@ -35,7 +35,7 @@ class RowFilter:
     expression: pc.Expression | None = None
     columns: tuple[str, ...] = ()
     """What `expression` may read."""
-    shown: pa.Schema | None = None
+    cast_to: pa.Schema | None = None
     """The types under which `expression` sees the columns, where these are not the declared ones."""
 
     @cached_property
@@ -61,7 +61,7 @@ class RowFilter:
         kept = [(number, self._ask(stats[number], rows[number]) == ALWAYS) for number in near]
         if self.expression is None or not kept:
             return kept
-        schema = self.schema if self.shown is None else self.shown
+        schema = self.schema if self.cast_to is None else self.cast_to
         known = [{name: of for name in self.columns if (of := stats[n](name)) is not None} for n, _ in kept]
         truths = [guarantee(of, rows[n], schema) for (n, _), of in zip(kept, known, strict=True)]
         matching = prune_by_expression(self.expression, truths, schema)
@@ -134,7 +134,7 @@ class PageFilter:
     def _possible(self, name: str, path: str, rows: pa.Table) -> Positions:
         """The rows of a table of the column `name`, as files hold it, for which the expression may be true."""
         assert self.filter.expression is not None
-        schema = self.filter.schema if self.filter.shown is None else self.filter.shown
+        schema = self.filter.schema if self.filter.cast_to is None else self.filter.cast_to
         seen = self._declared(name, path, rows).cast(pa.schema([schema.field(name)]))
         if self.filter.columns == (name,):
             numbered = seen.append_column(f"number of a row of {name}", pa.array(np.arange(seen.num_rows)))

@@ -62,7 +62,7 @@ class ReadPlan:
     """A further filter, in Arrow's own semantics."""
     expression_columns: tuple[str, ...] = ()
     """What `expression` may read."""
-    shown: pa.Schema | None = None
+    cast_to: pa.Schema | None = None
     """The types under which `expression` sees the columns and they are given back, where these are not the declared ones."""
     dictionaries: frozenset[str] = frozenset()
     """Columns of text that are given back dictionary-encoded, and that `expression` sees so; never null."""
@@ -81,7 +81,7 @@ class ReadPlan:
             predicate=self.predicate,
             expression=self.expression,
             columns=self.expression_columns,
-            shown=self.shown,
+            cast_to=self.cast_to,
         )
 
     def over(self, groups: tuple[ReadGroup, ...]) -> ReadPlan:
@@ -202,9 +202,9 @@ def _matching_groups(footer: Footer, plan: ReadPlan) -> list[tuple[int, bool]]:
 def _filter(table: pa.Table, plan: ReadPlan, *, certain: bool) -> pa.Table:
     if plan.predicate != EVERYTHING and not certain:
         table = kept_rows(plan.predicate, table)
-    if plan.shown is not None:
-        kinds = {name: ENCODED if name in plan.dictionaries else plan.shown.field(name).type for name in table.schema.names}
-        table = table.cast(pa.schema([plan.shown.field(name).with_type(kind) for name, kind in kinds.items()]))
+    if plan.cast_to is not None:
+        kinds = {name: ENCODED if name in plan.dictionaries else plan.cast_to.field(name).type for name in table.schema.names}
+        table = table.cast(pa.schema([plan.cast_to.field(name).with_type(kind) for name, kind in kinds.items()]))
     return table if plan.expression is None or certain else table.filter(plan.expression)
 
 

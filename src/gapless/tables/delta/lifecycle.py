@@ -22,7 +22,7 @@ from gapless.model.instant import NS_PER
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.expressions.checks import constraints
-from gapless.tables.delta.expressions.sql import understand
+from gapless.tables.delta.expressions.sql import parse_expression
 from gapless.tables.delta.write.commits import check_text
 from gapless.tables.delta.write.merge_schema import MAX_ID
 from gapless.tables.shared.lifecycle import commit_first, kind_of, table_exists
@@ -128,7 +128,7 @@ def _check_expressions(state: TableState) -> None:
     """Raise InvalidQuery or UnknownColumn for a constraint or generated column that rows could not be held against."""
     declared = to_arrow(state.metadata.schema)
     for one in constraints(state):
-        understand(one.condition, declared, "spark")
+        parse_expression(one.condition, declared, "spark")
 
 
 def _exists(path: str) -> TableExists:

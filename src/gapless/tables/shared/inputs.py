@@ -1,4 +1,4 @@
-"""What users hand to `append`, as record batches.
+"""Rows that users hand to `append` and `merge`, as record batches: Arrow, pandas, Polars, DuckDB, dicts.
 
 pandas, Polars and DuckDB are recognised by name and never imported: an object of theirs brings its library along.
 """

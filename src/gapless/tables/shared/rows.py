@@ -1,4 +1,4 @@
-"""Rows that are not read yet: what `scan` and `sql` give back."""
+"""Lazy rows: what scans, SQL and change feeds of every kind of table return."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from gapless.runtime.concurrency import ForkSafeLock
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import AtVersion
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesContext
-from gapless.tables.timeseries.read.coverage import CoverageCache, Wanted
+from gapless.tables.timeseries.read.coverage import CoverageCache, IdentityFilter
 from gapless.tables.timeseries.write.append import check_writable
 
 
@@ -81,7 +81,7 @@ class Handle(AtVersion[TableState]):
         """Raise UpgradeNeeded or UnsupportedTable where this handle may not write."""
         check_writable(self._snapshot.state, self.url, upgrade=self._upgrade)
 
-    def _covered(self, segments: Iterable[Segment], wanted: Wanted | None = None) -> CoverageMap:
+    def _covered(self, segments: Iterable[Segment], wanted: IdentityFilter | None = None) -> CoverageMap:
         return self._cache.union(segments, self._entity_types, wanted)
 
     @property

@@ -1,4 +1,4 @@
-"""New values of columns, as callers give them: SQL texts, or the values themselves."""
+"""Assignments of UPDATE and MERGE: new values of columns, as SQL or as values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gapless.model.convert import Misfit
 from gapless.model.fit import refuse_misfit
 from gapless.predicate.range import find_column
 from gapless.tables.delta.expressions.evaluate import assigned_values, evaluate
-from gapless.tables.delta.expressions.sql import understand
+from gapless.tables.delta.expressions.sql import parse_expression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +80,12 @@ class Assignments:
         """Rows of the table with the new values, which SQL computes from the rows of `seen`. Raises what `evaluate` raises."""
         texts = {one.name: one for one in self.each if isinstance(one.value, str)}
         plain = {name: column for name, one in texts.items() if (column := _plain_column(one, seen)) is not None}
-        asked = {name: str(one.value) for name, one in texts.items() if name not in plain}
-        types = pa.schema([pa.field(name, texts[name].type) for name in asked])
-        found = evaluate(seen, asked, types) if asked else None
+        computed = {name: str(one.value) for name, one in texts.items() if name not in plain}
+        types = pa.schema([pa.field(name, texts[name].type) for name in computed])
+        found = evaluate(seen, computed, types) if computed else None
         for one in self.each:
             name = one.name
-            column = plain[name] if name in plain else _column(found, name) if name in asked else _repeated(one, rows)
+            column = plain[name] if name in plain else _column(found, name) if name in computed else _repeated(one, rows)
             rows = _set(rows, one.path, column)
         return rows
 
@@ -147,7 +147,7 @@ def _array(value: object, kind: pa.DataType) -> pa.Array:
 
 def _plain_column(one: Assignment, seen: pa.Table) -> pa.ChunkedArray | None:
     """The column that the SQL names and nothing else, where it has the type that is wanted."""
-    known = understand(str(one.value), seen.schema, "duckdb")
+    known = parse_expression(str(one.value), seen.schema, "duckdb")
     named = len(known.columns) == 1 and known.sql == f"(c{known.columns[0]})"
     return seen.column(known.columns[0]) if named and seen.schema.field(known.columns[0]).type == one.type else None
 

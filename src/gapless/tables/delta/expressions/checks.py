@@ -1,4 +1,4 @@
-"""What every written row must satisfy: columns that are never null, invariants, constraints, generated columns."""
+"""Enforce constraints on written rows: NOT NULL, column invariants, CHECK constraints, generated columns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Constraint:
 
 
 def constraints(state: TableState) -> tuple[Constraint, ...]:
-    """All conditions of a table that are told in SQL: CHECK constraints, column invariants, and that generated columns have their values."""
+    """The conditions of a table in SQL: CHECK constraints, column invariants, and that generated columns have their values."""
     checks = constraints_of(state.configuration)
     named = [Constraint(name=f"the constraint {name!r}", expression=text, condition=text) for name, text in checks.items()]
     return (*named, *_of_columns(state.metadata.schema))

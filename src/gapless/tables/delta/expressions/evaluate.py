@@ -13,7 +13,7 @@ from gapless.errors import DataError, InvalidQuery, InvalidValue, SchemaMismatch
 from gapless.model.convert import Misfit, convert, exact_cast, opened
 from gapless.model.fit import refuse_misfit
 from gapless.model.types import bare_type, children, is_any_list, why_not, with_children
-from gapless.tables.delta.expressions.sql import Dialect, Understood, understand
+from gapless.tables.delta.expressions.sql import Dialect, RowExpression, parse_expression
 from gapless.tables.shared.duckdb_session import FEW_ALONE, duck_session
 
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
@@ -119,7 +119,7 @@ def evaluate(
     Raises InvalidQuery (no expression, an aggregate, a subquery, one that is not deterministic, one that DuckDB cannot answer),
     UnknownColumn, InvalidValue (a value that the declared type does not hold; names the row), SchemaMismatch (types that do not fit).
     """
-    known = [understand(text, table.schema, dialect, deterministic=deterministic) for text in expressions.values()]
+    known = [parse_expression(text, table.schema, dialect, deterministic=deterministic) for text in expressions.values()]
     answer = _answer(table, known, first_row)
     fields = [schema.field(name) for name in expressions]
     naive_is_utc = dialect == "spark"
@@ -130,7 +130,7 @@ def evaluate(
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-def _answer(table: pa.Table, expressions: list[Understood], first_row: int) -> pa.Table:
+def _answer(table: pa.Table, expressions: list[RowExpression], first_row: int) -> pa.Table:
     import duckdb
 
     texts = "; ".join(one.text for one in expressions)
@@ -161,7 +161,7 @@ def _unanswered(texts: str, error: Exception) -> InvalidQuery:
     return InvalidQuery(f"DuckDB cannot compute {texts}: {_first_line(error)}", fix="Mend the expression", sql=texts)
 
 
-def _first_failing(table: pa.Table, expressions: list[Understood]) -> int | None:
+def _first_failing(table: pa.Table, expressions: list[RowExpression]) -> int | None:
     """The first row whose values the expressions cannot take, found in log2(n) queries; None where they take none at all."""
 
     def fails(start: int, count: int) -> bool:
@@ -182,7 +182,7 @@ def _first_failing(table: pa.Table, expressions: list[Understood]) -> int | None
     return low
 
 
-def _computed(table: pa.Table, expressions: list[Understood]) -> pa.Table:
+def _computed(table: pa.Table, expressions: list[RowExpression]) -> pa.Table:
     used = sorted({index for one in expressions for index in one.columns})
     arrays = [table.column(index) for index in used]
     rows = pa.Table.from_arrays(
@@ -196,7 +196,7 @@ def _computed(table: pa.Table, expressions: list[Understood]) -> pa.Table:
 
 
 def _typed(
-    column: pa.ChunkedArray, field: pa.Field, expression: Understood, *, naive_is_utc: bool, first_row: int
+    column: pa.ChunkedArray, field: pa.Field, expression: RowExpression, *, naive_is_utc: bool, first_row: int
 ) -> pa.ChunkedArray:
     arrays, row = [], first_row
     # Without rows there is no chunk, and a type that may not fit all the same.
@@ -212,7 +212,7 @@ def _typed(
     return pa.chunked_array(arrays, field.type)
 
 
-def _refusal(misfit: Misfit, array: pa.Array, field: pa.Field, expression: Understood, row: int) -> DataError:
+def _refusal(misfit: Misfit, array: pa.Array, field: pa.Field, expression: RowExpression, row: int) -> DataError:
     error = refuse_misfit(misfit, array, field, row)
     return type(error)(
         f"{expression.text!r} does not fit column {field.name!r}: {error.what}",

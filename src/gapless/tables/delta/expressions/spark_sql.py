@@ -1,4 +1,4 @@
-"""Spark's SQL where DuckDB gives the same answers, bit for bit: anything else is refused, since a wrong value would be kept for ever."""
+"""Translate Spark's SQL to DuckDB's where both give the same answers, bit for bit; refuse the rest: a wrong value would be kept for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL expressions, understood: over which columns, in DuckDB's own SQL, and refused where a row alone does not settle them."""
+"""Parse SQL expressions over one row: the columns they read, their SQL for DuckDB; what one row does not determine is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Dialect = Literal["duckdb", "spark"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Understood:
+class RowExpression:
     """One expression."""
 
     text: str
@@ -36,13 +36,13 @@ class Understood:
     """Whether it is the word NULL, which has no type of its own."""
 
 
-def understand(text: str, schema: pa.Schema, dialect: Dialect, *, deterministic: bool = True) -> Understood:
+def parse_expression(text: str, schema: pa.Schema, dialect: Dialect, *, deterministic: bool = True) -> RowExpression:
     """Read an expression over the columns of `schema`; raises InvalidQuery, UnknownColumn."""
-    return _understood(text, schema, dialect, deterministic)
+    return _parsed_expression(text, schema, dialect, deterministic)
 
 
 @lru_cache(256)
-def _understood(text: str, schema: pa.Schema, dialect: Dialect, deterministic: bool) -> Understood:  # noqa: FBT001  # a cache's key
+def _parsed_expression(text: str, schema: pa.Schema, dialect: Dialect, deterministic: bool) -> RowExpression:  # noqa: FBT001  # a cache's key
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
@@ -56,7 +56,7 @@ def _understood(text: str, schema: pa.Schema, dialect: Dialect, deterministic: b
         sql = meant.sql(dialect="duckdb")
     except (SqlglotError, RecursionError) as error:
         raise _no_expression(text, _why(error)) from error
-    return Understood(text=text, sql=f"({sql})", columns=columns, is_null=isinstance(tree, exp.Null))
+    return RowExpression(text=text, sql=f"({sql})", columns=columns, is_null=isinstance(tree, exp.Null))
 
 
 def parsed(text: str, dialect: Dialect = "duckdb") -> exp.Expr:
@@ -87,8 +87,8 @@ def _no_expression(text: str, why: str) -> InvalidQuery:
 
 
 def columns_read(text: str, schema: pa.Schema, dialect: Dialect = "duckdb") -> tuple[str, ...]:
-    """The names of the top-level columns that an expression reads, in the schema's order. Raises as `understand`."""
-    return tuple(schema.names[index] for index in understand(text, schema, dialect, deterministic=False).columns)
+    """The names of the top-level columns that an expression reads, in the schema's order. Raises as `parse_expression`."""
+    return tuple(schema.names[index] for index in parse_expression(text, schema, dialect, deterministic=False).columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

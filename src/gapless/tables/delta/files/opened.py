@@ -35,7 +35,7 @@ class Projection:
     """Rows for which it is true are kept; over logical columns, partition columns too."""
     expression: pc.Expression | None = None
     """A further filter, in Arrow's own semantics."""
-    shown: pa.Schema | None = None
+    cast_to: pa.Schema | None = None
     """The types under which `expression` sees the columns and they are given back, where these are not the declared ones."""
     position: bool = False
     """Whether `POSITION` comes behind the columns."""

@@ -91,8 +91,8 @@ class Reading:
     def schema(self) -> pa.Schema:
         """The columns of what is read."""
         names = self.layout.declared.names if self.projection.columns is None else self.projection.columns
-        fields = [self._shown.field(name) for name in names]
-        return pa.schema([*fields, _POSITION_FIELD] if self.projection.position else fields, metadata=self._shown.metadata)
+        fields = [self._types.field(name) for name in names]
+        return pa.schema([*fields, _POSITION_FIELD] if self.projection.position else fields, metadata=self._types.metadata)
 
     def rows(self, store: Store, files: Sequence[ReadRequest]) -> Iterator[tuple[AddFile, pa.Table]]:
         """The rows of files that lie in one store, none of the tables without rows. Raises CorruptTable, StoreError."""
@@ -168,8 +168,8 @@ class Reading:
                 yield from self._rows_of(piece, rows)
 
     @cached_property
-    def _shown(self) -> pa.Schema:
-        return self.layout.declared if self.projection.shown is None else self.projection.shown
+    def _types(self) -> pa.Schema:
+        return self.layout.declared if self.projection.cast_to is None else self.projection.cast_to
 
     @cached_property
     def _kept(self) -> RowFilter:
@@ -178,8 +178,8 @@ class Reading:
             schema=self.layout.declared,
             predicate=self.projection.predicate,
             expression=expression,
-            columns=() if expression is None else expression_columns(expression, self._shown),
-            shown=self.projection.shown,
+            columns=() if expression is None else expression_columns(expression, self._types),
+            cast_to=self.projection.cast_to,
         )
 
     @cached_property
@@ -271,8 +271,8 @@ class Reading:
     def _filtered(self, table: pa.Table, piece: FilePiece) -> pa.Table:
         if self.projection.predicate != EVERYTHING and not piece.certain:
             table = table.filter(self._expression)
-        if self.projection.shown is not None:
-            fields = [one if one.name == POSITION else self._shown.field(one.name) for one in table.schema]
+        if self.projection.cast_to is not None:
+            fields = [one if one.name == POSITION else self._types.field(one.name) for one in table.schema]
             table = table.cast(pa.schema(fields))
         return table if self.projection.expression is None or piece.certain else table.filter(self.projection.expression)
 

@@ -22,7 +22,7 @@ from gapless.predicate import predicate as p
 from gapless.predicate.predicate import Predicate
 from gapless.predicate.range import conjunction, key_bounds
 from gapless.tables.delta.expressions.evaluate import true_rows
-from gapless.tables.delta.expressions.sql import understand
+from gapless.tables.delta.expressions.sql import parse_expression
 from gapless.tables.delta.files.opened import POSITION, Projection
 from gapless.tables.delta.merge.plan import KeyPair, Names, key_pairs, target_terms
 from gapless.tables.delta.write.rewrite import BaseVersion
@@ -111,7 +111,7 @@ def match_rows(
 
     flat = names.flat(on)
     true_rows(names.schema().empty_table(), flat)  # which a number is refused by, that a join would take
-    understood = understand(flat, names.schema(), "duckdb")
+    understood = parse_expression(flat, names.schema(), "duckdb")
     width = len(names.target)
     read = [at for at in understood.columns if at < width]
     sql = f"SELECT t.{FILE}, t.{POSITION}, s.{_ROW} FROM t JOIN s ON {understood.sql}"  # noqa: S608  # columns c0, c1, …

@@ -50,8 +50,8 @@ Live = Callable[[AddFile | RemoveFile], AddFile | None]
 """The file as it was live before the commit; None where it was not, or is not known."""
 
 
-def parts_of(commit: Commit, live: Live) -> Iterator[Part]:
-    """What a commit changed, deletions first. Where it has change files, they alone tell it."""
+def changed_files(commit: Commit, live: Live) -> Iterator[Part]:
+    """What a commit changed, deletions first. Where it has change files, nothing else counts."""
     if commit.change_files:
         yield from (Written(file=_as_data(file)) for file in commit.change_files)
         return
@@ -63,13 +63,13 @@ def parts_of(commit: Commit, live: Live) -> Iterator[Part]:
         elif _vector(before) != _vector(added[path]):
             yield Vectors(before=before, after=added[path])
     for path, after in added.items():
-        # One that was live as it is came with another word of it, and with no row.
+        # One that was live already was added again with other metadata, and no row came with it.
         if path not in removed and live(after) is None:
             yield Whole(kind=INSERT, file=after)
 
 
 def files_of(part: Part) -> tuple[AddFile, ...]:
-    """The files that are read to tell a part."""
+    """The files that are read for a part."""
     match part:
         case Written(file=file) | Whole(file=file):
             return (file,)
@@ -97,10 +97,10 @@ def _vector(file: AddFile) -> str | None:
     return None if file.deletion_vector is None else file.deletion_vector.id
 
 
-def unreadable_as(before: Metadata, shown: Metadata) -> str | None:
+def unreadable_as(before: Metadata, target: Metadata) -> str | None:
     """Why rows that were written under one metadata cannot be shown under another; None where they can, as far as plain columns tell."""
     known = {field.physical_name: field for field in before.schema.fields}
-    for field in shown.schema.fields:
+    for field in target.schema.fields:
         then = known.get(field.physical_name)
         if then is not None and _contradict(then, field):
             return f"column {field.name!r} was {_type(then)} and is {_type(field)}"
@@ -134,7 +134,7 @@ class ChangedRows:
 
     places: Places
     metadata: Metadata
-    """Says in which columns they are shown."""
+    """The columns in which they are returned."""
 
     def rows(self, commits: Sequence[CommitRows], names: tuple[str, ...]) -> Iterator[tuple[CommitRows, pa.Table]]:
         """The changed rows in these columns, with their kind of change behind, each table with its commit."""
@@ -165,7 +165,7 @@ class ChangedRows:
         known = {id(file): found for file, found in zip(files, parts, strict=True)}
         for file, rows in reader.read(files, Projection(columns=names)):
             one, part = known[id(file)]
-            yield one, _marked(rows, part.kind) if isinstance(part, Whole) else rows
+            yield one, _with_type(rows, part.kind) if isinstance(part, Whole) else rows
 
     def _between(self, reader: FileReader, part: Part, names: tuple[str, ...]) -> Iterator[pa.Table]:
         """The rows that one deletion vector deletes and the other does not."""
@@ -177,12 +177,12 @@ class ChangedRows:
         ):
             if len(positions):
                 for batch in reader.batches(after, Projection(columns=names), only=positions):
-                    yield _marked(pa.Table.from_batches([batch]), kind)
+                    yield _with_type(pa.Table.from_batches([batch]), kind)
 
     def _gone(self, file: AddFile) -> Positions:
         vector = file.deletion_vector
         return np.empty(0, dtype=np.int64) if vector is None else read_vector(self.places, vector)
 
 
-def _marked(rows: pa.Table, kind: str) -> pa.Table:
+def _with_type(rows: pa.Table, kind: str) -> pa.Table:
     return rows.append_column(TYPE_FIELD, pa.repeat(pa.scalar(kind, pa.string()), rows.num_rows))

@@ -17,7 +17,7 @@ from gapless.log.format import Snapshot
 from gapless.log.versions import read_range
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.places import Places
-from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, files_of, parts_of, unreadable_as
+from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, changed_files, files_of, unreadable_as
 from gapless.tables.delta.read.versions import VERSIONS, first_missing, open_version, version_since
 from gapless.tables.shared.changes import COMMIT_FIELDS, CommitChange, change_feed, check_range, feed_schema
 from gapless.tables.shared.rows import Rows
@@ -88,9 +88,9 @@ class _ChangeCursor:
 
 
 def _changes_between(
-    env: Environment, newest: Snapshot[TableState], first: int, last: int, shown: Metadata
+    env: Environment, newest: Snapshot[TableState], first: int, last: int, target: Metadata
 ) -> list[CommitRows]:
-    """What the commits of versions `[first, last]` changed."""
+    """What the commits of versions `[first, last]` changed, for a feed in the columns of `target`."""
     entries = env.drive(read_range(DELTA, first, last + 1))
     before = _before(env, newest, first)
     known = open_version(env, newest, first) if before is None and first > DELTA.first else before
@@ -98,19 +98,19 @@ def _changes_between(
         files={} if before is None else before.state.files,
         enabled=known is not None and _is_fed(known.state.metadata),
     )
-    _check_shown(None if known is None else known.state.metadata, shown, first)
+    _check_columns(None if known is None else known.state.metadata, target, first)
     found, latest_ns = [], 0 if before is None else before.time_ns
     for version, commit, time_ns in entries:
         if commit.protocol is not None:
             check_readable(commit.protocol, env.store.url)
         if commit.metadata is not None:
             cursor.enabled = _is_fed(commit.metadata)
-            _check_shown(commit.metadata, shown, version)
+            _check_columns(commit.metadata, target, version)
         if not cursor.enabled:
             raise _not_recorded(version)
-        _check_partitions(version, commit, cursor, shown)
+        _check_partitions(version, commit, cursor, target)
         latest_ns = max(latest_ns, time_ns)
-        found.append(CommitChange(version=version, time_ns=latest_ns, change=tuple(parts_of(commit, cursor.live))))
+        found.append(CommitChange(version=version, time_ns=latest_ns, change=tuple(changed_files(commit, cursor.live))))
         cursor.pass_over(commit)
     return found
 
@@ -136,9 +136,9 @@ def _not_recorded(version: int) -> VersionNotFound:
     )
 
 
-def _check_partitions(version: int, commit: Commit, cursor: _ChangeCursor, shown: Metadata) -> None:
+def _check_partitions(version: int, commit: Commit, cursor: _ChangeCursor, target: Metadata) -> None:
     """Raise VersionNotFound where a removal does not say of which partition its rows were, and the log tells it no longer."""
-    removed = () if commit.change_files or not shown.partition_by else commit.removed
+    removed = () if commit.change_files or not target.partition_by else commit.removed
     for file in removed:
         if file.data_change and file.partition_values is None and cursor.live(file) is None:
             raise VersionNotFound(
@@ -149,8 +149,8 @@ def _check_partitions(version: int, commit: Commit, cursor: _ChangeCursor, shown
             )
 
 
-def _check_shown(metadata: Metadata | None, shown: Metadata, version: int) -> None:
-    why = None if metadata is None else unreadable_as(metadata, shown)
+def _check_columns(metadata: Metadata | None, target: Metadata, version: int) -> None:
+    why = None if metadata is None else unreadable_as(metadata, target)
     if why is not None:
         raise SchemaMismatch(
             f"the changes cannot be shown in one set of columns: {why}",

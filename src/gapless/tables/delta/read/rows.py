@@ -190,15 +190,15 @@ def live_file(planner: Planner, one: Candidate) -> LiveFile:
     )
 
 
-def pin_version(planner: Planner, reader: FileReader, shown: pa.Schema, stored: VersionFiles) -> Pinned:
-    """All rows of a version as a dataset of `shown`, some of its columns in types that hold all their values."""
+def pin_version(planner: Planner, reader: FileReader, schema: pa.Schema, stored: VersionFiles) -> Pinned:
+    """All rows of a version as a dataset of `schema`, some of its columns in types that hold all their values."""
 
     def scan(columns: tuple[str, ...], expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
-        named = () if expression is None else expression_columns(expression, shown)
-        found = planner.select(Condition(schema=shown, expression=expression, columns=named))
-        files, projection = [one.file for one in found], Projection(columns=columns, expression=expression, shown=shown)
+        named = () if expression is None else expression_columns(expression, schema)
+        found = planner.select(Condition(schema=schema, expression=expression, columns=named))
+        files, projection = [one.file for one in found], Projection(columns=columns, expression=expression, cast_to=schema)
         with stored.reading(files):
             for _, table in reader.read(files, projection, whole=whole_files(found)):
                 yield from table.to_batches()
 
-    return pin(shown, scan)
+    return pin(schema, scan)

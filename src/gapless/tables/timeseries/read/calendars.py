@@ -1,7 +1,4 @@
-"""Trading sessions of the world's exchanges, from the library exchange-calendars where it is installed.
-
-Calendars as callers name them, and the buckets that they make expected.
-"""
+"""Calendars of coverage: weekly hours, exchanges' trading sessions (from exchange-calendars, where installed), and the buckets they expect."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _MARGIN = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class ExchangeCalendar:
-    """The sessions of one exchange, its holidays, early closes and midday breaks heeded: a `Calendar`."""
+    """The sessions of one exchange, with its holidays, early closes and midday breaks: a `Calendar`."""
 
     name: str
     """As exchange-calendars has it: a market identifier such as "XNYS", or an alias."""
@@ -139,5 +136,5 @@ def parse_calendar(given: str | Calendar, index: IndexSpec, schema: pa.Schema | 
 
 
 def _refuse(given: object, why: str, fix: str) -> InvalidOption:
-    shown = given.text if isinstance(given, WeeklyHours) else given.name if isinstance(given, ExchangeCalendar) else given
-    return InvalidOption(f"calendar {shown!r} does not fit the table", why=why, fix=fix, option="calendar", value=given)
+    text = given.text if isinstance(given, WeeklyHours) else given.name if isinstance(given, ExchangeCalendar) else given
+    return InvalidOption(f"calendar {text!r} does not fit the table", why=why, fix=fix, option="calendar", value=given)

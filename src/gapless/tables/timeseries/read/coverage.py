@@ -1,4 +1,4 @@
-"""Coverage of segments, loaded when a question needs it and kept for the next."""
+"""Cache of decoded coverage bitmaps of segments, loaded when a question needs them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gapless.model.index import EntityType, Identity
 from gapless.model.protocols import Store
 from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
 
-Wanted = frozenset[Identity] | Callable[[Identity], bool]
-"""Some identities, or which ones."""
+IdentityFilter = frozenset[Identity] | Callable[[Identity], bool]
+"""Some identities, or a test of one."""
 _NOTHING = CoverageMap()
 
 
@@ -44,7 +44,7 @@ class CoverageCache:
         self._holders: dict[Identity, set[str]] = {}
         """Of the known segments that hold several identities: which hold this one."""
 
-    def of(self, segment: Segment, types: tuple[EntityType, ...], wanted: Wanted | None = None) -> CoverageMap:
+    def of(self, segment: Segment, types: tuple[EntityType, ...], wanted: IdentityFilter | None = None) -> CoverageMap:
         """A segment's coverage, of the wanted identities where they are given; raises CorruptTable where it is missing or damaged."""
         known = self._known.get(segment.path)
         if known is None and wanted is not None:
@@ -57,7 +57,9 @@ class CoverageCache:
             self._parts.pop(segment.path, None)
         return known if wanted is None else _restricted(known, wanted)
 
-    def union(self, segments: Iterable[Segment], types: tuple[EntityType, ...], wanted: Wanted | None = None) -> CoverageMap:
+    def union(
+        self, segments: Iterable[Segment], types: tuple[EntityType, ...], wanted: IdentityFilter | None = None
+    ) -> CoverageMap:
         """The coverage of several segments together, of the wanted identities where they are given."""
         if wanted is not None and not callable(wanted):
             segments = self._possible(list(segments), wanted)
@@ -152,7 +154,7 @@ class CoverageCache:
                 raise _lost(segment.path, "The log names no coverage for this segment")
 
 
-def _choose(held: Mapping[Identity, object], wanted: Wanted) -> list[Identity]:
+def _choose(held: Mapping[Identity, object], wanted: IdentityFilter) -> list[Identity]:
     """Those of the held identities that are wanted."""
     if callable(wanted):
         return [identity for identity in held if wanted(identity)]
@@ -161,14 +163,14 @@ def _choose(held: Mapping[Identity, object], wanted: Wanted) -> list[Identity]:
     return [identity for identity in held if identity in wanted]
 
 
-def _restricted(coverage: CoverageMap, wanted: Wanted) -> CoverageMap:
+def _restricted(coverage: CoverageMap, wanted: IdentityFilter) -> CoverageMap:
     # Of many segments that a small append meets, most hold none of its identities.
     if not callable(wanted) and not coverage.holds_any(wanted):
         return _NOTHING
     return coverage.restrict(wanted)
 
 
-def _accepts(wanted: Wanted, identity: Identity) -> bool:
+def _accepts(wanted: IdentityFilter, identity: Identity) -> bool:
     return wanted(identity) if callable(wanted) else identity in wanted
 
 

@@ -1,4 +1,4 @@
-"""A table's commits as its users see them, and what differs between two versions."""
+"""The commits of a time-series table as its users see them, and the diff of two versions."""
 
 from __future__ import annotations
 

@@ -121,16 +121,16 @@ def prune_opaque(
     return tuple(segment for segment, keep in zip(segments, kept, strict=True) if keep)
 
 
-def pin_version(store: Store, state: TableState, shown: pa.Schema) -> Pinned:
-    """All rows of a version as a dataset of `shown`, some of its columns in types that hold all their values; in no order.
+def pin_version(store: Store, state: TableState, types: pa.Schema) -> Pinned:
+    """All rows of a version as a dataset of `types`, some of its columns in types that hold all their values; in no order.
 
     Entity columns of text are dictionary-encoded: their values repeat, and so they are decoded and grouped once.
     """
     schema, index = state.meta.schema or pa.schema([]), state.meta.index
-    encoded = frozenset(name for name in index.entity if name in shown.names and pa.types.is_string(shown.field(name).type))
+    encoded = frozenset(name for name in index.entity if name in types.names and pa.types.is_string(types.field(name).type))
 
     def scan(columns: tuple[str, ...], expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
-        segments = state.segments if expression is None else prune_opaque(state.segments, expression, state, shown)
+        segments = state.segments if expression is None else prune_opaque(state.segments, expression, state, types)
         plan = ReadPlan(
             groups=tuple(ReadGroup(segments=(segment,), sort=False) for segment in segments),
             index=index,
@@ -138,13 +138,13 @@ def pin_version(store: Store, state: TableState, shown: pa.Schema) -> Pinned:
             ids=state.meta.ids,
             columns=columns,
             expression=expression,
-            expression_columns=() if expression is None else expression_columns(expression, shown),
-            shown=shown,
+            expression_columns=() if expression is None else expression_columns(expression, types),
+            cast_to=types,
             dictionaries=encoded,
         )
         return read(store, plan)
 
-    return pin(pa.schema([field.with_type(ENCODED) if field.name in encoded else field for field in shown]), scan)
+    return pin(pa.schema([field.with_type(ENCODED) if field.name in encoded else field for field in types]), scan)
 
 
 def parse_identities(given: Iterable[object], index: IndexSpec, schema: pa.Schema | None) -> list[Identity]:

@@ -26,7 +26,7 @@ from gapless.tables.timeseries.handle import Handle
 from gapless.tables.timeseries.lifecycle import open_table
 from gapless.tables.timeseries.read.calendars import expected_ids
 from gapless.tables.timeseries.read.changes import change_rows
-from gapless.tables.timeseries.read.coverage import Wanted
+from gapless.tables.timeseries.read.coverage import IdentityFilter
 from gapless.tables.timeseries.read.history import HistoryEntry, VersionDiff, diff_versions, history_entries
 from gapless.tables.timeseries.read.scan import ScanRequest, parse_identities, pin_version, select_identities
 from gapless.tables.timeseries.read.values import parse_index_value, presenter
@@ -223,7 +223,7 @@ class TableView(Handle):
         index = self.index
         expected = None if identities is None else parse_identities(identities, index, self.schema)
         chosen = select_identities(entity or {}, index, self.schema)
-        wanted: Wanted | None = chosen if entity else None
+        wanted: IdentityFilter | None = chosen if entity else None
         if expected is not None:
             expected = [identity for identity in expected if chosen(identity)]
             wanted = frozenset(expected)
