@@ -126,7 +126,7 @@ def test_what_typer_refuses_looks_like_every_other_error(
 
 
 def test_a_message_cannot_move_the_cursor(capfd: pytest.CaptureFixture[str]) -> None:
-    failure.report(GaplessError("column 'a\x1b[2J'\nis odd"))
+    failure.print_error(GaplessError("column 'a\x1b[2J'\nis odd"))
     assert capfd.readouterr().err == "Error [gapless]: column 'a\\x1b[2J'\nis odd\n"
 
 

@@ -357,7 +357,7 @@ def document_of_failure(ended: Ended) -> Any:
 
 
 def test_each_kind_says_what_the_other_is(trips: Path, prices: Path, inside: Gapless) -> None:
-    for words in (("gaps", trips), ("append", trips, trips.parent / "a.csv"), ("expire", trips)):
+    for words in (("gaps", trips), ("upsert", trips, trips.parent / "a.csv"), ("expire", trips)):
         ended = inside(*words)
         assert (ended.code, "is a Delta table" in ended.err, "gapless delta" in ended.err) == (2, True, True)
     ended = inside("delta", "delete", prices, "--where", "true")

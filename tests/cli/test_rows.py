@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.cli.show.rows import Output, first_rows, print_rows, write_csv, write_json_array, write_json_lines
+from gapless.cli.read import Output
+from gapless.cli.show.rows import first_rows, print_rows, write_csv, write_json_array, write_json_lines
 from gapless.errors import CorruptTable, InvalidOption, InvalidPath
 from gapless.tables.shared.rows import Rows
 from gapless.tables.timeseries.table import TimeSeriesTable

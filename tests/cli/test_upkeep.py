@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import gapless as gl
-from gapless.cli.upkeep import parse_age_text
+from gapless.cli.maintain import parse_age_text
 from gapless.errors import InvalidOption
 from gapless.formats.timeseries.actions import RemoveSegment
 from support.clocked_table import commit_actions, rows_at

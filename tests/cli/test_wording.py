@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gapless.cli.show.failure import for_shell
+from gapless.cli.show.failure import in_options
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ from gapless.cli.show.failure import for_shell
     ],
 )  # fmt: skip
 def test_a_message_in_the_words_of_the_command_line(python: str, shell: str) -> None:
-    assert for_shell(python) == shell
+    assert in_options(python) == shell

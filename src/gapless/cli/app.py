@@ -4,73 +4,76 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from importlib import import_module
-from typing import Annotated, Any
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo
 
 from gapless._version import __version__
-from gapless.cli.show.failure import CLOSED_PIPE, INTERRUPTED, interrupted, print_failure, report
+from gapless.cli.show.failure import CLOSED_PIPE, INTERRUPTED, interruption, print_error, print_failure
 
 COMMANDS = {
-    "create": ("gapless.cli.write", "Make an empty table; its columns come with the first append."),
+    "create": ("gapless.cli.write", "Create an empty time-series table; its columns come with the first append."),
     "append": ("gapless.cli.write", "Append files as one commit: all of their rows, or none."),
-    "upsert": ("gapless.cli.correct", "Put rows in the place of those with their key, or add them, as one commit."),
+    "upsert": ("gapless.cli.rows", "Upsert rows by their key: replace those that are there and add the others, as one commit."),
     "replace": (
-        "gapless.cli.correct",
-        "Put the rows of files in the place of all rows of a range, as one commit; rows outside it are refused.",
+        "gapless.cli.rows",
+        "Replace all rows of a range by the rows of files, as one commit; rows outside it are refused.",
     ),
-    "delete": ("gapless.cli.correct", "Delete the rows that `scan` with the same options shows, as one commit."),
+    "delete": ("gapless.cli.rows", "Delete the rows that `scan` with the same options shows, as one commit."),
     "drop-before": (
-        "gapless.cli.correct",
-        "Delete all rows before a time; segments that end before it fall away without being read.",
+        "gapless.cli.rows",
+        "Delete all rows before a time; segments that end before it are removed without being read.",
     ),
     "alter": (
         "gapless.cli.alter",
-        "Change the columns: add, widen, rename, drop, reorder or comment; segments stay as they are.",
+        "Alter the schema: add, widen, rename, drop, reorder or comment columns; data files are not rewritten.",
     ),
     "scan": (
         "gapless.cli.read",
         "Read rows: a range of the index, a condition, some columns. Of a Delta table: by --where and --columns.",
     ),
-    "sql": ("gapless.cli.read", "Answer a SQL query over a table of either kind."),
-    "coverage": ("gapless.cli.cover", "Draw what the table covers, as a heat map."),
-    "gaps": ("gapless.cli.cover", "List the stretches of time that are missing."),
-    "fill": ("gapless.cli.fill", "Ask a command for each gap, and append what it writes to stdout."),
+    "sql": ("gapless.cli.read", "Run a SQL query over a table of either kind."),
+    "coverage": ("gapless.cli.coverage", "Draw what the table covers, as a heat map."),
+    "gaps": ("gapless.cli.coverage", "List the gaps: the stretches of time that are missing."),
+    "fill": ("gapless.cli.fill", "Fill gaps: run a command for each one, and append what it writes to stdout."),
     "info": (
         "gapless.cli.about",
-        "Say what the table is: its index or its partitions, its size, its ends. It may be of either kind.",
+        "Describe a table of either kind: its index or its partitions, its size, its properties.",
     ),
     "history": ("gapless.cli.about", "List the commits of a table of either kind, oldest first."),
     "log": (
-        "gapless.cli.travel",
-        "List the commits of a table of either kind, newest first: what each did, with which parameters, and how long it took.",
+        "gapless.cli.about",
+        "List the commits of a table of either kind, newest first, with parameters, sizes and durations.",
     ),
     "at": (
-        "gapless.cli.travel",
+        "gapless.cli.versions",
         "Read a table of either kind as it was at a version, a time or a tag; rows as `scan` gives them, or an answer as `sql` does.",
     ),
     "changes": (
-        "gapless.cli.travel",
-        "Tell what commits did to the rows: inserts, deletes, and updates with the rows before and after.",
+        "gapless.cli.versions",
+        "Read the change data feed: inserts, deletes, and updates with the rows before and after.",
     ),
     "restore": (
-        "gapless.cli.travel",
-        "Make rows, columns and properties of a table of either kind those of an earlier version again, as a new commit; no version is lost.",
+        "gapless.cli.versions",
+        "Restore rows, columns and properties of an earlier version, as a new commit; no version is lost.",
     ),
-    "tag": ("gapless.cli.travel", "Name a version, which `expire` and `vacuum` then keep; list the names, or take one away."),
+    "tag": ("gapless.cli.versions", "Tag a version, which `expire` and `vacuum` then keep; list the tags, or delete one."),
     "schema": ("gapless.cli.about", "List the columns of a table of either kind, their types and their roles."),
-    "compact": ("gapless.cli.compact", "Write small segments together as larger ones, sorted; the rows stay the same."),
-    "verify": ("gapless.cli.care", "Look for damage: in the log, in every segment's bytes, in the coverage."),
-    "repair": ("gapless.cli.care", "Mend what can be mended: hints, log checkpoints, coverage; lost commits."),
+    "compact": ("gapless.cli.maintain", "Compact small segments into larger ones, sorted; the rows stay the same."),
+    "verify": ("gapless.cli.verify", "Check a table for damage: the log, every file's bytes, the coverage."),
+    "repair": ("gapless.cli.verify", "Repair what can be repaired: hints, log checkpoints, coverage; lost commits."),
     "vacuum": (
-        "gapless.cli.upkeep",
-        "Delete files that no version needs which is kept; without --apply only say which those are.",
+        "gapless.cli.maintain",
+        "Delete files that no retained version references; without --apply only list them.",
     ),
     "expire": (
-        "gapless.cli.upkeep",
-        "Let go of old versions: they can be read no longer, and `gapless vacuum` frees what only they had.",
+        "gapless.cli.maintain",
+        "Expire old versions: they can no longer be read, and `gapless vacuum` deletes the files that only they had.",
     ),
     "demo": (
         "gapless.cli.demo.demo",
@@ -80,43 +83,53 @@ COMMANDS = {
 """Where each command is, and the first sentence of its help. A module is imported when its command is called: Arrow alone takes
 longer to import than a list of commands should take to appear."""
 DELTA_COMMANDS = {
-    "create": ("gapless.cli.delta_write", "Make an empty Delta table."),
+    "create": ("gapless.cli.write:delta_create", "Create an empty Delta table."),
     "append": (
-        "gapless.cli.delta_write",
+        "gapless.cli.write:delta_append",
         "Append files as one commit: all of their rows, or none. Columns are matched by name.",
     ),
     "overwrite": (
-        "gapless.cli.delta_write",
-        "Put the rows of files in the place of the table's: of all, of those that --where names, or of whole partitions.",
+        "gapless.cli.write",
+        "Overwrite the table with the rows of files, as one commit: all rows, those that --where names, or whole partitions.",
     ),
-    "delete": ("gapless.cli.delta_rows", "Delete rows, as one commit. Files that hold none of them stay as they are."),
-    "update": ("gapless.cli.delta_rows", "Give columns of some rows other values, as one commit."),
+    "delete": (
+        "gapless.cli.rows:delta_delete",
+        "Delete rows, as one commit. Files that hold none of them stay as they are.",
+    ),
+    "update": ("gapless.cli.rows", "Update columns of the rows that a condition names, as one commit."),
     "merge": (
-        "gapless.cli.delta_rows",
-        "Bring the rows of files into the table by a condition, as one commit: update, delete, insert.",
+        "gapless.cli.rows",
+        "Merge the rows of files into the table by a condition, as one commit: update, delete, insert (MERGE INTO).",
     ),
-    "dedup": ("gapless.cli.delta_rows", "Leave one row of each key, as one commit."),
-    "compact": ("gapless.cli.delta_care", "Write small files together as larger ones (what Spark calls OPTIMIZE)."),
-    "zorder": ("gapless.cli.delta_care", "Lay rows that are alike in several columns together (OPTIMIZE … ZORDER BY)."),
+    "dedup": ("gapless.cli.rows", "Delete duplicate rows, as one commit: of each key one row stays."),
+    "compact": ("gapless.cli.maintain:delta_compact", "Compact small files into larger ones (OPTIMIZE)."),
+    "zorder": ("gapless.cli.maintain", "Cluster rows by several columns (OPTIMIZE … ZORDER BY)."),
     "vacuum": (
-        "gapless.cli.delta_care",
-        "Delete files that no version needs which is kept; without --apply only say which those are.",
+        "gapless.cli.maintain:delta_vacuum",
+        "Delete files that no retained version references (VACUUM); without --apply only list them.",
     ),
     "restore": (
-        "gapless.cli.delta_care",
-        "Make rows, columns and properties those of an earlier version again, as a new commit.",
+        "gapless.cli.versions:delta_restore",
+        "Restore rows, columns and properties of an earlier version, as a new commit.",
     ),
-    "checkpoint": ("gapless.cli.delta_care", "Write a log checkpoint, and with --clean-log let go of the log before it."),
-    "changes": ("gapless.cli.delta_care", "Tell what commits did to the rows: the change data feed."),
-    "alter": ("gapless.cli.alter:delta_alter", "Change columns, properties and constraints; data files stay as they are."),
+    "checkpoint": (
+        "gapless.cli.maintain",
+        "Write a log checkpoint; with --clean-log also delete the commits before it that have expired.",
+    ),
+    "changes": ("gapless.cli.versions:delta_changes", "Read the change data feed: what commits did to the rows."),
+    "alter": (
+        "gapless.cli.alter:delta_alter",
+        "Alter columns, properties and constraints; data files are not rewritten.",
+    ),
 }
-"""The same of the commands after `gapless delta`; what both kinds of tables can do is among `COMMANDS`."""
+"""The same of the commands after `gapless delta`. Where `COMMANDS` has one of the same name, that one takes a Delta table too; the
+others only a Delta table has, or they make one."""
 OF_EITHER_KIND = ("info", "schema", "scan", "sql", "history", "log", "at", "verify")
 """Commands that `gapless delta` has too, unlisted: whoever writes them there means the same."""
+ONLY_OF_DELTA = tuple(name for name in DELTA_COMMANDS if name not in COMMANDS)
+"""Commands of `gapless delta` that are found without that word too, unlisted."""
 _EXIT_CODES = "Exit codes: 0 fine, 1 failed or damage found, 2 what was typed is wrong, 3 gaps found, 4 overlap refused, 5 commit outcome unknown."
-DELTA_HELP = (
-    "Make and change Delta tables. What both kinds can do has no `delta` before it: info, scan, sql, history, verify and so on."
-)
+DELTA_HELP = "Create and change Delta tables. The commands of `gapless` take a table of either kind; these take Delta tables only, and some are theirs alone."
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -127,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = run(sys.argv[1:] if arguments is None else arguments)
-    except KeyboardInterrupt:  # while an error was being told
+    except KeyboardInterrupt:  # while an error was being printed
         code = INTERRUPTED
     if code == INTERRUPTED:
         # At once: a thread may still be deep in a query, and whoever reads stdout may never read on.
@@ -137,17 +150,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and say what went wrong; returns the exit code."""
+    """Run one command and print its error; returns the exit code."""
     try:
         code = call(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        _let_go_of_stdout()
+        _discard_stdout()
         return CLOSED_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the last stop: each becomes a block on stderr
-        return report(error)
+        return print_error(error)
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code
-        print_failure(interrupted())
+        print_failure(interruption())
     return code
 
 
@@ -166,6 +179,7 @@ def _app(words: set[str]) -> typer.Typer:
     app = typer.Typer(name="gapless", epilog=_EXIT_CODES, rich_markup_mode="rich", context_settings=_SETTINGS)
     app.callback(invoke_without_command=True)(_gapless)
     _add_commands(app, COMMANDS, words)
+    _add_commands(app, {name: DELTA_COMMANDS[name] for name in ONLY_OF_DELTA}, words, hidden=True)
     group = typer.Typer(context_settings=_SETTINGS, help=DELTA_HELP)
     group.callback(invoke_without_command=True)(_group)
     _add_commands(group, DELTA_COMMANDS, words if "delta" in words else set())
@@ -183,10 +197,44 @@ def _add_commands(app: typer.Typer, commands: Mapping[str, tuple[str, str]], wor
 
 
 def load_command(module: str, name: str) -> Callable[..., None]:
-    """The function behind a command: `module:function`, or the one with the command's name (a dash is an underscore in Python)."""
+    """The command of `module:function`, or of the module's function with the command's name, as typer reads it."""
     module, _, function = module.partition(":")
-    found: Callable[..., None] = getattr(import_module(module), function or name.replace("-", "_"))
-    return found
+    return with_options(getattr(import_module(module), function or name.replace("-", "_")))
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The function of a command with one parameter an option, as typer reads it: its dataclass parameters stand for their fields.
+
+    Arguments come first, in their order, and options of the bucket last.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: [field.name for field in fields(hint)] for name, hint in hints.items() if is_dataclass(hint)}
+
+    def run(**given: object) -> None:
+        values = {name: hints[name](**{one: given.pop(one) for one in names}) for name, names in groups.items()}
+        command(**values, **given)
+
+    parameters = sorted(_parameters(command), key=_place)
+    run.__doc__ = command.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # `inspect` reads it
+    return run
+
+
+def _parameters(owner: Callable[..., object]) -> Iterator[Parameter]:
+    """The parameters of a function or of a dataclass, with the fields of dataclasses in their place."""
+    hints = get_type_hints(owner, include_extras=True)
+    for parameter in signature(owner).parameters.values():
+        hint = hints[parameter.name]
+        if is_dataclass(hint):
+            yield from _parameters(hint)  # type: ignore[arg-type]  # a class is called as a function is
+        else:
+            yield parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY)
+
+
+def _place(parameter: Parameter) -> int:
+    is_argument = any(isinstance(one, ArgumentInfo) for one in parameter.annotation.__metadata__)
+    return 0 if is_argument else 2 if parameter.name == "storage_option" else 1
 
 
 def _listed_only() -> None:
@@ -205,11 +253,11 @@ def _gapless(
 
 
 def _group(context: typer.Context) -> None:
-    """Say what there is, where no command was given."""
+    """Print the help, where no command was given."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 
 
-def _let_go_of_stdout() -> None:
+def _discard_stdout() -> None:
     """Whoever read stdout has gone; let nothing complain about it when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,13 +1,10 @@
-"""Arguments and options that several commands share, and what their texts mean.
-
-Actions of a command: words that say what to do, each with words and options of its own.
-"""
+"""Options that several commands share: their types for typer, and groups of them as values that commands take and hand on whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
 import typer
@@ -16,8 +13,7 @@ from gapless.errors import InvalidOption, TableNotFound, UnknownColumn, nearest
 from gapless.model.index import IdentityValue
 from gapless.predicate.range import identity_value
 from gapless.tables import delta
-from gapless.tables.shared.findings import count
-from gapless.tables.shared.lifecycle import kind_of, open_environment
+from gapless.tables.shared.lifecycle import Kind, kind_of, open_environment
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.table import TimeSeriesTable
 
@@ -27,74 +23,139 @@ def option(metavar: str, text: str, *names: str, least: int | None = None) -> An
     return typer.Option(*names, metavar=metavar, help=text, show_default=False, min=least)
 
 
-TablePath = Annotated[
-    str, typer.Argument(metavar="PATH", help="The table: a local path, or s3://, gs://, az://.", show_default=False)
-]
-StorageOptions = Annotated[
-    list[str] | None,
-    option("NAME=VALUE", "Option of the bucket, in obstore's names; may be repeated.", "--storage-option"),
-]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-UpgradeFlag = Annotated[bool, typer.Option("--upgrade", help="Allow the first write to a table of timeseries-table-format.")]
-InputFiles = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILES", help="Files, directories or globs: together one commit, all or nothing.", show_default=False
-    ),
-]
-FormatName = Annotated[
-    str | None, option("NAME", "parquet, csv, tsv or jsonl; the file's suffix decides where not given.", "--format")
-]
+def flag(name: str, text: str) -> Any:
+    """An option without a value, for `Annotated`."""
+    return typer.Option(name, help=text)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """An argument, for `Annotated`."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+JsonFlag = Annotated[bool, flag("--json", "Print one JSON document and nothing else.")]
+UpgradeFlag = Annotated[bool, flag("--upgrade", "Allow the first write to a table of timeseries-table-format.")]
 OperationText = Annotated[
     str | None,
     option(
         "ID", "Name of this change, so that sending it again changes nothing: APP:SEQUENCE for a stream, else a job's text."
     ),
 ]
-CsvNulls = Annotated[list[str] | None, option("TEXT", "CSV: a text that means null; may be repeated.", "--null")]
-CsvDelimiter = Annotated[str | None, option("CHAR", "CSV: what stands between fields.", "--delimiter")]
-TimestampFormat = Annotated[
-    str | None, option("STRPTIME", "CSV, JSON: format of times, such as %d/%m/%Y %H:%M.", "--timestamp-format")
-]
-TimestampUnit = Annotated[
-    str | None,
-    option("UNIT", "CSV, JSON: what times that are numbers count since 1970: s, ms, us, ns.", "--timestamp-unit"),
-]
-Where = Annotated[str | None, option("SQL", "A condition, such as \"temp < 0 and origin = 'JFK'\".", "--where")]
-ColumnNames = Annotated[str | None, option("A,B", "Columns to show, in this order.", "--columns")]
-Start = Annotated[
-    str | None,
-    option("TIME", "First index value (inclusive), such as 2013-01-31T06:00Z.", "--start"),
-]
-End = Annotated[str | None, option("TIME", "Index value just past the range.", "--end")]
-Until = Annotated[
-    str | None,
-    option("TIME", "Index value just past the range; `now` shows a dead feed.", "--until", "--end"),
-]
-EntityFilter = Annotated[
-    list[str] | None,
-    option("NAME=VALUE", "Only these entity values; may be repeated.", "--entity"),
-]
-ExpectFile = Annotated[
-    str | None,
-    option("FILE", "The expected identities: a CSV file headed by the entity columns, or one value a line.", "--expect"),
-]
+Where = Annotated[str | None, option("SQL", "A condition, such as \"temp < 0 and origin = 'JFK'\".")]
+ColumnNames = Annotated[str | None, option("A,B", "Columns to show, in this order.")]
+Start = Annotated[str | None, option("TIME", "First index value (inclusive), such as 2013-01-31T06:00Z.")]
+End = Annotated[str | None, option("TIME", "Index value just past the range.")]
+EntityFilter = Annotated[list[str] | None, option("NAME=VALUE", "Only these entity values; may be repeated.")]
 
-CalendarText = Annotated[
-    str | None,
-    option(
-        "HOURS",
-        "When rows are expected: 'mon-fri 09:30-16:00 America/New_York except 2026-12-25', or an exchange such as XNYS.",
-        "--calendar",
-    ),
-]
+AnyTable = TimeSeriesTable | delta.DeltaTable
 
 
-FirstVersion = Annotated[int, typer.Argument(metavar="FROM", help="First version whose changes are told.", show_default=False)]
-LastVersion = Annotated[
-    int | None, typer.Argument(metavar="TO", help="Last version, inclusive; the newest without it.", show_default=False)
-]
-FeedColumns = Annotated[str | None, option("A,B", "Columns to show, in this order, before those of the feed.")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionGroup:
+    """Options that only one kind of table has; for a table of the other kind they are refused by name."""
+
+    kind: ClassVar[Kind]
+    why: ClassVar[str]
+    """Why the other kind has none of them."""
+    fix: ClassVar[str] = "Leave it out"
+    """What to do instead."""
+
+    def check(self, kind: Kind) -> None:
+        """Raise InvalidOption for the first option that was given, where the table is of the other kind."""
+        if kind != self.kind:
+            refuse_given({field.name: getattr(self, field.name) for field in fields(self)}, self.why, self.fix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRange(OptionGroup):
+    """A part of a time-series table: a half-open range of the index, and entity values."""
+
+    kind: ClassVar[Kind] = "timeseries"
+    why: ClassVar[str] = "A Delta table has no index and no entity columns"
+    fix: ClassVar[str] = "Say it with --where"
+    start: Start = None
+    end: End = None
+    entity: EntityFilter = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRef:
+    """The table that a command is about: where it lies, and how it is reached."""
+
+    program: ClassVar[str] = "gapless"
+    """What is typed before the name of a command."""
+    path: Annotated[str, argument("PATH", "The table: a local path, or s3://, gs://, az://.")]
+    storage_option: Annotated[
+        list[str] | None, option("NAME=VALUE", "Option of the bucket, in obstore's names; may be repeated.")
+    ] = None
+
+    @property
+    def storage(self) -> dict[str, str] | None:
+        """The options of the bucket; raises InvalidOption for one that is no NAME=VALUE."""
+        return parse_mapping("storage-option", self.storage_option) or None
+
+    def open(self, *groups: OptionGroup, upgrade: bool = False) -> AnyTable:
+        """The table at its newest version, of either kind.
+
+        Raises as `gl.open` and `gl.delta.open`; InvalidOption where an option of `groups`, or `upgrade`, is not for its kind.
+        """
+        table = self._open(upgrade=upgrade)
+        for group in groups:
+            group.check(kind_of_table(table))
+        return table
+
+    def open_series(self, *, upgrade: bool = False) -> TimeSeriesTable:
+        """The time-series table at its newest version; raises as `gl.open`."""
+        return TimeSeriesTable.open(self.path, storage_options=self.storage, upgrade=upgrade)
+
+    def open_delta(self) -> delta.DeltaTable:
+        """The Delta table at its newest version; raises as `gl.delta.open`."""
+        return delta.open(self.path, storage_options=self.storage)
+
+    def is_delta(self) -> bool:
+        """Whether a Delta table lies there, and no time-series table."""
+        return kind_of(open_environment(self.path, self.storage).store) == "delta"
+
+    def _open(self, *, upgrade: bool) -> AnyTable:
+        try:
+            return self.open_series(upgrade=upgrade)
+        except TableNotFound:
+            if not self.is_delta():
+                raise
+        refuse_given({"upgrade": upgrade}, "It is about time-series tables")
+        return self.open_delta()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaTableRef(TableRef):
+    """The table of a command after `gapless delta`: no other kind is opened."""
+
+    program: ClassVar[str] = "gapless delta"
+
+    def _open(self, *, upgrade: bool) -> delta.DeltaTable:
+        refuse_given({"upgrade": upgrade}, "It is about time-series tables")
+        return self.open_delta()
+
+
+def kind_of_table(table: AnyTable | TableView | delta.DeltaView) -> Kind:
+    """The kind of an open table."""
+    return "timeseries" if isinstance(table, TableView) else "delta"
+
+
+def file_noun(table: AnyTable) -> str:
+    """What messages call a data file of a table."""
+    return "segment" if isinstance(table, TimeSeriesTable) else "file"
+
+
+def refuse_given(options: Mapping[str, object], why: str, fix: str = "Leave it out") -> None:
+    """Raise InvalidOption for the first of these options that was given: one that is not None, False or empty."""
+    for name, value in options.items():
+        if value not in (None, False, (), []):
+            shown = name.replace("_", "-")
+            raise InvalidOption(f"--{shown} means nothing here", why=why, fix=fix, option=shown, value=value)
+
+
+# -- texts ---------------------------------------------------------------------------------------------------------------
 
 
 def parse_pairs(option: str, texts: Sequence[str] | None, *, dashes: str = "--") -> list[tuple[str, str]]:
@@ -103,12 +164,8 @@ def parse_pairs(option: str, texts: Sequence[str] | None, *, dashes: str = "--")
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise InvalidOption(
-                f"{dashes}{option} {text!r} is no NAME=VALUE",
-                fix=f"Write it as {dashes}{option} name=value",
-                option=option,
-                value=text,
-            )
+            what, fix = f"{dashes}{option} {text!r} is no NAME=VALUE", f"Write it as {dashes}{option} name=value"
+            raise InvalidOption(what, fix=fix, option=option, value=text)
         pairs.append((name, value))
     return pairs
 
@@ -123,37 +180,14 @@ def parse_mapping(option: str, texts: Sequence[str] | None, *, dashes: str = "--
     return found
 
 
-def open_table(path: str, storage_options: Sequence[str] | None, *, upgrade: bool = False) -> TimeSeriesTable:
-    """The table at its newest version; raises as `TimeSeriesTable.open`, and InvalidOption."""
-    return TimeSeriesTable.open(path, storage_options=parse_mapping("storage-option", storage_options) or None, upgrade=upgrade)
+def parse_operation(text: str | None) -> tuple[str, int] | str | None:
+    """An operation id as typed: `job-7:42` is sequence 42 of the stream job-7, any other text a job.
 
-
-def open_any(path: str, storage_options: Sequence[str] | None, *, upgrade: bool = False) -> TimeSeriesTable | delta.DeltaTable:
-    """The table of either kind at its newest version; raises as `open_table`."""
-    try:
-        return open_table(path, storage_options, upgrade=upgrade)
-    except TableNotFound:
-        if not is_delta(path, storage_options):
-            raise
-    refuse_given({"upgrade": upgrade}, "It is about time-series tables")
-    return open_delta(path, storage_options)
-
-
-def is_delta(path: str, storage_options: Sequence[str] | None) -> bool:
-    """Whether a Delta table lies there, and no time-series table."""
-    return kind_of(open_environment(path, parse_mapping("storage-option", storage_options) or None).store) == "delta"
-
-
-def open_delta(path: str, storage_options: Sequence[str] | None) -> delta.DeltaTable:
-    """The Delta table at its newest version; raises as `gl.delta.open`, and InvalidOption."""
-    return delta.open(path, storage_options=parse_mapping("storage-option", storage_options) or None)
-
-
-def refuse_given(options: Mapping[str, object], why: str, fix: str = "Leave it out") -> None:
-    """Raise InvalidOption for the first of these options that was given: one that is not None, False or empty."""
-    for name, value in options.items():
-        if value not in (None, False, (), []):
-            raise InvalidOption(f"--{name} means nothing here", why=why, fix=fix, option=name, value=value)
+    >>> parse_operation("job-7:42"), parse_operation("backfill-2026-01-05")
+    (('job-7', 42), 'backfill-2026-01-05')
+    """
+    app, colon, sequence = (text or "").rpartition(":")
+    return (app, int(sequence)) if colon and sequence.isascii() and sequence.isdigit() else text
 
 
 def parse_columns(table: TableView | delta.DeltaView, text: str | None) -> list[str] | None:
@@ -190,38 +224,3 @@ def parse_entity(table: TableView, texts: Sequence[str] | None) -> dict[str, lis
 def parse_entity_value(table: TableView, column: str, text: str) -> IdentityValue:
     """A text as its entity column's type has it; raises InvalidOption. A table without columns yet takes it as a text."""
     return identity_value(column, pa.string() if table.schema is None else table.schema.field(column).type, text)
-
-
-T = TypeVar("T")
-Given = Mapping[str, str | None]
-"""What may be said beside the words of an action, by the option's name; None where it was not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action(Generic[T]):
-    """One of them."""
-
-    do: Callable[[T, Sequence[str], Given], int]
-    """Does it to the table; gives back the version that holds it."""
-    words: str
-    """What it takes, for messages."""
-    least: int
-    most: int | None
-    options: frozenset[str] = frozenset()
-
-
-def chosen(known: Mapping[str, Action[T]], name: str, words: Sequence[str], given: Given, command: str) -> Action[T]:
-    """The action of a name; raises InvalidOption for one that is not known, or that takes other words or options."""
-    action = known.get(name)
-    if action is None:
-        raise InvalidOption(f"{name!r} is no action", fix=nearest(name, known), option="ACTION", value=name)
-    if len(words) < action.least or (action.most is not None and len(words) > action.most):
-        raise InvalidOption(
-            f"{name} takes {action.words}, and {count(len(words), 'word')} {'was' if len(words) == 1 else 'were'} given",
-            fix=f"Write {command} PATH {name} {action.words}; quote a word that holds blanks",
-            option="WORDS", value=list(words),
-        )  # fmt: skip
-    for option, value in given.items():
-        if value is not None and option not in action.options:
-            raise InvalidOption(f"--{option} means nothing for {name}", fix="Leave it out", option=option, value=value)
-    return action

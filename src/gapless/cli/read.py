@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+import sys
+import tempfile
 from dataclasses import dataclass
 from typing import Annotated
-
-import typer
 
 from gapless.cli.options import (
     ColumnNames,
@@ -14,98 +14,111 @@ from gapless.cli.options import (
     EntityFilter,
     JsonFlag,
     Start,
-    StorageOptions,
-    TablePath,
+    TableRef,
     Where,
-    open_any,
+    argument,
+    flag,
     option,
     parse_columns,
     parse_entity,
     refuse_given,
 )
-from gapless.cli.show.rows import Output, in_thread, interruptible
+from gapless.cli.show.rows import (
+    PRINTED_ROWS,
+    SPOOL_BYTES,
+    Batches,
+    first_rows,
+    in_thread,
+    interruptible,
+    print_rows,
+    save_rows,
+    write_csv,
+    write_json_array,
+    writer_for,
+)
+from gapless.errors import InvalidOption
 from gapless.tables import delta
 from gapless.tables.shared.rows import Rows
 from gapless.tables.timeseries.read.view import TableView
 
-CsvFlag = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
-OutputFile = Annotated[
-    str | None,
-    option("FILE", "Write a .parquet, .csv, .json or .jsonl file.", "--output", "-o"),
-]
-Limit = Annotated[int | None, option("N", "At most so many rows; a printed table has 40.", least=0)]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a command does with the rows that it reads: a printed table, JSON, CSV or a file."""
+
+    limit: Annotated[int | None, option("N", "At most so many rows; a printed table has 40.", least=0)] = None
+    json: JsonFlag = False
+    csv: Annotated[bool, flag("--csv", "Print CSV.")] = False
+    file: Annotated[str | None, option("FILE", "Write a .parquet, .csv, .json or .jsonl file.", "--output", "-o")] = None
+
+    def __post_init__(self) -> None:
+        if self.json + self.csv + (self.file is not None) > 1:
+            fix = "Give one of them; --output takes a .json or .csv file too"
+            raise InvalidOption("--json, --csv and --output exclude each other", fix=fix, option="output", value=self.file)
+        if self.file is not None:
+            writer_for(self.file)
+
+    def emit(self, rows: Rows) -> None:
+        """Read the rows and write them."""
+        if self.file is not None:
+            save_rows(self._batches(rows), rows.schema, self.file)
+        elif self.json:
+            with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as whole:
+                write_json_array(self._batches(rows), rows.schema, whole)
+                whole.seek(0)
+                shutil.copyfileobj(whole, sys.stdout.buffer)
+        elif self.csv:
+            write_csv(self._batches(rows), rows.schema, sys.stdout.buffer)
+        else:
+            print_rows(rows, PRINTED_ROWS if self.limit is None else self.limit)
+
+    def answer(self, table: TableView | delta.DeltaView, query: str) -> None:
+        """Run a SQL query over a table and write its rows; Ctrl-C ends it."""
+        self.emit(interruptible(in_thread(lambda: table.sql(query))))
+
+    def _batches(self, rows: Rows) -> Batches:
+        return rows.to_batches() if self.limit is None else first_rows(rows.to_batches(), self.limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanOptions:
-    """Which rows a command was asked for, in the words of its options."""
+class ReadOptions:
+    """Which rows and columns are read. A Delta table knows only `where` and `columns`."""
 
-    start: str | None
-    end: str | None
-    where: str | None
-    entity: Sequence[str] | None
-    columns: str | None
-    order: str | None
-
-
-def rows_of(table: TableView | delta.DeltaView, asked: ScanOptions) -> Rows:
-    """The rows of a table of either kind, not read yet. Raises InvalidOption for an option that its kind does not have."""
-    if isinstance(table, TableView):
-        return _series_rows(table, asked)
-    given = {"start": asked.start, "end": asked.end, "entity": asked.entity, "order": asked.order}
-    refuse_given(given, "A Delta table has no index and no entity columns", "Say it with --where")
-    return table.scan(where=asked.where, columns=parse_columns(table, asked.columns))
-
-
-def _series_rows(table: TableView, asked: ScanOptions) -> Rows:
-    names, wanted = parse_columns(table, asked.columns), parse_entity(table, asked.entity)
-    return table.scan(asked.start, asked.end, where=asked.where, entity=wanted, columns=names, order=asked.order)
-
-
-def scan(
-    path: TablePath,
-    start: Start = None,
-    end: End = None,
-    where: Where = None,
-    entity: EntityFilter = None,
-    columns: ColumnNames = None,
+    start: Start = None
+    end: End = None
+    where: Where = None
+    entity: EntityFilter = None
+    columns: ColumnNames = None
     order: Annotated[
-        str | None,
-        option("index", "`index`: in index order over all identities; else each identity's rows are."),
-    ] = None,
-    limit: Limit = None,
-    json: JsonFlag = False,
-    csv: CsvFlag = False,
-    output: OutputFile = None,
-    storage_option: StorageOptions = None,
-) -> None:
+        str | None, option("index", "`index`: in index order over all identities; else each identity's rows are.")
+    ] = None
+
+    def scan(self, table: TableView | delta.DeltaView) -> Rows:
+        """The rows of a table of either kind, not read yet. Raises InvalidOption for an option that its kind does not have."""
+        names = parse_columns(table, self.columns)
+        if isinstance(table, TableView):
+            entity = parse_entity(table, self.entity)
+            return table.scan(self.start, self.end, where=self.where, entity=entity, columns=names, order=self.order)
+        given = {"start": self.start, "end": self.end, "entity": self.entity, "order": self.order}
+        refuse_given(given, "A Delta table has no index and no entity columns", "Say it with --where")
+        return table.scan(where=self.where, columns=names)
+
+
+def scan(table: TableRef, rows: ReadOptions, output: Output) -> None:
     """Read rows: a range of the index, a condition, some columns. Of a Delta table: by --where and --columns.
 
     Example: gapless scan prices --start 2026-01-05 --end 2026-01-06 --entity symbol=NVDA
     """
-    shape = Output(json=json, csv=csv, file=output, limit=limit)
-    table = open_any(path, storage_option)
-    shape.emit(rows_of(table, ScanOptions(start=start, end=end, where=where, entity=entity, columns=columns, order=order)))
+    output.emit(rows.scan(table.open()))
 
 
 def sql(
-    path: TablePath,
-    query: Annotated[
-        str,
-        typer.Argument(
-            metavar="QUERY", help="SQL, as DuckDB speaks it; the table is `this`, or goes by its name.", show_default=False
-        ),
-    ],
-    limit: Limit = None,
-    json: JsonFlag = False,
-    csv: CsvFlag = False,
-    output: OutputFile = None,
-    storage_option: StorageOptions = None,
+    table: TableRef,
+    query: Annotated[str, argument("QUERY", "SQL, as DuckDB speaks it; the table is `this`, or goes by its name.")],
+    output: Output,
 ) -> None:
-    """Answer a SQL query over a table of either kind.
+    """Run a SQL query over a table of either kind.
 
     Example: gapless sql prices "select symbol, avg(close) from this group by symbol"
     """
-    shape = Output(json=json, csv=csv, file=output, limit=limit)
-    table = open_any(path, storage_option)
-    shape.emit(interruptible(in_thread(lambda: table.sql(query))))
+    output.answer(table.open(), query)

@@ -26,7 +26,7 @@ import pyarrow as pa
 from gapless.cli.demo.data import Tally, split_by_day
 from gapless.cli.demo.pipeline import DAYS_A_BATCH, hourly, stream
 from gapless.cli.demo.story import show_code, show_command, show_line, tell
-from gapless.cli.show.console import print_table, say, stderr_console
+from gapless.cli.show.console import print_line, print_table, stderr_console
 from gapless.cli.show.rows import row_progress
 from gapless.errors import NotSupported
 from gapless.spark.setup.java import find_java
@@ -169,11 +169,11 @@ def show_flights(source: Path, out: Path, *, kill_after: int = 25) -> None:
         _check_spark()
     except NotSupported as error:
         tell("The demo goes on with a stream through Spark, which is not here.")
-        say(f"{error.why}. {error.fix}; then run the demo again.")
+        print_line(f"{error.why}. {error.fix}; then run the demo again.")
         return
     files, tally = split_by_day(source, out / "flights")
     tell(f"Now {tally.flights:,} flights, one CSV file a day. Spark is to count them by airport and hour, beside the weather.")
-    say(f"{len(files)} files, {files[0]} to {files[-1].name}")
+    print_line(f"{len(files)} files, {files[0]} to {files[-1].name}")
     show_code("\n\n".join(inspect.getsource(function) for function in (hourly, stream)))
     _show_kill(out, len(files), kill_after)
     _show_end(out, len(files))
@@ -194,7 +194,7 @@ def _show_kill(out: Path, days: int, kill_after: int) -> None:
     tell("It runs, and half way it is killed, Python and Java, with kill -9: just after the table has taken a batch.")
     landed = _run(out, days, kill_after=kill_after)
     marked = _marked(out)
-    say(f"Killed. The table holds batches 0 to {landed[-1].batch}, Spark has noted 0 to {marked} as done.")
+    print_line(f"Killed. The table holds batches 0 to {landed[-1].batch}, Spark has noted 0 to {marked} as done.")
     show_command("sql", out / "departures", "select sum(flights) as flights, max(time_hour) as until from this")
 
 
@@ -205,7 +205,7 @@ def _show_end(out: Path, days: int) -> None:
     landed = _run(out, days)
     known = [one.batch for one in landed if one.known]
     sent = f"Sent again, and known: batch {known[0]}. " if known else "No batch was sent again. "
-    say(f"{sent}New: {len(landed) - len(known)} batches.")
+    print_line(f"{sent}New: {len(landed) - len(known)} batches.")
 
 
 def _run(out: Path, days: int, *, kill_after: int | None = None) -> list[Landed]:
@@ -217,7 +217,7 @@ def _run(out: Path, days: int, *, kill_after: int | None = None) -> list[Landed]
             landed = min(days, (one.batch + 1) * DAYS_A_BATCH)
             done(landed, days)
             if shown and (one.batch % 4 == 0 or landed == days):
-                say(f"{landed} of {days} days")
+                print_line(f"{landed} of {days} days")
 
         return run_pipeline(out, told, kill_after=kill_after)
 
@@ -249,4 +249,4 @@ def _show_pictures(out: Path) -> None:
     show_command("coverage", out / "departures", *span, "--plot", picture, python='table.coverage("2013-02-02T05:00Z", …)')
     if drawn:
         draw_chart(TimeSeriesTable.open(out / "departures"), out / "year.png")
-        say(f"The year as it was, a day a bar: {out / 'year.png'}")
+        print_line(f"The year as it was, a day a bar: {out / 'year.png'}")

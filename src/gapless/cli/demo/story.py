@@ -11,7 +11,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from gapless.cli.app import call
-from gapless.cli.show.console import say, stdout_console
+from gapless.cli.show.console import print_line, stdout_console
 from gapless.cli.show.failure import failure_of, print_failure
 from gapless.errors import CoverageOverlap
 
@@ -58,6 +58,6 @@ def show_refusal(*words: str | Path) -> None:
     except CoverageOverlap as error:
         sys.stdout.flush()
         print_failure(failure_of(error))
-        say((f"(exit code {error.exit_code})", "dim"))
+        print_line((f"(exit code {error.exit_code})", "dim"))
     else:
         raise AssertionError("the table took the same month twice")

@@ -1,8 +1,8 @@
-"""Where the command line writes: what was asked for on stdout, everything else on stderr.
+"""Consoles of the command line, lines, tables and JSON on them: what was asked for on stdout, everything else on stderr.
 
 Colour, NO_COLOR and the width of the terminal are rich's business. Into a pipe or a file there is no colour and nothing is wrapped.
 
-Values that strict JSON can say, and their texts.
+Values that strict JSON can print_line, and their texts.
 
 Progress of long work, on stderr, where that is a terminal.
 
@@ -80,7 +80,7 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
-def say(*parts: str | tuple[str, str]) -> None:
+def print_line(*parts: str | tuple[str, str]) -> None:
     """Print a line to stdout: texts, or (text, style)."""
     stdout_console().print(Text.assemble(*parts))
 
@@ -114,7 +114,7 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[Plain]]) -> None:
     if names:
         _print_trimmed(table)
     if hidden := names[shown:]:
-        say((f"No room here for {len(hidden)} more: {', '.join(map(printable, hidden))}", "dim"))
+        print_line((f"No room here for {len(hidden)} more: {', '.join(map(printable, hidden))}", "dim"))
 
 
 def _print_trimmed(table: Table) -> None:

@@ -1,4 +1,4 @@
-"""A coverage answer in the shapes that the command line shows: documents, rows and sentences."""
+"""Coverage and gaps as the command line prints them: JSON documents, rows and sentences."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gapless.cli.show.values import plain_identity, plain_index_value
 from gapless.coverage.gap import Coverage, Gap, Window
 from gapless.draw.label import name_of
 from gapless.model.index import Identity
+from gapless.tables.shared.findings import count
 from gapless.tables.timeseries.read.values import is_aware
 from gapless.tables.timeseries.table import TimeSeriesTable
 
@@ -18,8 +19,8 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A table, with its identities, times and gaps as JSON and tables show them."""
+class IndexFormat:
+    """Identities, times and gaps of a table as JSON and printed tables have them."""
 
     table: TimeSeriesTable
 
@@ -35,7 +36,7 @@ class Shown:
         """Entity values, start, end, buckets."""
         return [*map(plain_identity, gap.identity), self.time(gap.start), self.time(gap.end), gap.buckets]
 
-    def stretch(self, window: Gap[Any] | Window[Any] | None) -> dict[str, Plain] | None:
+    def range_document(self, window: Gap[Any] | Window[Any] | None) -> dict[str, Plain] | None:
         """A gap or a window as an object: start, end (past it), buckets, and the identity of a gap."""
         if window is None:
             return None
@@ -48,8 +49,8 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(Shown):
-    """What `table.coverage` said, with the table it was asked of."""
+class TableCoverage(IndexFormat):
+    """The coverage of a table, or of a part of it."""
 
     coverage: Coverage[Any]
 
@@ -78,73 +79,68 @@ class Answer(Shown):
         return facts
 
 
-def coverage_document(answer: Answer) -> dict[str, Plain]:
+def coverage_document(found: TableCoverage) -> dict[str, Plain]:
     """What `coverage --json` prints."""
-    cov = answer.coverage
+    cov = found.coverage
     return {
         "expected_buckets": cov.expected,
         "covered_buckets": cov.covered,
         "ratio": cov.ratio,
         "gaps": len(cov.gaps()),
-        "longest_gap": answer.stretch(cov.longest_gap()),
-        "last_full_window": answer.stretch(cov.last_full_window()),
-        "never_arrived": [answer.identity(one) for one in answer.never_arrived],
-        "identities": [_identity_document(answer, identity, one) for identity, one in cov.by_identity().items()],
+        "longest_gap": found.range_document(cov.longest_gap()),
+        "last_full_window": found.range_document(cov.last_full_window()),
+        "never_arrived": [found.identity(one) for one in found.never_arrived],
+        "identities": [_identity_document(found, identity, one) for identity, one in cov.by_identity().items()],
     }
 
 
-def _identity_document(answer: Answer, identity: Identity, one: Coverage[Any]) -> dict[str, Plain]:
+def _identity_document(found: TableCoverage, identity: Identity, one: Coverage[Any]) -> dict[str, Plain]:
     span = one.spans[identity]
     ends = (one.present(one.grid.start(span.start)), one.present(one.grid.end(span.end - 1))) if span.count else (None, None)
     return {
-        "identity": answer.identity(identity),
-        "start": answer.time(ends[0]),
-        "end": answer.time(ends[1]),
+        "identity": found.identity(identity),
+        "start": found.time(ends[0]),
+        "end": found.time(ends[1]),
         "expected_buckets": one.expected,
         "covered_buckets": one.covered,
         "ratio": one.ratio,
     }
 
 
-def gaps_document(answer: Answer, min_buckets: int) -> dict[str, Plain]:
+def gaps_document(found: TableCoverage, min_buckets: int) -> dict[str, Plain]:
     """What `gaps --json` prints; only `gaps` itself heeds `min_buckets`."""
-    cov = answer.coverage
+    cov = found.coverage
     return {
-        "gaps": [answer.stretch(gap) for gap in answer.gaps(min_buckets)],
+        "gaps": [found.range_document(gap) for gap in found.gaps(min_buckets)],
         "missing_buckets": cov.expected - cov.covered,
         "expected_buckets": cov.expected,
-        "never_arrived": [answer.identity(one) for one in answer.never_arrived],
+        "never_arrived": [found.identity(one) for one in found.never_arrived],
     }
 
 
-def identity_totals(answer: Answer) -> list[list[Plain]]:
+def identity_totals(found: TableCoverage) -> list[list[Plain]]:
     """Of each identity with gaps: its values, missing buckets, gaps, and buckets of the longest gap."""
-    found: dict[Identity, list[int]] = {}
-    for gap in answer.gaps():
-        found.setdefault(gap.identity, []).append(gap.buckets)
-    return [[*map(plain_identity, identity), sum(sizes), len(sizes), max(sizes)] for identity, sizes in found.items()]
+    by_identity: dict[Identity, list[int]] = {}
+    for gap in found.gaps():
+        by_identity.setdefault(gap.identity, []).append(gap.buckets)
+    return [[*map(plain_identity, identity), sum(sizes), len(sizes), max(sizes)] for identity, sizes in by_identity.items()]
 
 
-def nothing_expected(answer: Answer) -> bool:
-    """Whether the question left no bucket to look at."""
-    return answer.coverage.expected == 0
-
-
-def gaps_verdict(answer: Answer, min_buckets: int) -> str:
-    """The answer in a sentence or two."""
-    cov, absent = answer.coverage, answer.never_arrived
-    late = f" Never arrived: {named(absent)}." if absent and answer.table.entity else ""
-    if not answer.table.identities() and not cov.expected:
+def gaps_text(found: TableCoverage, min_buckets: int) -> str:
+    """How many buckets are missing, in a sentence or two."""
+    cov, absent = found.coverage, found.never_arrived
+    late = f" Never arrived: {named(absent)}." if absent and found.table.entity else ""
+    if not found.table.identities() and not cov.expected:
         return f"The table holds no rows yet, so nothing can be called missing; --start and --until would say what is expected.{late}"
     if not cov.identities:
         return "No identity in the table has these entity values."
     if not cov.expected:
         return f"No bucket is expected in this range.{late}"
-    gaps, listed = cov.gaps(), answer.gaps(min_buckets)
+    gaps, listed = cov.gaps(), found.gaps(min_buckets)
     if not gaps:
         return f"No gaps: all {cov.expected:,} expected buckets are covered."
     less = f" ({len(listed):,} of them of at least {_buckets(min_buckets)})" if min_buckets > 1 else ""
-    return f"{_buckets(cov.expected - cov.covered)} of {cov.expected:,} missing, in {len(gaps):,} gap{'s' * (len(gaps) != 1)}{less}.{late}"
+    return f"{_buckets(cov.expected - cov.covered)} of {cov.expected:,} missing, in {count(len(gaps), 'gap')}{less}.{late}"
 
 
 def named(identities: list[Identity]) -> str:
@@ -153,5 +149,5 @@ def named(identities: list[Identity]) -> str:
     return "; ".join(map(name_of, identities[:_NAMED])) + more
 
 
-def _buckets(count: int) -> str:
-    return f"{count:,} bucket{'s' * (count != 1)}"
+def _buckets(number: int) -> str:
+    return count(number, "bucket")

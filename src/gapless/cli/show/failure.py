@@ -1,7 +1,4 @@
-"""Messages of the library, which speak Python, in the words of the command line.
-
-Errors as one block on stderr: what happened, why, what to do; and the exit code that goes with them.
-"""
+"""Errors on stderr: what happened, why, what to do, with Python's keywords as options; and their exit codes."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ _PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ),
     (r"gl\.delta\.create\(path, schema\)", "`gapless delta create`"),
     (r"Open it with gl\.delta\.open\([^)]*\)", "`gapless delta --help` lists what Delta tables have"),
-    (r"Open it with gl\.open\([^)]*\)", "Leave the word `delta` out"),
+    (r"Open it with gl\.open\([^)]*\)", "`gapless --help` lists what time-series tables have"),
     (r"t(?:able)?\.alter\.set_properties\(\{['\"]([\w.]+)['\"]: (?:['\"](\w+)['\"]|True)\}\)", _set_property),
     (r"t(?:able)?\.alter\.unset_properties\(\['([\w.]+)'\]\)", r"`gapless delta alter PATH unset \1`"),
     (r"t(?:able)?\.alter\.drop_constraint\('([^']*)'\)", r"`gapless delta alter PATH drop-constraint \1`"),
@@ -97,10 +94,10 @@ _KEYWORD = re.compile(rf"(?<![\w'\"-])({'|'.join(_OPTIONS)})=(?=[\"'\[\w…])")
 _BARE = re.compile(r"(?<![\w'\"-])(timestamp_format|timestamp_unit|on_overlap|index_type)(?![\w=])")
 
 
-def for_shell(text: str) -> str:
+def in_options(text: str) -> str:
     """A message with Python's keywords and calls as options and commands.
 
-    >>> for_shell('Pass on_overlap="skip" to keep what is there')
+    >>> in_options('Pass on_overlap="skip" to keep what is there')
     'Pass --on-overlap "skip" to keep what is there'
     """
     for python, shell in _PHRASES:
@@ -130,12 +127,12 @@ def failure_of(error: BaseException) -> Failure:
     """The failure that an error means."""
     match error:
         case GaplessError():
-            what, why, fix = (for_shell(text) for text in (error.what, error.why, error.fix))
+            what, why, fix = (in_options(text) for text in (error.what, error.why, error.fix))
             return Failure(code=error.code, what=what, why=why, fix=fix, exit_code=error.exit_code)
         case typer.TyperException():
             return _usage(error)
         case KeyboardInterrupt():
-            return interrupted()
+            return interruption()
         case OSError():
             return Failure(
                 code="os-error", what=_os_text(error), fix=f"Set {TRACEBACK}=1 to see where, if that does not tell enough"
@@ -152,7 +149,7 @@ def failure_of(error: BaseException) -> Failure:
     )
 
 
-def interrupted() -> Failure:
+def interruption() -> Failure:
     """The failure of a command that was stopped by Ctrl-C."""
     return Failure(
         code="interrupted",
@@ -163,7 +160,7 @@ def interrupted() -> Failure:
     )
 
 
-def report(error: BaseException) -> int:
+def print_error(error: BaseException) -> int:
     """Print the block, and a traceback where GAPLESS_TRACEBACK is set; returns the exit code."""
     if os.environ.get(TRACEBACK, "") not in ("", "0"):
         stderr_console().print(Text("".join(traceback.format_exception(error)).rstrip()))

@@ -1,16 +1,12 @@
-"""Rows of a scan or a query, as the caller wants them: printed, JSON, CSV, or a file."""
+"""Rows of a scan or a query as a printed table, JSON, CSV or Parquet; progress bars; Ctrl-C while DuckDB works."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import IO, TypeVar
@@ -19,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from gapless.cli.show.console import Plain, cell_text, encode_json, print_table, say, stderr_console
+from gapless.cli.show.console import Plain, cell_text, encode_json, print_line, print_table, stderr_console
 from gapless.cli.show.values import plain_values
 from gapless.errors import InvalidOption, InvalidPath, nearest
+from gapless.tables.shared.findings import count
 from gapless.tables.shared.rows import Rows
 
 PRINTED_ROWS = 40
@@ -29,52 +26,6 @@ PRINTED_ROWS = 40
 SPOOL_BYTES = 16 << 20
 """A JSON document is held until it is whole: up to here in memory, then in a temporary file."""
 Batches = Iterator[pa.RecordBatch]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """What a reading command was asked to do with its rows."""
-
-    json: bool
-    csv: bool
-    file: str | None
-    limit: int | None
-
-    def __post_init__(self) -> None:
-        if self.json + self.csv + (self.file is not None) > 1:
-            fix = "Give one of them; --output takes a .json or .csv file too"
-            raise InvalidOption("--json, --csv and --output exclude each other", fix=fix, option="output", value=self.file)
-        if self.file is not None:
-            _writer_for(self.file)
-
-    def emit(self, rows: Rows) -> None:
-        """Read the rows and write them."""
-        if self.file is not None:
-            self._to_file(rows, self.file)
-        elif self.json:
-            with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as whole:
-                write_json_array(self._batches(rows), rows.schema, whole)
-                whole.seek(0)
-                shutil.copyfileobj(whole, sys.stdout.buffer)
-        elif self.csv:
-            write_csv(self._batches(rows), rows.schema, sys.stdout.buffer)
-        else:
-            print_rows(rows, PRINTED_ROWS if self.limit is None else self.limit)
-
-    def _batches(self, rows: Rows) -> Batches:
-        return rows.to_batches() if self.limit is None else first_rows(rows.to_batches(), self.limit)
-
-    def _to_file(self, rows: Rows, file: str) -> None:
-        path, written = Path(file).expanduser(), 0
-
-        def done(count: int, _total: int | None) -> None:
-            nonlocal written
-            written = count
-            show(count, None)
-
-        with row_progress(f"writing {path.name}") as show, _replacing(path) as sink:
-            _writer_for(file)(counted(self._batches(rows), done), rows.schema, sink)
-        say(f"{file}: {written:,} row{'s' * (written != 1)}")
 
 
 def first_rows(batches: Batches, limit: int) -> Batches:
@@ -89,9 +40,9 @@ def print_rows(rows: Rows, limit: int) -> None:
     """Print up to `limit` rows as a table, and what was left out."""
     table = pa.Table.from_batches(list(first_rows(rows.to_batches(), limit + 1)), schema=rows.schema)
     print_table(table.column_names, list(_plain_rows(table.slice(0, limit))))
-    count = f"{min(table.num_rows, limit):,} row{'s' * (min(table.num_rows, limit) != 1)}"
+    shown = count(min(table.num_rows, limit), "row")
     more = " shown; there are more: --limit N, --csv, --json and --output FILE give them." if table.num_rows > limit else ""
-    say((count + more, "dim"))
+    print_line((shown + more, "dim"))
 
 
 def write_json_array(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
@@ -133,7 +84,8 @@ _WRITERS: dict[str, Callable[[Batches, pa.Schema, IO[bytes]], None]] = {
 }  # fmt: skip
 
 
-def _writer_for(file: str) -> Callable[[Batches, pa.Schema, IO[bytes]], None]:
+def writer_for(file: str) -> Callable[[Batches, pa.Schema, IO[bytes]], None]:
+    """What writes the format that the name of a file says; raises InvalidOption."""
     suffix = Path(file).suffix.lower()
     if suffix not in _WRITERS:
         what = f"--output {file!r} does not say its format"
@@ -141,6 +93,20 @@ def _writer_for(file: str) -> Callable[[Batches, pa.Schema, IO[bytes]], None]:
             what, why=f"Its name would end in {', '.join(_WRITERS)}", fix=nearest(suffix, _WRITERS), option="output", value=file
         )
     return _WRITERS[suffix]
+
+
+def save_rows(batches: Batches, schema: pa.Schema, file: str) -> None:
+    """Write rows into a file, whole or not at all, in the format that its name says; raises InvalidOption, InvalidPath."""
+    path, written = Path(file).expanduser(), 0
+
+    def done(number: int, _total: int | None) -> None:
+        nonlocal written
+        written = number
+        show(number, None)
+
+    with row_progress(f"writing {path.name}") as show, _replacing(path) as sink:
+        writer_for(file)(counted(batches, done), schema, sink)
+    print_line(f"{file}: {count(written, 'row')}")
 
 
 @contextlib.contextmanager
@@ -199,7 +165,7 @@ RowsDone = Callable[[int, int | None], None]
 
 @contextmanager
 def row_progress(doing: str, noun: str = "rows") -> Iterator[RowsDone]:
-    """Show a bar while the block runs, gone when it ends; `doing` is what is done, such as "reading 3 files".
+    """Show a progress bar on stderr, where that is a terminal, while the block runs; `doing` is what is done, such as "reading 3 files".
 
     What it yields counts `noun`, rows where not given.
     """
@@ -231,7 +197,10 @@ T = TypeVar("T")
 
 
 def in_thread(call: Callable[[], T]) -> T:
-    """The result of a call that another thread makes, or its error; Ctrl-C ends the wait, and the process takes the thread along."""
+    """The result of a call that another thread makes, or its error.
+
+    Ctrl-C ends the wait, and the process takes the thread along: DuckDB does not hear it while it fills an Arrow stream.
+    """
     outcome: Future[T] = Future()
 
     def work() -> None:

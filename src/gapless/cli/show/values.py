@@ -1,4 +1,4 @@
-"""Values as the command line writes them: the same texts in JSON, CSV and printed tables.
+"""Arrow values as JSON, CSV and printed tables have them, the same texts in each; and types as texts.
 
 - An instant is RFC 3339, in its column's zone with the offset (UTC: `Z`) and without one where the column has no zone; 0, 3, 6 or
   9 fraction digits, whichever is exact. A duration is ISO 8601 in seconds (`PT0.25S`).
@@ -7,9 +7,7 @@
 - JSON has no NaN and no infinities: they are the texts "NaN", "Infinity" and "-Infinity".
 - Binary is base64, a struct an object, a list an array, a map an array of [key, value] pairs; null is null.
 
-Commits as the command line shows them.
-
-Arrow types as they are typed and as `gapless schema` prints them: `int64`, `timestamp[us, tz=UTC]`, `list<struct<a: int8>>`.
+Arrow types are typed as `gapless schema` prints them: `int64`, `timestamp[us, tz=UTC]`, `list<struct<a: int8>>`.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from gapless.cli.show.console import Plain
 from gapless.coverage.local_days import parse_zone
 from gapless.errors import InvalidOption
 from gapless.model.instant import NS_PER, NS_PER_DAY, format_instant, ns_from_datetime
-from gapless.tables.timeseries.read.history import HistoryEntry
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -202,26 +199,6 @@ _KINDS: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[Any], list[Plain
     (_t.is_run_end_encoded, lambda array: plain_values(pc.run_end_decode(array))),
 )
 """How to turn each type; the first that fits is taken. What is in none (a UUID, a union) becomes Python's text of it."""
-
-
-def commit_document(entry: HistoryEntry) -> dict[str, Plain]:
-    """A commit as JSON has it; `duration_s` is in seconds, and null where the writer did not say."""
-    return {
-        "version": entry.version,
-        "time": plain_index_value(entry.time, aware=True),
-        "operation": entry.operation,
-        "parameters": dict(entry.parameters),
-        "rows": entry.rows,
-        "removed_rows": entry.removed_rows,
-        "segments": entry.segments,
-        "removed_segments": entry.removed_segments,
-        "bytes": entry.bytes,
-        "removed_bytes": entry.removed_bytes,
-        "duration_s": None if entry.duration is None else entry.duration / timedelta(seconds=1),
-        "tags": list(entry.tags),
-        "engine": entry.engine,
-        "commit_id": entry.commit_id,
-    }
 
 
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, ?tz=([^\]]+))?\]")
