@@ -1,4 +1,4 @@
-"""What may stand under the numbers of lost commits: what a later checkpoint says they did, or nothing. Pure."""
+"""Repair a log: commits for the numbers of lost ones, with what a later checkpoint says they did, or nothing. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from gapless._version import __version__
 from gapless.errors import CorruptTable
 from gapless.formats.timeseries.actions import (
     Action,
@@ -24,18 +23,18 @@ from gapless.formats.timeseries.actions import (
 from gapless.formats.timeseries.codec.metadata import claim
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
+from gapless.runtime.committer import ENGINE
 from gapless.tables.timeseries.verify.log_check import LogView
 from gapless.tables.timeseries.verify.log_fold import Bridge, Entry, same_state
 
 MAX_LOST = 10_000
 """More lost commits than this look like a damaged CURRENT."""
-ENGINE = f"gapless/{__version__}"
 _TICK_NS = 1_000
 
 Actions = dict[int, tuple[Action, ...]]
 
 
-def refill(view: LogView, schema: pa.Schema | None, now_ns: int, id_prefix: str) -> tuple[Entry, ...] | str:
+def fill_versions(view: LogView, schema: pa.Schema | None, now_ns: int, id_prefix: str) -> tuple[Entry, ...] | str:
     """Commits for all lost and damaged versions, or why none can stand there.
 
     `schema` is what a live segment holds, for a table whose own is lost. The commits are empty but for what a later
@@ -90,7 +89,7 @@ def rebuild(bridge: Bridge) -> Actions | None:
         state = _replayed(bridge.entries, told, _times(bridge), bridge.before)
         if state is None:
             continue
-        told[lost[-1]] += tuple(_upkeep(state, bridge.after))
+        told[lost[-1]] += tuple(_maintenance(state, bridge.after))
         state = _replayed(bridge.entries, told, _times(bridge), bridge.before)
         if state is not None and same_state(state, Snapshot(bridge.end, bridge.time_ns, bridge.after)):
             return told
@@ -105,7 +104,7 @@ def _removals(bridge: Bridge, lost: Collection[int]) -> Iterator[tuple[str, int]
             yield path, tombstone.removed if tombstone is not None and tombstone.removed in lost else max(lost)
 
 
-def _upkeep(state: TableState, after: TableState) -> Iterator[Action]:
+def _maintenance(state: TableState, after: TableState) -> Iterator[Action]:
     """What vacuum, expiry and tags did, where a state that lacks it should be `after`."""
     if forgotten := sorted(state.removed.keys() - after.removed.keys()):
         yield ForgetSegments(tuple(forgotten))

@@ -1,10 +1,10 @@
-"""`repair`: plan what mends a table from what was found, and apply the plan where asked."""
+"""`repair` for time-series tables: plan what repairs a table from what `verify` found, and apply the plan where asked."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -24,7 +24,7 @@ from gapless.model.segment import Segment, SidecarCoverage
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.findings import Finding, RepairReport, Step
 from gapless.tables.timeseries.verify.log_fold import Entry
-from gapless.tables.timeseries.verify.log_repair import refill
+from gapless.tables.timeseries.verify.log_repair import fill_versions
 from gapless.tables.timeseries.verify.segment_check import observe
 from gapless.tables.timeseries.verify.verify import Examination, examine_table, verify_table
 
@@ -43,12 +43,12 @@ class Act:
     """Where the object's present bytes are kept first; empty where they need not be."""
 
 
-@dataclass(slots=True)
-class Plan:
-    """What would mend a table, and what nothing here mends."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairPlan:
+    """What would repair a table, and what nothing here repairs."""
 
-    acts: list[Act] = field(default_factory=list)
-    left: list[Finding] = field(default_factory=list)
+    acts: tuple[Act, ...]
+    left: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Remedies:
 
 
 def repair_table(env: Environment, *, apply: bool = False, accept_loss: bool = False, deep: bool = False) -> RepairReport:
-    """Mend what can be mended, or only say what would be done. Raises StoreError."""
+    """Repair what can be repaired, or only say what would be done. Raises StoreError."""
     examined = examine_table(env.store, deep=deep)
     token = env.ids.uuid()
     coverage = dict(_rebuilt_coverage(env.store, examined))
@@ -75,7 +75,7 @@ def repair_table(env: Environment, *, apply: bool = False, accept_loss: bool = F
     plan = plan_repair(examined, remedies, accept_loss=accept_loss, token=token)
     steps = tuple(act.step for act in plan.acts)
     if not apply:
-        return RepairReport(url=env.store.url, applied=False, steps=steps, left=tuple(plan.left))
+        return RepairReport(url=env.store.url, applied=False, steps=steps, left=plan.left)
     taken = tuple(act.step for act in plan.acts if _apply(env.store, act))
     left = verify_table(env.store, deep=deep).problems
     return RepairReport(url=env.store.url, applied=True, steps=taken, left=left)
@@ -84,118 +84,115 @@ def repair_table(env: Environment, *, apply: bool = False, accept_loss: bool = F
 # -- the plan, pure ----------------------------------------------------------------------------------------------------
 
 
-def plan_repair(examined: Examination, remedies: Remedies, *, accept_loss: bool, token: str) -> Plan:
-    """What mends the findings. `token` makes the names of kept files unique. Pure."""
-    plan = Plan()
-    filled = _plan_fill(examined, remedies, plan, token) if accept_loss else frozenset()
-    kept = _plan_parts(examined, remedies, plan, token)
-    _plan_checkpoints(examined, plan, token, kept)
-    _plan_hint(examined, filled, plan)
-    _plan_coverage(examined, remedies, plan, token)
-    mended = {act.step.path for act in plan.acts} | ({TIME_SERIES.folder} if filled else set())
-    mended |= {TIME_SERIES.checkpoint_path(version) for version, whole in kept.items() if whole}
-    for finding in examined.findings:
-        if finding.severity == "problem" and finding.path not in mended:
-            plan.left.append(_explained(finding, remedies, accept_loss=accept_loss))
-    return plan
+def plan_repair(examined: Examination, remedies: Remedies, *, accept_loss: bool, token: str) -> RepairPlan:
+    """What repairs the findings. `token` makes the names of kept files unique. Pure."""
+    planner = _Planner(examined, remedies, token)
+    filled = planner.plan_commits() if accept_loss else []
+    kept = planner.plan_parts()
+    planner.plan_checkpoints(kept)
+    planner.plan_hint(filled)
+    planner.plan_coverage()
+    repaired = {act.step.path for act in planner.acts} | ({TIME_SERIES.folder} if filled else set())
+    repaired |= {TIME_SERIES.checkpoint_path(version) for version, whole in kept.items() if whole}
+    left = (one for one in examined.findings if one.severity == "problem" and one.path not in repaired)
+    explained = tuple(_explained(finding, remedies, accept_loss=accept_loss) for finding in left)
+    return RepairPlan(acts=tuple(planner.acts), left=explained)
 
 
-def _plan_fill(examined: Examination, remedies: Remedies, plan: Plan, token: str) -> frozenset[int]:
-    """Commits under the numbers of lost ones; the files of damaged ones are kept."""
-    if isinstance(remedies.fillers, str):
-        return frozenset()
-    for version, commit, time_ns in remedies.fillers:
-        path = TIME_SERIES.path_of(version)
-        holds = (
-            "with what a later log checkpoint or the segments tell of it"
-            if commit.actions
-            else "which is empty: what it did is lost"
-        )
-        what = f"put a commit under the number of version {version}, {holds}"
-        data = TIME_SERIES.encode(commit, version, time_ns)
-        if version in examined.view.damaged:
-            keep = _kept(path, token)
-            step = Step(act="set-aside", path=path, what=f"{what}; keep the damaged file as {keep}")
-            plan.acts.append(Act(step=step, how="overwrite", data=data, keep=keep))
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """A plan in the making."""
+
+    examined: Examination
+    remedies: Remedies
+    token: str
+    acts: list[Act] = field(default_factory=list)
+
+    def plan_commits(self) -> list[int]:
+        """Commits under the numbers of lost ones; the files of damaged ones are kept. Gives the versions."""
+        if isinstance(self.remedies.fillers, str):
+            return []
+        for version, commit, time_ns in self.remedies.fillers:
+            told = "with what a later log checkpoint or the segments tell of it"
+            holds = told if commit.actions else "which is empty: what it did is lost"
+            what, path = f"put a commit under the number of version {version}, {holds}", TIME_SERIES.path_of(version)
+            data = TIME_SERIES.encode(commit, version, time_ns)
+            if version in self.examined.view.damaged:
+                keep = self._kept(path)
+                step = Step(act="set-aside", path=path, what=f"{what}; keep the damaged file as {keep}")
+                self._overwrite(step, data, keep)
+            else:
+                self.acts.append(Act(step=Step(act="fill-version", path=path, what=what), how="create", data=data))
+        return [version for version, _, _ in self.remedies.fillers]
+
+    def plan_parts(self) -> dict[int, bool]:
+        """Lost parts that can be made again are. Gives the versions of checkpoints that stay, though they lack parts, and whether those come
+        back: of a log that does not begin with version 1, one that lacks a part still tells more than none.
+        """
+        view = self.examined.view
+        for path, data in self.remedies.parts.items():
+            what = f"write the part {path} of a log checkpoint anew, from the commits"
+            self._overwrite(Step(act="write-part", path=path, what=what), data, self._kept(path))
+        begins_later = view.base is not None or any(1 in run for run in view.missing)
+        whole = {version: lost <= self.remedies.parts.keys() for version, lost in view.lacking.items()}
+        return {version: repaired for version, repaired in whole.items() if repaired or begins_later}
+
+    def plan_checkpoints(self, kept: Mapping[int, bool]) -> None:
+        """Checkpoints that must not be believed go; the hint then names one that may be."""
+        for version in self.examined.view.bad_checkpoints:
+            if version not in kept:
+                path = TIME_SERIES.checkpoint_path(version)
+                keep = self._kept(path)
+                what = f"remove the log checkpoint of version {version}; keep it as {keep}"
+                self.acts.append(Act(step=Step(act="remove-checkpoint", path=path, what=what), how="delete", keep=keep))
+        if not any(finding.code == "checkpoint-hint" for finding in self.examined.findings):
+            return
+        path, good = TIME_SERIES.last_checkpoint, self.examined.view.checkpoints
+        if good:
+            step = Step(act="write-checkpoint-hint", path=path, what=f"let _last_checkpoint name version {good[-1]}")
+            self._overwrite(step, json.dumps({"version": good[-1]}).encode())
         else:
-            plan.acts.append(Act(step=Step(act="fill-version", path=path, what=what), how="create", data=data))
-    return frozenset(version for version, _, _ in remedies.fillers)
+            step = Step(act="write-checkpoint-hint", path=path, what="remove _last_checkpoint: there is no log checkpoint")
+            self.acts.append(Act(step=step, how="delete"))
 
+    def plan_hint(self, filled: Sequence[int]) -> None:
+        """CURRENT names the newest version, once that can be read."""
+        view = self.examined.view
+        newest = max(view.newest, *filled) if filled else view.newest
+        behind = any(finding.path == TIME_SERIES.hint for finding in self.examined.findings) or view.hinted < newest
+        if newest == 0 or not behind or view.hinted > newest or (newest in view.damaged and newest not in filled):
+            return
+        step = Step(act="write-hint", path=TIME_SERIES.hint, what=f"let CURRENT name version {newest}")
+        self._overwrite(step, b"%d\n" % newest)
 
-def _plan_parts(examined: Examination, remedies: Remedies, plan: Plan, token: str) -> dict[int, bool]:
-    """Lost parts that can be made again are. Gives the versions of checkpoints that stay, though they lack parts, and whether those come
-    back: of a log that does not begin with version 1, one that lacks a part still tells more than none.
-    """
-    view = examined.view
-    for path, data in remedies.parts.items():
-        what = f"write the part {path} of a log checkpoint anew, from the commits"
-        step = Step(act="write-part", path=path, what=what)
-        plan.acts.append(Act(step=step, how="overwrite", data=data, keep=_kept(path, token)))
-    begins_later = view.base is not None or any(1 in run for run in view.missing)
-    whole = {version: lost <= remedies.parts.keys() for version, lost in view.lacking.items()}
-    return {version: mended for version, mended in whole.items() if mended or begins_later}
+    def plan_coverage(self) -> None:
+        """Lost coverage and its index come back where they could be made again."""
+        rebuilt = self.remedies.coverage
+        for segment in self.examined.lost_coverage:
+            sidecar = segment.coverage
+            if isinstance(sidecar, SidecarCoverage) and sidecar.path in rebuilt:
+                what = f"write the coverage of segment {segment.path} anew, from its rows"
+                step = Step(act="write-coverage", path=sidecar.path, what=what)
+                self._overwrite(step, rebuilt[sidecar.path], "" if sidecar.checksum else self._kept(sidecar.path))
+        for segment in self.examined.lost_indexes:
+            sidecar = segment.coverage
+            if isinstance(sidecar, SidecarCoverage) and sidecar.index_path in rebuilt:
+                what = f"write the coverage index of segment {segment.path} anew, from its coverage"
+                step = Step(act="write-coverage", path=sidecar.index_path, what=what)
+                self._overwrite(step, rebuilt[sidecar.index_path])
 
+    def _overwrite(self, step: Step, data: bytes, keep: str = "") -> None:
+        self.acts.append(Act(step=step, how="overwrite", data=data, keep=keep))
 
-def _plan_checkpoints(examined: Examination, plan: Plan, token: str, kept: Mapping[int, bool]) -> None:
-    """Checkpoints that must not be believed go; the hint then names one that may be."""
-    for version in examined.view.bad_checkpoints:
-        if version in kept:
-            continue
-        path = TIME_SERIES.checkpoint_path(version)
-        keep = _kept(path, token)
-        step = Step(
-            act="remove-checkpoint", path=path, what=f"remove the log checkpoint of version {version}; keep it as {keep}"
-        )
-        plan.acts.append(Act(step=step, how="delete", keep=keep))
-    if not any(finding.code == "checkpoint-hint" for finding in examined.findings):
-        return
-    path, good = TIME_SERIES.last_checkpoint, examined.view.checkpoints
-    if good:
-        step = Step(act="write-checkpoint-hint", path=path, what=f"let _last_checkpoint name version {good[-1]}")
-        plan.acts.append(Act(step=step, how="overwrite", data=json.dumps({"version": good[-1]}).encode()))
-    else:
-        step = Step(act="write-checkpoint-hint", path=path, what="remove _last_checkpoint: there is no log checkpoint")
-        plan.acts.append(Act(step=step, how="delete"))
-
-
-def _plan_hint(examined: Examination, filled: frozenset[int], plan: Plan) -> None:
-    """CURRENT names the newest version, once that can be read."""
-    view = examined.view
-    newest = max(view.newest, *filled) if filled else view.newest
-    behind = any(finding.path == TIME_SERIES.hint for finding in examined.findings) or view.hinted < newest
-    if newest == 0 or not behind or view.hinted > newest or (newest in view.damaged and newest not in filled):
-        return
-    step = Step(act="write-hint", path=TIME_SERIES.hint, what=f"let CURRENT name version {newest}")
-    plan.acts.append(Act(step=step, how="overwrite", data=b"%d\n" % newest))
-
-
-def _plan_coverage(examined: Examination, remedies: Remedies, plan: Plan, token: str) -> None:
-    for segment in examined.lost_coverage:
-        sidecar = segment.coverage
-        if isinstance(sidecar, SidecarCoverage) and sidecar.path in remedies.coverage:
-            keep = "" if sidecar.checksum else _kept(sidecar.path, token)
-            what = f"write the coverage of segment {segment.path} anew, from its rows"
-            step = Step(act="write-coverage", path=sidecar.path, what=what)
-            plan.acts.append(Act(step=step, how="overwrite", data=remedies.coverage[sidecar.path], keep=keep))
-    for segment in examined.lost_indexes:
-        sidecar = segment.coverage
-        if isinstance(sidecar, SidecarCoverage) and sidecar.index_path in remedies.coverage:
-            what = f"write the coverage index of segment {segment.path} anew, from its coverage"
-            step = Step(act="write-coverage", path=sidecar.index_path, what=what)
-            plan.acts.append(Act(step=step, how="overwrite", data=remedies.coverage[sidecar.index_path]))
-
-
-def _kept(path: str, token: str) -> str:
-    return f"{DAMAGED_FOLDER}/{path.rpartition('/')[2]}.{token}"
+    def _kept(self, path: str) -> str:
+        return f"{DAMAGED_FOLDER}/{path.rpartition('/')[2]}.{self.token}"
 
 
 def _explained(finding: Finding, remedies: Remedies, *, accept_loss: bool) -> Finding:
     """A finding that stays, saying why where a remedy was looked for."""
     if finding.mend == "accept-loss" and isinstance(remedies.fillers, str):
         return replace(finding, mend="no", what=f"{finding.what}; no commit can be put in its place: {remedies.fillers}")
-    if finding.mend == "repair" or accept_loss:
-        return replace(finding, mend="no")
-    return finding
+    return replace(finding, mend="no") if finding.mend == "repair" or accept_loss else finding
 
 
 # -- the environment -----------------------------------------------------------------------------------------------------------
@@ -209,7 +206,7 @@ def _fillers(env: Environment, examined: Examination, token: str) -> tuple[Entry
         return "another commit asks for a newer release"
     state = view.state
     recovered = None if state is None or state.meta.schema is not None else _schema_of_rows(env.store, state)
-    return refill(view, recovered, env.clock.now_ns(), token)
+    return fill_versions(view, recovered, env.clock.now_ns(), token)
 
 
 def _schema_of_rows(store: Store, state: TableState) -> pa.Schema | None:
@@ -287,7 +284,7 @@ def _apply(store: Store, act: Act) -> bool:
 
 
 def _is_whole(store: Store, path: str) -> bool:
-    """Whether a commit can be read after all: its writer was still at work, or someone mended it."""
+    """Whether a commit can be read after all: its writer was still at work, or someone repaired it."""
     version = TIME_SERIES.version_of(path)
     try:
         TIME_SERIES.decode(store.get(path), version or 0)
