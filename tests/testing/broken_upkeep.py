@@ -91,23 +91,23 @@ def discard_what_landed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def vacuum_what_tags_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vacuum does not ask what tags keep."""
-    honest = vacuum_plan._fate_of
-    monkeypatch.setattr(vacuum_plan, "_fate_of", lambda gone, state, limits: honest(gone, replace(state, tags={}), limits))
+    honest = vacuum_plan._status_of
+    monkeypatch.setattr(vacuum_plan, "_status_of", lambda gone, state, limits: honest(gone, replace(state, tags={}), limits))
 
 
 def vacuum_what_versions_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vacuum takes what the newest version does not have."""
-    honest = vacuum_plan._fate_of
+    honest = vacuum_plan._status_of
 
     def broken(gone: Any, state: TableState, limits: Limits) -> Any:
         return honest(gone, replace(state, earliest=gone.removed), limits)
 
-    monkeypatch.setattr(vacuum_plan, "_fate_of", broken)
+    monkeypatch.setattr(vacuum_plan, "_status_of", broken)
 
 
 def vacuum_what_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vacuum takes every file that no version names, however young."""
-    monkeypatch.setattr(Limits, "reason_of_stray", lambda _self, _written_ns: "orphan")
+    monkeypatch.setattr(Limits, "reason_of_unnamed", lambda _self, _written_ns: "orphan")
 
 
 def vacuum_by_an_old_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def vacuum_by_an_old_log(monkeypatch: pytest.MonkeyPatch) -> None:
         snapshot = vacuum.load_newest(env)
         stored = list_stored(env.store, vacuum.FOLDERS, TIME_SERIES.folder)
         plan = vacuum_plan.plan_vacuum(snapshot.state, stored, limits)
-        delete_all(env.store, plan.doomed, lambda: True)
+        delete_all(env.store, plan.paths_to_delete, lambda: True)
         return VacuumReport(url="", version=snapshot.version, dry_run=dry_run, entries=plan.entries)
 
     monkeypatch.setattr("gapless.tables.timeseries.care.maintenance.vacuum_table", broken)

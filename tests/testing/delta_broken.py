@@ -18,7 +18,7 @@ from gapless.runtime.committer import Committer
 from gapless.tables.delta.care import restore, vacuum_plan
 from gapless.tables.delta.write import landing, revision, row_edit
 from gapless.tables.shared.handle import ChangeOutcome
-from gapless.tables.shared.vacuum import Fate, Limits
+from gapless.tables.shared.vacuum import FileStatus, Limits
 from testing.broken_talk import (
     append_again_after_a_lost_reply,
     rebase_on_the_last_only,
@@ -100,12 +100,12 @@ def encode_paths_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def vacuum_what_versions_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vacuum takes every file that the newest version does not have, however lately it was removed."""
-    monkeypatch.setattr(vacuum_plan, "_fate_of_removed", lambda *_arguments: Fate("expired"))
+    monkeypatch.setattr(vacuum_plan, "_status_of_removed", lambda *_arguments: FileStatus("expired"))
 
 
 def vacuum_what_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vacuum takes every file that no version names, however young."""
-    monkeypatch.setattr(Limits, "reason_of_stray", lambda _self, _written_ns: "orphan")
+    monkeypatch.setattr(Limits, "reason_of_unnamed", lambda _self, _written_ns: "orphan")
 
 
 def vacuum_vectors_in_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,13 +47,13 @@ def repair(
     deep: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> RepairReport:
-    """Mend what can be mended of a damaged table; without `apply` only say what would be done, and change nothing.
+    """Repair what can be repaired of a damaged table; without `apply` only say what would be done, and change nothing.
 
-    Mends CURRENT, log checkpoints and their hint, and coverage sidecars (made again from the rows, and only where they then have the
+    Repairs CURRENT, log checkpoints and their hint, and coverage sidecars (made again from the rows, and only where they then have the
     checksum that the log names). With `accept_loss` a lost or unreadable commit gets another under its number, `operation: "repair"`:
     empty, or with what a later log checkpoint still tells of it. Then the table opens again, and what else that commit did, its rows and
     operation ids among it, stays lost. A file that is replaced or removed is kept under `_timeseries_log/_damaged/`. Segments cannot be
-    mended: bring them back from a backup.
+    repaired: bring them back from a backup.
 
     `deep` looks as `verify(deep=True)` does. No other writer should be at work. Returns a `RepairReport`, whose `left` are the problems
     that remain. Raises TableNotFound, InvalidPath, StoreError.

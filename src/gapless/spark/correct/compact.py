@@ -66,8 +66,7 @@ def compact(
         index=handle.index,
         schema=handle.schema,
     )
-    writer = _OnExecutors(spark=spark, env=context.env, options=options, grid=context.grid)
-    return Compactor(context=context, options=options, elsewhere=writer).compact(context.refresh())
+    return _SparkCompactor(context=context, options=options, spark=spark).compact(context.refresh())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,27 +95,25 @@ class BinTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OnExecutors:
-    """A `BinWriter` whose bins are tasks."""
+class _SparkCompactor(Compactor):
+    """Has each bin written by a task."""
 
     spark: SparkSession
-    env: Environment
-    options: CompactOptions
-    grid: Grid
 
     def room(self) -> int:
         return parallelism(self.spark)
 
     def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[SegmentBin | GivenUp]:
-        instant = StagedWrite.begin(self.env).instant
-        task = BinTask(store=self.env.store, meta=state.meta, options=self.options, grid=self.grid, instant=instant)
+        env, grid = self.context.env, self.context.grid
+        instant = StagedWrite.begin(env).instant
+        task = BinTask(store=env.store, meta=state.meta, options=self.options, grid=grid, instant=instant)
         for one, answer in zip(bins, spread_work(self.spark, task.write, [_bare(one) for one in bins]), strict=True):
             if isinstance(answer, GaplessError):
                 raise answer
             yield self._written(one, answer, task) if isinstance(answer, Outcome) else answer
 
     def _written(self, one: Bin, outcome: Outcome, task: BinTask) -> SegmentBin:
-        attempt = StagedWrite(self.env, task.instant)
+        attempt = StagedWrite(self.context.env, task.instant)
         outcome.add_to(attempt, task.types)
         return WrittenBin(bin=one, attempt=attempt, files=outcome.segments, coverage=attempt.coverage)
 

@@ -42,7 +42,7 @@ Code = Literal[
 """What kind of thing was found; a code never changes its meaning."""
 
 Mend = Literal["repair", "accept-loss", "no"]
-"""What mends it: `repair` alone, `repair` with `accept_loss` (what is lost stays lost, the table works again), or neither."""
+"""What repairs it: `repair` alone, `repair` with `accept_loss` (what is lost stays lost, the table works again), or neither."""
 
 Severity = Literal["problem", "note"]
 """A note is a state that a table may well be in: an interrupted write leaves it."""
@@ -129,7 +129,7 @@ class RepairReport:
     """Whether the steps were taken; without it nothing was changed."""
     steps: tuple[Step, ...]
     left: tuple[Finding, ...]
-    """Problems that these steps do not mend: those found again once they were applied, or those expected to stay."""
+    """Problems that these steps do not repair: those found again once they were applied, or those expected to stay."""
 
     @property
     def ok(self) -> bool:

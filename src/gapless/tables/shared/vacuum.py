@@ -71,11 +71,11 @@ class Limits:
     horizon_ns: int
     """How long a writer may take from its first file to its commit."""
 
-    def is_stray(self, written_ns: int) -> bool:
+    def is_orphan(self, written_ns: int) -> bool:
         """Whether a file of ours that no version names may go, by the last sign that someone wrote it."""
-        return self.reason_of_stray(written_ns) in DELETED
+        return self.reason_of_unnamed(written_ns) in DELETED
 
-    def reason_of_stray(self, written_ns: int) -> Reason:
+    def reason_of_unnamed(self, written_ns: int) -> Reason:
         """What becomes of a file of ours that no version names, by the last sign that someone wrote it."""
         age_ns = self.now_ns - written_ns
         if age_ns < self.horizon_ns:
@@ -112,7 +112,7 @@ class VacuumReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class FileStatus:
     """What becomes of a file; `version` and `tag` as in `VacuumEntry`."""
 
     reason: Reason
@@ -132,7 +132,7 @@ class VacuumPlan:
     """
 
     @property
-    def doomed(self) -> tuple[str, ...]:
+    def paths_to_delete(self) -> tuple[str, ...]:
         """The paths of the files that go."""
         return tuple(entry.path for entry in self.entries if entry.goes)
 
@@ -150,16 +150,18 @@ def parse_age(name: str, value: object) -> int:
     return value // timedelta(microseconds=1) * NS_PER["us"]
 
 
-def judge(
-    stored: Iterable[ObjectInfo], fate_of: Callable[[ObjectInfo], Fate], barred: frozenset[str]
+def plan_entries(
+    stored: Iterable[ObjectInfo], status_of: Callable[[ObjectInfo], FileStatus], protected: frozenset[str]
 ) -> tuple[VacuumEntry, ...]:
-    """Each stored object with what becomes of it, by path; nothing goes that lies below one of the folders `barred`. Pure."""
+    """Each stored object with what becomes of it, by path; nothing goes that lies below one of the folders `protected`. Pure."""
     entries = []
     for info in sorted(stored, key=lambda info: info.path):
-        fate = fate_of(info)
-        if fate.reason in DELETED and is_below(info.path, barred):
-            fate = Fate("unknown")
-        entries.append(VacuumEntry(path=info.path, size=info.size, reason=fate.reason, version=fate.version, tag=fate.tag))
+        status = status_of(info)
+        if status.reason in DELETED and is_below(info.path, protected):
+            status = FileStatus("unknown")
+        entries.append(
+            VacuumEntry(path=info.path, size=info.size, reason=status.reason, version=status.version, tag=status.tag)
+        )
     return tuple(entries)
 
 
@@ -227,7 +229,7 @@ class Vacuum(ABC, Generic[Entry, State]):
         snapshot = started or snapshot
         end = partial(self.end, plan=plan, start=snapshot.version)
         try:
-            done = delete_all(env.store, plan.doomed, partial(self.is_in_time, begun_ns))
+            done = delete_all(env.store, plan.paths_to_delete, partial(self.is_in_time, begun_ns))
         except StoreError:
             change(snapshot, partial(end, done=False))
             raise

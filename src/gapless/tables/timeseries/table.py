@@ -27,7 +27,7 @@ from gapless.tables.shared.findings import VerifyReport
 from gapless.tables.shared.inputs import as_batches
 from gapless.tables.shared.lifecycle import Location, open_environment
 from gapless.tables.timeseries.alter import Evolution, Settings
-from gapless.tables.timeseries.care.maintenance import Upkeep
+from gapless.tables.timeseries.care.maintenance import Maintenance
 from gapless.tables.timeseries.care.restore import Restoring
 from gapless.tables.timeseries.correct.corrections import Corrections
 from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
@@ -39,7 +39,7 @@ from gapless.tables.timeseries.write.fill import Backfill, Done, Fetch, Fetched,
 from gapless.tables.timeseries.write.group import Member, append_group, gather_small
 
 
-class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Upkeep):
+class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Maintenance):
     """A table of immutable Parquet segments under an append-only log, at one version.
 
     A handle stays at the version it has seen until `refresh` or a change of its own moves it on. Make one with `gl.create` or

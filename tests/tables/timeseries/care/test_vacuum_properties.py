@@ -129,8 +129,10 @@ def test_what_a_kept_version_has_stays_and_the_rest_goes(
     now_ns = model.newest + 1
     plan = plan_vacuum(state, stored, Limits(now_ns=now_ns, older_than_ns=older_than, horizon_ns=0))
 
-    doomed = {n for n in range(FILES) if data_path(n) in plan.doomed}
-    assert {n for n in range(FILES) if sidecar_path(n) in plan.doomed} == doomed, "a segment and its coverage share their fate"
+    doomed = {n for n in range(FILES) if data_path(n) in plan.paths_to_delete}
+    assert {n for n in range(FILES) if sidecar_path(n) in plan.paths_to_delete} == doomed, (
+        "a segment and its coverage share their fate"
+    )
     assert not doomed & model.needed()
     for number in set(range(FILES)) - model.needed():
         assert (number in doomed) is (now_ns - model.unneeded_since(number) >= older_than)

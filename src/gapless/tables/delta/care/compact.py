@@ -133,7 +133,7 @@ class Compacting(DeltaHandle):
                 in `scan`.
 
         The same rows, and no change for readers of the change feed. Runs beside appends, row changes and readers: a commit holds up to eight
-        times the target size. Files that other changes removed meanwhile are let be with their bin, and the report says so; what was
+        times the target size. The bin of files that other changes removed meanwhile is given up, and the report says so; what was
         appended meanwhile waits for the next run. Replaced files stay for older versions until vacuum. A second run finds nothing to do
         and makes no commit. Raises InvalidOption, InvalidFilter, InvalidQuery, UnknownColumn, UnsupportedTable, CommitOutcomeUnknown,
         StoreError.

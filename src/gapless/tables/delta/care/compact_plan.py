@@ -1,4 +1,4 @@
-"""Which data files of a Delta table are written together. Pure."""
+"""Plan OPTIMIZE of a Delta table: which data files are written together. Pure."""
 
 from __future__ import annotations
 

@@ -141,7 +141,9 @@ class _DeltaVacuum(Vacuum[Commit, TableState]):
         counts = {"numFilesToDelete": len(going), "sizeOfDataToDelete": sum(entry.size for entry in going)}
         commit = new_commit(self.committer.env, snapshot, START, (), parameters=self.asked.parameters)
         terms = _VacuumPredicate(
-            base=CommitPredicate(state=snapshot.state), root=self.committer.env.store.url, doomed=frozenset(plan.doomed)
+            base=CommitPredicate(state=snapshot.state),
+            root=self.committer.env.store.url,
+            deleted=frozenset(plan.paths_to_delete),
         )
         return Proposal(commit=replace(commit, metrics=counts), check_conflict=terms.check_conflict)
 
@@ -150,10 +152,10 @@ class _DeltaVacuum(Vacuum[Commit, TableState]):
         return not is_old(self.committer.env.clock.now_ns(), begun_ns)
 
     def end(self, snapshot: Snapshot[TableState], plan: VacuumPlan, start: int, *, done: bool) -> Proposal[Commit] | None:
-        if not plan.doomed:
+        if not plan.paths_to_delete:
             return None
         commit = new_commit(self.committer.env, snapshot, END, (), parameters={"status": "COMPLETED" if done else "FAILED"})
-        commit = replace(commit, metrics={"numDeletedFiles": len(plan.doomed) if done else 0}, read_version=start)
+        commit = replace(commit, metrics={"numDeletedFiles": len(plan.paths_to_delete) if done else 0}, read_version=start)
         return Proposal(commit=commit, check_conflict=CommitPredicate(state=snapshot.state).check_conflict)
 
 
@@ -163,11 +165,11 @@ class _VacuumPredicate:
 
     base: CommitPredicate
     root: str
-    doomed: frozenset[str]
+    deleted: frozenset[str]
 
     def check_conflict(self, mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """See `gapless.log.format.ConflictChecker`."""
-        wanted = next((path for path in paths_needed(theirs.added, self.root) if path in self.doomed), None)
+        wanted = next((path for path in paths_needed(theirs.added, self.root) if path in self.deleted), None)
         if wanted is not None:
             return Conflicting("same files", wanted)
         return (yield from self.base.check_conflict(mine, version, theirs))

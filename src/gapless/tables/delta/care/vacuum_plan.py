@@ -16,7 +16,7 @@ from gapless.formats.delta.deletion_vector import vector_path
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo
 from gapless.store.path import is_own_unfinished
-from gapless.tables.shared.vacuum import Fate, Limits, Reason, VacuumEntry, judge
+from gapless.tables.shared.vacuum import FileStatus, Limits, Reason, VacuumEntry, plan_entries
 
 CHANGES_FOLDER = "_change_data"
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -99,26 +99,26 @@ class _Named:
     """What becomes of the files that the log names, by path relative to the root."""
 
     root: str
-    fates: dict[str, Fate] = field(default_factory=dict)
+    statuses: dict[str, FileStatus] = field(default_factory=dict)
     elsewhere: set[str] = field(default_factory=set)
     """Names of needed files that lie elsewhere, or seem to."""
 
-    def note(self, path: str, fate: Fate, *, encoded: bool = True) -> None:
+    def note(self, path: str, status: FileStatus, *, encoded: bool = True) -> None:
         """Take in a path as the log has it."""
         place = place_of(path, self.root) if encoded else path
         if isinstance(place, Elsewhere):
-            if fate.reason != "expired":
+            if status.reason != "expired":
                 self.elsewhere.add(place.name)
             return
-        known = self.fates.get(place)
-        if known is None or _LASTING[fate.reason] > _LASTING[known.reason]:
-            self.fates[place] = fate
+        known = self.statuses.get(place)
+        if known is None or _LASTING[status.reason] > _LASTING[known.reason]:
+            self.statuses[place] = status
 
-    def note_file(self, file: AddFile | RemoveFile, fate: Fate) -> None:
+    def note_file(self, file: AddFile | RemoveFile, status: FileStatus) -> None:
         """Take in a data file with its deletion vector."""
-        self.note(file.path, fate)
+        self.note(file.path, status)
         if (vector := file.deletion_vector) is not None and vector.storage != "i":
-            self.note(vector_path(vector), fate, encoded=vector.storage == "p")
+            self.note(vector_path(vector), status, encoded=vector.storage == "p")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,42 +141,44 @@ def plan_vacuum(
     """
     named = _named(state, entries, limits, around.root)
     partitions = _partition_names(state)
-    barred = around.linked | nested_tables([info.path for info in stored])
-    return judge(stored, lambda info: named.fates.get(info.path) or _fate_of_stray(info, named, partitions, limits), barred)
+    protected = around.linked | nested_tables([info.path for info in stored])
+    return plan_entries(
+        stored, lambda info: named.statuses.get(info.path) or _status_of_unnamed(info, named, partitions, limits), protected
+    )
 
 
 def _named(state: TableState, entries: Entries, limits: Limits, root: str) -> _Named:
     named = _Named(root)
     for version, commit, time_ns in entries:
         for gone in commit.removed:
-            named.note_file(gone, _fate_of_removed(gone, limits, version, time_ns))
+            named.note_file(gone, _status_of_removed(gone, limits, version, time_ns))
         for change in commit.change_files:
             # 0: neither this commit nor one before it says when.
             kept = time_ns == 0 or limits.now_ns - time_ns < limits.older_than_ns
-            named.note(change.path, Fate("retained", version) if kept else Fate("expired"))
+            named.note(change.path, FileStatus("retained", version) if kept else FileStatus("expired"))
     for gone in state.removed.values():
-        named.note_file(gone, _fate_of_removed(gone, limits, None, 0))
+        named.note_file(gone, _status_of_removed(gone, limits, None, 0))
     for live in state.files.values():
-        named.note_file(live, Fate("live"))
+        named.note_file(live, FileStatus("live"))
     return named
 
 
-def _fate_of_removed(gone: RemoveFile, limits: Limits, version: int | None, time_ns: int) -> Fate:
+def _status_of_removed(gone: RemoveFile, limits: Limits, version: int | None, time_ns: int) -> FileStatus:
     # A writer may say when its change began, which can be long before its commit.
     removed_ns = max(time_ns, (gone.deleted_ms or 0) * NS_PER["ms"])
     if limits.now_ns - removed_ns < limits.older_than_ns:
-        return Fate("retained", None if version is None else version - 1)
-    return Fate("expired")
+        return FileStatus("retained", None if version is None else version - 1)
+    return FileStatus("expired")
 
 
-def _fate_of_stray(info: ObjectInfo, named: _Named, partitions: Collection[str], limits: Limits) -> Fate:
+def _status_of_unnamed(info: ObjectInfo, named: _Named, partitions: Collection[str], limits: Limits) -> FileStatus:
     """What becomes of a file that the log does not name."""
     if info.path.rpartition("/")[2] in named.elsewhere:
         # The log may call the table's place by another name than we do.
-        return Fate("live")
+        return FileStatus("live")
     if is_own_unfinished(info.path) or is_written_here(info.path, partitions):
-        return Fate(limits.reason_of_stray(info.modified_ns))
-    return Fate("unknown")
+        return FileStatus(limits.reason_of_unnamed(info.modified_ns))
+    return FileStatus("unknown")
 
 
 def _partition_names(state: TableState) -> frozenset[str]:

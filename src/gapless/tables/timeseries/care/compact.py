@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableState, UpdateTableMeta
 from gapless.formats.timeseries.codec.metadata import claim
 from gapless.formats.timeseries.conflict.maintenance import CompactChecker
@@ -13,19 +14,17 @@ from gapless.model.properties import Codec
 from gapless.model.segment import Segment
 from gapless.runtime.committer import ENGINE, Proposal
 from gapless.tables.shared.compaction import Compaction, CompactionProgress, CompactionReport, GivenUp
-from gapless.tables.timeseries.care.compact_bin import BinWriter, SegmentBin, WriterHere, codecs_of
+from gapless.tables.timeseries.care.compact_bin import SegmentBin, codecs_of, write_bin
 from gapless.tables.timeseries.care.compact_plan import Bin, CompactionPlan, CompactOptions, plan_compaction
 from gapless.tables.timeseries.context import SeriesContext, SeriesProposal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compactor(Compaction[Commit, TableState, Bin, Segment]):
-    """Compacts one table. A commit holds bins of together about the target size; those that executors write as many as are written at once."""
+    """Compacts one table in this process, one bin after the other."""
 
     context: SeriesContext
     options: CompactOptions
-    elsewhere: BinWriter | None = None
-    """Who writes bins; None: this process."""
     codecs: Mapping[str, Codec] = field(default_factory=dict)
     """Codecs of the segments that were live when it began, by path, where the options name one."""
 
@@ -69,17 +68,15 @@ class Compactor(Compaction[Commit, TableState, Bin, Segment]):
         spent = progress.rounds and self.options.max_bytes is not None
         return () if spent else self.next_plan(state, progress).bins
 
-    def room(self) -> int:
-        """See `Compaction`."""
-        return self._writer.room()
-
     def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[SegmentBin | GivenUp]:
-        """See `Compaction`."""
-        return self._writer.write(state, bins)
+        """Each of some bins in its order, as `write_bin` gives it; the files of all are named with one instant.
 
-    @property
-    def _writer(self) -> BinWriter:
-        return self.elsewhere or WriterHere(env=self.context.env, options=self.options, grid=self.context.grid)
+        Raises StoreError, and what keeps others from their work; what was not given then is not there, or left to vacuum.
+        """
+        env, grid = self.context.env, self.context.grid
+        instant = StagedWrite.begin(env).instant
+        attempts = (StagedWrite(env, instant, committed_here=True) for _ in bins)
+        return (write_bin(one, mine, state, self.options, grid) for one, mine in zip(bins, attempts, strict=True))
 
     def propose(self, snapshot: Snapshot[TableState], written: Sequence[SegmentBin]) -> SeriesProposal:
         """See `Compaction`."""

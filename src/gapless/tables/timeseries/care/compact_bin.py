@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
+from typing import cast
 
 import pyarrow as pa
 
@@ -28,7 +28,6 @@ from gapless.model.schema import entity_types, stored_schema
 from gapless.model.segment import Segment
 from gapless.predicate.plan import ReadGroup, prune
 from gapless.predicate.range import index_range
-from gapless.runtime.environment import Environment
 from gapless.tables.shared.compaction import GivenUp, WrittenBin
 from gapless.tables.shared.findings import count
 from gapless.tables.timeseries.care.compact_plan import Bin, CompactOptions
@@ -41,40 +40,6 @@ CLUSTERED_GROUP_ROWS = 32_768
 
 SegmentBin = WrittenBin[Bin, Segment]
 """A bin's segments as they were written again."""
-
-
-class BinWriter(Protocol):
-    """Writes bins: in this process, or in others."""
-
-    def room(self) -> int:
-        """How many bins it writes at once, at least 1; asked where there are any."""
-        ...
-
-    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[SegmentBin | GivenUp]:
-        """Each of some bins in its order, as `write_bin` gives it; the files of all are named with one instant.
-
-        Raises StoreError, and what keeps others from their work; what was not given then is not there, or left to vacuum.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriterHere:
-    """Writes bins in this process, one after the other."""
-
-    env: Environment
-    options: CompactOptions
-    grid: Grid
-
-    def room(self) -> int:
-        """One."""
-        return 1
-
-    def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[SegmentBin | GivenUp]:
-        """See `BinWriter.write`."""
-        instant = StagedWrite.begin(self.env).instant
-        attempts = (StagedWrite(self.env, instant, committed_here=True) for _ in bins)
-        return (write_bin(one, mine, state, self.options, self.grid) for one, mine in zip(bins, attempts, strict=True))
 
 
 def write_bin(one: Bin, attempt: StagedWrite, state: TableState, options: CompactOptions, grid: Grid) -> SegmentBin | GivenUp:

@@ -1,4 +1,4 @@
-"""Which segments a compaction lays out anew, together with which others and why: pure."""
+"""Plan the compaction of a time-series table: which segments are written anew, together with which others and why. Pure."""
 
 from __future__ import annotations
 

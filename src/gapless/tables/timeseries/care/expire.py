@@ -1,4 +1,4 @@
-"""`expire`: the log says which versions are kept no longer; where asked, it is then cleaned of their commits."""
+"""Expire versions of a time-series table: the log says which are kept no longer and, where asked, is cleaned of their commits."""
 
 from __future__ import annotations
 

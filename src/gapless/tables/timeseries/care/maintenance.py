@@ -1,7 +1,4 @@
-"""What keeps a table in shape over the years.
-
-Compaction after appends, as a table's properties ask for it.
-"""
+"""Maintenance of time-series tables: compaction, also after appends where properties ask for it, expiry and vacuum."""
 
 from __future__ import annotations
 
@@ -62,8 +59,8 @@ def _gathered(plan: CompactionPlan) -> int:
     return plan.segments + sum(rest == "left for later" for rest in plan.left.values())
 
 
-class Upkeep(Handle):
-    """A table's maintenance: it changes where rows lie and what is kept, and never which rows there are."""
+class Maintenance(Handle):
+    """Compaction, expiry and vacuum: they change where rows lie and what is kept, and never which rows there are."""
 
     # -- compaction ----------------------------------------------------------------------------------------------------
 
@@ -105,7 +102,7 @@ class Upkeep(Handle):
             resort: Also write segments of any size again that scans must sort, by themselves or because they overlap.
 
         Runs beside appends, upserts and readers: a few bins a commit, judged against the version they were read from. Bins that other changes
-        overtook are let be, and the report says so; what was appended meanwhile waits for the next run. Replaced files stay for older
+        overtook stay as they are, and the report says so; what was appended meanwhile waits for the next run. Replaced files stay for older
         versions until vacuum. Memory stays within about four times 256 MiB. A second run finds nothing to do.
 
         Raises InvalidOption, UnknownColumn, UnsupportedType, UpgradeNeeded, CorruptTable, CommitOutcomeUnknown, StoreError.
@@ -119,11 +116,11 @@ class Upkeep(Handle):
 
         The append is committed: what fails here is a LogWarning.
         """
-        upkeep = AutoCompaction.of(self.properties)
-        if upkeep is None or not upkeep.is_due(before, self.version) or not self._compacting.take_if_free():
+        auto = AutoCompaction.of(self.properties)
+        if auto is None or not auto.is_due(before, self.version) or not self._compacting.take_if_free():
             return  # where another thread compacts, a second would only do the same work and lose
         try:
-            for problem in upkeep.run(self._compactor(upkeep.options), self._snapshot):
+            for problem in auto.run(self._compactor(auto.options), self._snapshot):
                 warnings.warn(f"auto-compaction: {problem}", LogWarning, stacklevel=4)
         except Exception as error:  # noqa: BLE001  # whatever it is, the rows are in the table
             what = error.what if isinstance(error, GaplessError) else repr(error)
@@ -152,7 +149,7 @@ class Upkeep(Handle):
     def expire(
         self, *, keep_versions: int | None = None, older_than: timedelta | None = None, clean_log: bool = False
     ) -> ExpireReport:
-        """Let go of old versions: they can be read no longer, and `vacuum` then frees what only they had.
+        """Expire old versions: they can be read no longer, and `vacuum` then frees what only they had.
 
         Args:
             keep_versions: How many of the newest versions stay, that of this commit among them; at least 1.
@@ -179,7 +176,7 @@ class Upkeep(Handle):
 
         The report has a reason for each file. A commit names what goes before it goes, so that killed at any moment nothing is lost, and
         the next call takes the rest. Names that are not ours are never touched, nor what lies beyond a symbolic link. All versions are
-        kept until `expire` lets go of them. Raises InvalidOption, UpgradeNeeded, CorruptTable (then nothing was deleted),
+        kept until `expire`. Raises InvalidOption, UpgradeNeeded, CorruptTable (then nothing was deleted),
         CommitConflict, CommitOutcomeUnknown, StoreError.
         """
         if not dry_run:

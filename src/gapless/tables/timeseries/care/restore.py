@@ -109,7 +109,7 @@ class Restoring(Handle):
         if known is not None and not move:
             raise InvalidOption(
                 f"the tag {name!r} names version {known}",
-                why="A name that moved by accident would let go of the version it kept",
+                why="A name that moved by accident would no longer keep the version it kept",
                 fix=f"Pass move=True to let it name version {version}, or take another name",
                 option="name",
                 value=name,

@@ -47,8 +47,8 @@ def survey_parts(
     if not parts:
         return PartsInUse()
     named = yield from parts_in_use(TIME_SERIES, parts.keys())
-    stray = (info for path, info in parts.items() if path not in named and limits.is_stray(info.modified_ns))
-    owing = {version for info in stray if (version := TIME_SERIES.part_of(info.path)) is not None}
+    unnamed = (info for path, info in parts.items() if path not in named and limits.is_orphan(info.modified_ns))
+    owing = {version for info in unnamed if (version := TIME_SERIES.part_of(info.path)) is not None}
     there = set(map(TIME_SERIES.checkpoint_of, (yield from perform(ListNames(TIME_SERIES.folder)))))
     settled: set[int] = set()
     for version in sorted(owing):

@@ -10,7 +10,7 @@ from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.formats.timeseries.replay import sidecars_of
 from gapless.model.protocols import ObjectInfo
 from gapless.store.path import is_own_unfinished
-from gapless.tables.shared.vacuum import Fate, Limits, VacuumEntry, VacuumPlan, is_below, judge
+from gapless.tables.shared.vacuum import FileStatus, Limits, VacuumEntry, VacuumPlan, is_below, plan_entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +22,15 @@ class PartsInUse:
     settled: frozenset[int] = frozenset()
     """Versions whose checkpoint is there, or can come no more: what was written for it, and is not named, never will be."""
 
-    def fate_of(self, info: ObjectInfo, limits: Limits) -> Fate | None:
+    def status_of(self, info: ObjectInfo, limits: Limits) -> FileStatus | None:
         """What becomes of a part; None for any other object."""
         version = TIME_SERIES.part_of(info.path)
         if version is None:
             return None
         if info.path in self.named:
-            return Fate("live")
-        waits = limits.is_stray(info.modified_ns) and version not in self.settled
-        return Fate("in-flight" if waits else limits.reason_of_stray(info.modified_ns))
+            return FileStatus("live")
+        waits = limits.is_orphan(info.modified_ns) and version not in self.settled
+        return FileStatus("in-flight" if waits else limits.reason_of_unnamed(info.modified_ns))
 
 
 def plan_vacuum(
@@ -46,42 +46,42 @@ def plan_vacuum(
     Every object was listed before the state and `parts` were read: one that was committed in between is then named by them.
     """
     named = _named(state, limits)
-    by_id = {name.file_id: fate for path, fate in named.items() if (name := parse_own_name(path)) is not None}
+    by_id = {name.file_id: status for path, status in named.items() if (name := parse_own_name(path)) is not None}
     names = {info.path: parse_own_name(info.path) for info in stored}
     written = _last_written(stored, names)
 
-    def fate_of(info: ObjectInfo) -> Fate:
+    def status_of(info: ObjectInfo) -> FileStatus:
         name = names[info.path]
         if info.path in named:
             return named[info.path]
         if name is not None:
-            # A segment's coverage shares the fate of the segment.
-            return by_id.get(name.file_id) or Fate(limits.reason_of_stray(written[name.file_id]))
-        if fate := parts.fate_of(info, limits):
-            return fate
-        return Fate(limits.reason_of_stray(info.modified_ns) if is_own_unfinished(info.path) else "unknown")
+            # A segment's coverage is kept or deleted with the segment.
+            return by_id.get(name.file_id) or FileStatus(limits.reason_of_unnamed(written[name.file_id]))
+        if status := parts.status_of(info, limits):
+            return status
+        return FileStatus(limits.reason_of_unnamed(info.modified_ns) if is_own_unfinished(info.path) else "unknown")
 
-    entries = judge(stored, fate_of, linked)
+    entries = plan_entries(stored, status_of, linked)
     return VacuumPlan(entries=entries, forget=_forgotten(state, named, entries, linked))
 
 
-def _named(state: TableState, limits: Limits) -> dict[str, Fate]:
-    """The fate of every path that the state names; a path that is live again is live."""
-    named: dict[str, Fate] = {}
+def _named(state: TableState, limits: Limits) -> dict[str, FileStatus]:
+    """The status of every path that the state names; a path that is live again is live."""
+    named: dict[str, FileStatus] = {}
     for gone in state.removed.values():
-        named |= dict.fromkeys((gone.path, *gone.sidecars), _fate_of(gone, state, limits))
+        named |= dict.fromkeys((gone.path, *gone.sidecars), _status_of(gone, state, limits))
     for live in state.live.values():
-        named |= dict.fromkeys((live.segment.path, *sidecars_of(live.segment)), Fate("live"))
+        named |= dict.fromkeys((live.segment.path, *sidecars_of(live.segment)), FileStatus("live"))
     return named
 
 
-def _fate_of(gone: Removed, state: TableState, limits: Limits) -> Fate:
+def _status_of(gone: Removed, state: TableState, limits: Limits) -> FileStatus:
     if max(gone.added, state.earliest) < gone.removed:
-        return Fate("retained", gone.removed - 1)
+        return FileStatus("retained", gone.removed - 1)
     for tag, version in sorted(state.tags.items()):
         if gone.added <= version < gone.removed:
-            return Fate("tagged", version, tag)
-    return Fate("recent" if limits.now_ns - gone.removed_ns < limits.older_than_ns else "expired")
+            return FileStatus("tagged", version, tag)
+    return FileStatus("recent" if limits.now_ns - gone.removed_ns < limits.older_than_ns else "expired")
 
 
 def _last_written(stored: Iterable[ObjectInfo], names: Mapping[str, OwnName | None]) -> dict[str, int]:
@@ -96,7 +96,7 @@ def _last_written(stored: Iterable[ObjectInfo], names: Mapping[str, OwnName | No
 
 
 def _forgotten(
-    state: TableState, named: dict[str, Fate], entries: Iterable[VacuumEntry], linked: frozenset[str]
+    state: TableState, named: dict[str, FileStatus], entries: Iterable[VacuumEntry], linked: frozenset[str]
 ) -> tuple[str, ...]:
     """Segments that the log is to forget: what goes of them, and what is known to be of no use though no file is there."""
     segments = (f"{DATA_FOLDER}/", f"{COVERAGE_FOLDER}/")

@@ -1,6 +1,6 @@
-"""What a log's bytes say, read as far as they can be: which versions are lost, which contradict, and the state that is left. Pure.
+"""Verify the log of a time-series table: which versions are lost, which contradict, and the state that is left. Pure.
 
-The hints of a log: CURRENT and _last_checkpoint. They may lag and be missing, but never lead or say something else. Pure.
+The hints, CURRENT and _last_checkpoint, may lag and be missing, but never lead or say something else.
 """
 
 from __future__ import annotations

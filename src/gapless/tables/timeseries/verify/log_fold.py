@@ -180,7 +180,7 @@ def _start_of(fold: Fold, present: frozenset[int]) -> int:
 
 
 def same_state(replayed: TableState, found: Snapshot[TableState]) -> bool:
-    """Whether a checkpoint holds a state; it may have let go of jobs whose retention had passed, and know more removed segments:
+    """Whether a checkpoint holds a state; it may lack jobs whose retention had passed, and know more removed segments:
     of lost commits, of which the log tells less.
     """
     known, kept = replayed.applied, found.state.applied

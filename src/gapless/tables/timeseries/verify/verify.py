@@ -1,4 +1,4 @@
-"""`verify`: gather what a table's store holds, and hold it against what the log says. It writes nothing."""
+"""`verify` for time-series tables: gather what the store holds, and hold it against what the log says. It writes nothing."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _examine_bytes(store: Store, segment: Segment, examined: Examination) -> Non
 def _examine_coverage(
     store: Store, segment: Segment, types: tuple[EntityType, ...], examined: Examination
 ) -> CoverageMap | None:
-    """A segment's coverage; a finding where there is none, which `repair` mends only if the segment itself is sound."""
+    """A segment's coverage; a finding where there is none, which `repair` makes again only if the segment itself is sound."""
     found = read_coverage(store, segment, types)
     if wrong := check_index(store, segment):
         examined.findings += wrong
