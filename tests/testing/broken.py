@@ -20,15 +20,14 @@ from gapless.log.effects import Conversation as Talk
 from gapless.log.effects import Get, Put, PutNew, perform
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import load
-from gapless.model.operation import AppendReport
+from gapless.model.operation import OperationId
 from gapless.runtime.committer import Committer
 from gapless.runtime.environment import Environment
+from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.timeseries import lifecycle
-from gapless.tables.timeseries.context import SeriesCommitter
+from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
 from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.write import group
-from gapless.tables.timeseries.write.append import Appender
-from gapless.tables.timeseries.write.stage import Staged
 from gapless.testing.simulation.timeline import SimIds
 from testing.broken_talk import (
     append_again_after_a_lost_reply,
@@ -66,16 +65,17 @@ def trust_current(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def delete_on_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the outcome is not known, the files are removed."""
-    honest = Appender.commit
+    honest = Committer.commit
 
-    def broken(self: Appender, snapshot: Snapshot[TableState], staged: Staged) -> Any:
+    def broken(self: SeriesCommitter, snapshot: Snapshot[TableState], proposal: SeriesProposal) -> Any:
         try:
-            return honest(self, snapshot, staged)
+            return honest(self, snapshot, proposal)
         except (CommitOutcomeUnknown, StoreUnavailable):
-            staged.attempt.discard()
+            proposal.discard()
+            proposal.abandon()
             raise
 
-    monkeypatch.setattr(Appender, "commit", broken)
+    monkeypatch.setattr(Committer, "commit", broken)
 
 
 def delete_when_the_retry_finds_no_space(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,14 +95,14 @@ def compare_no_commit_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def report_the_version_aimed_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """The report names the version of the first try, not the one where the rebase landed."""
-    honest = Appender.commit
+    honest = Committer.commit
 
-    def broken(self: Appender, snapshot: Snapshot[TableState], staged: Staged) -> Any:
-        result = honest(self, snapshot, staged)
-        aimed = snapshot.version + (staged.commit is not None)
-        return replace(result, version=aimed) if isinstance(result, AppendReport) else result
+    def broken(self: SeriesCommitter, snapshot: Snapshot[TableState], proposal: SeriesProposal) -> Any:
+        result = honest(self, snapshot, proposal)
+        aimed = proposal.commit.operation == "append" and isinstance(result, Snapshot)
+        return replace(result, version=snapshot.version + 1) if aimed else result
 
-    monkeypatch.setattr(Appender, "commit", broken)
+    monkeypatch.setattr(Committer, "commit", broken)
 
 
 def time_by_the_clock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +165,8 @@ def take_silence_for_absence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask_for_the_operation_only_where_it_clashed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Near to what this simulator found: an append under "skip" does not look for its operation in the commits it just read."""
-    honest = Appender.known
+    """Near to what this simulator found: a change does not look for its operation in the commits it just read."""
+    honest = ChangeOutcome.before
     refreshed: list[Snapshot[TableState]] = []
 
     honest_refresh = Committer.refresh
@@ -177,12 +177,12 @@ def ask_for_the_operation_only_where_it_clashed(monkeypatch: pytest.MonkeyPatch)
             refreshed.append(newest)
         return newest
 
-    def known(self: Appender, snapshot: Snapshot[TableState]) -> AppendReport | None:
-        just_read = self.on_overlap == "skip" and any(snapshot is one for one in refreshed)
-        return None if just_read else honest(self, snapshot)
+    def before(snapshot: Snapshot[TableState], operation: OperationId | None) -> ChangeOutcome | None:
+        just_read = any(snapshot is one for one in refreshed)
+        return None if just_read else honest(snapshot, operation)
 
     monkeypatch.setattr(Committer, "refresh", refresh)
-    monkeypatch.setattr(Appender, "known", known)
+    monkeypatch.setattr(ChangeOutcome, "before", before)
 
 
 def refuse_members_for_what_did_not_land(monkeypatch: pytest.MonkeyPatch) -> None:

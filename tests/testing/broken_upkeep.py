@@ -18,7 +18,7 @@ from gapless.log.cleanup import clean
 from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Snapshot
 from gapless.runtime.committer import Committer
-from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.vacuum import Limits, VacuumReport, delete_all, list_stored, parse_age
 from gapless.tables.timeseries.care import expire, restore, vacuum, vacuum_plan
 from gapless.tables.timeseries.care.restore import Restoring

@@ -17,7 +17,7 @@ from gapless.log.format import Compatible, Snapshot
 from gapless.runtime.committer import Committer
 from gapless.tables.delta.care import restore, vacuum_plan
 from gapless.tables.delta.write import landing, revision, row_edit
-from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.vacuum import FileStatus, Limits
 from testing.broken_talk import (
     append_again_after_a_lost_reply,

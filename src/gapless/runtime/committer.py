@@ -1,12 +1,10 @@
-"""Changes of a table, from a proposal to the commit: told anew where another's commit came first and clashes.
-
-Whether the files of a change that took long are still there, asked right before its commit.
-"""
+"""Committing changes of a table: proposed to a version, and anew to a newer one where another's commit came first and clashes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic
 
 from gapless._version import __version__
@@ -25,6 +23,7 @@ from gapless.log.commit import Committed, Conflict, commit
 from gapless.log.format import ConflictChecker, Entry, Placed, Snapshot, State, TableFormat
 from gapless.log.segment import is_due
 from gapless.log.snapshot import advance, refresh
+from gapless.model.operation import Tally
 from gapless.model.protocols import is_old
 from gapless.runtime.environment import Environment
 
@@ -60,12 +59,22 @@ ENGINE = f"gapless/{__version__}"
 """Who commits, as the log says it."""
 
 
-NOT_COMMITTED = (CommitConflict, StorageFull, AccessDenied)
-"""Errors of a commit after which it certainly is not there: local puts and conditional puts fail whole. After others it may be."""
+NOT_COMMITTED = (StorageFull, AccessDenied)
+"""Errors of a store after which a commit certainly is not there: local puts and conditional puts fail whole. After others it may be."""
 
 
-def _nothing() -> None:
-    """What a proposal without files has to remove."""
+def nothing() -> None:
+    """What is to be done for a change without files."""
+
+
+@contextlib.contextmanager
+def calling_on_error(act: Callable[[], None]) -> Iterator[None]:
+    """Calls `act` where the block raises, whatever it raises."""
+    try:
+        yield
+    except BaseException:
+        act()
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +84,16 @@ class Proposal(Generic[Entry]):
     commit: Entry
     check_conflict: ConflictChecker[Entry]
     """May it stand after a commit that came first?"""
-    discard: Callable[[], None] = _nothing
-    """Removes the files that were written for it, once it certainly is not and will not be committed."""
-    ahead: Sequence[str] = ()
-    """Files of it that were put ahead, and become durable with its commit, just before it."""
+    tally: Tally = field(default_factory=Tally)
+    """What it counts."""
+    discard: Callable[[], None] = nothing
+    """Removes the files that were written for it alone, once it certainly is not and will not be committed."""
+    abandon: Callable[[], None] = nothing
+    """Removes those that another proposal of the change would take too, once the store has refused the commit for good."""
+    landed: Callable[[], None] = nothing
+    """Called once it is committed."""
+    deferred: Sequence[str] = ()
+    """Files of it that may not be durable yet, and become so with its commit, just before it."""
 
 
 Propose = Callable[[Snapshot[State]], "Proposal[Entry] | None"]
@@ -116,18 +131,19 @@ class Committer(Generic[Entry, State]):
         try:
             base = snapshot.version, snapshot.time_ns
             # Near by, a look back costs next to nothing; where the store is far, nothing beside files that are put ahead.
-            looks_back = bool(proposal.ahead) or not self.env.store.capabilities.concurrent
+            looks_back = bool(proposal.deferred) or not self.env.store.capabilities.concurrent
             conversation = commit(self.table_format, *base, entry, check_conflict, looks_back=looks_back, in_turn=True)
-            outcome = self.env.drive(conversation, proposal.ahead, turn=self.table_format.folder)
-        except StoreError as error:
-            if isinstance(error, NOT_COMMITTED) or error.facts.get("path") in proposal.ahead:
-                proposal.discard()
-            raise
+            outcome = self.env.drive(conversation, proposal.deferred, turn=self.table_format.folder)
         except CommitConflict:
             proposal.discard()
             raise
+        except StoreError as error:
+            if isinstance(error, NOT_COMMITTED) or error.facts.get("path") in proposal.deferred:
+                proposal.discard()
+                proposal.abandon()
+            raise
         finally:
-            self.env.forget(proposal.ahead)
+            self.env.forget(proposal.deferred)
         match outcome:
             case Committed(version, entries):
                 try:
@@ -135,41 +151,81 @@ class Committer(Generic[Entry, State]):
                 except (StoreError, CorruptTable) as error:
                     # Commits that came first may remove what lies in a part of the log checkpoint that was not read yet.
                     raise _landed_unread(version, self.table_format.id_of(entry), error) from error
-                return self._landed(newest)
+                self._follow(newest)
+                proposal.landed()
+                return newest
             case Conflict():
                 return outcome
             case unknown:
                 raise outcome_unknown(unknown.version, self.table_format.id_of(entry))
 
-    def change(self, snapshot: Snapshot[State], propose: Propose[State, Entry]) -> Snapshot[State] | None:
+    def land(
+        self,
+        snapshot: Snapshot[State],
+        propose: Propose[State, Entry],
+        *,
+        discard: Callable[[], None] = nothing,
+        lost: Callable[[Conflict], None] | None = None,
+        retry_missing: bool = True,
+    ) -> Snapshot[State] | None:
         """The version that holds the change; None where there was nothing to change.
 
-        Proposes again from the newest version each time another's commit clashes, until the environment's deadline. Raises CommitConflict then,
-        CommitOutcomeUnknown, StoreError, and what `propose` raises.
+        Args:
+            snapshot: The version that it is proposed to first.
+            propose: Called again with the newest version each time another's commit clashes, or took files away. It may stage files
+                anew, filter them, or take those again that it has.
+            discard: Removes files that were written for whichever proposal is committed, once it is certain that none is and will be:
+                not while an outcome is unknown. Those of one proposal alone are for `Proposal.discard`.
+            lost: Told the commit that a proposal lost to, before the next; raises where that shall not be made. Without it changes are
+                proposed until the environment's deadline, from now on.
+            retry_missing: Whether a change is proposed to a newer version, if there is one, where files of this one or its own are missing.
+
+        Raises CommitConflict, CommitOutcomeUnknown, StoreError, and what `propose` raises.
         """
-        until = self.env.clock.monotonic() + self.env.deadline_s
+        lost = lost or self.until_deadline()
         while True:
-            try:
-                proposal = propose(snapshot)
-            except CorruptTable as error:
-                snapshot = self._newer(snapshot, error)
-                continue
+            with calling_on_error(discard):
+                snapshot, proposal = self._proposed(snapshot, propose, retry_missing=retry_missing)
             if proposal is None:
+                discard()
                 return None
             try:
-                outcome = self.commit(snapshot, proposal)
+                outcome = self.commit(snapshot, replace(proposal, abandon=discard))
             except CommitConflict as error:
-                snapshot = self._newer(snapshot, error)
+                with calling_on_error(discard):
+                    snapshot = self._newer(snapshot, error, retry_missing=retry_missing)
                 continue
             if not isinstance(outcome, Conflict):
                 return outcome
             proposal.discard()
-            if self.env.clock.monotonic() >= until:
-                raise refuse_conflict(outcome)
-            snapshot = self.refresh(snapshot)
+            with calling_on_error(discard):
+                lost(outcome)
+                snapshot = self.refresh(snapshot)
 
-    def _newer(self, snapshot: Snapshot[State], missed: GaplessError) -> Snapshot[State]:
+    def until_deadline(self) -> Callable[[Conflict], None]:
+        """Raises CommitConflict for the commit that it is told, once the environment's deadline is over, which begins now."""
+        until = self.env.clock.monotonic() + self.env.deadline_s
+
+        def lost(conflict: Conflict) -> None:
+            if self.env.clock.monotonic() >= until:
+                raise refuse_conflict(conflict)
+
+        return lost
+
+    def _proposed(
+        self, snapshot: Snapshot[State], propose: Propose[State, Entry], *, retry_missing: bool
+    ) -> tuple[Snapshot[State], Proposal[Entry] | None]:
+        """The proposal, and the version that it is for: a newer one where files of this one are missing."""
+        while True:
+            try:
+                return snapshot, propose(snapshot)
+            except CorruptTable as error:
+                snapshot = self._newer(snapshot, error, retry_missing=retry_missing)
+
+    def _newer(self, snapshot: Snapshot[State], missed: GaplessError, *, retry_missing: bool) -> Snapshot[State]:
         """The newest version, which says whether the files that were missed had expired; raises `missed` where this is the newest."""
+        if not retry_missing:
+            raise missed
         newest = self.refresh(snapshot)
         if newest.version == snapshot.version:
             raise missed
@@ -180,11 +236,11 @@ class Committer(Generic[Entry, State]):
             return entry
         return self.table_format.timed(entry, max(0, round(1_000 * (self.env.clock.monotonic() - self.began))))
 
-    def _landed(self, snapshot: Snapshot[State]) -> Snapshot[State]:
+    def _follow(self, snapshot: Snapshot[State]) -> None:
+        """Publish a version of ours, and write the log checkpoint that it owes."""
         self.publish(snapshot)
         if is_due(snapshot.version, self.table_format.interval(snapshot.state)):
             self.env.drive(write_checkpoint(self.table_format, snapshot))
-        return snapshot
 
 
 def refuse_conflict(conflict: Conflict) -> CommitConflict:

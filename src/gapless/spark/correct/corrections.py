@@ -20,13 +20,12 @@ from gapless.formats.timeseries.actions import TableMeta, TableState
 from gapless.formats.timeseries.codec.metadata import claim
 from gapless.model.operation import ChangeReport, OperationId, Tally, parse_operation_id
 from gapless.model.segment import Segment
-from gapless.runtime.committer import NOT_COMMITTED
 from gapless.spark.correct.arrivals import Arrivals
 from gapless.spark.correct.revise import ByKey, CorrectionContext, Revised, Reviser
 from gapless.spark.correct.revision_plan import Arrived, ConditionRequest, CorrectionRequest, RevisionPlanner, UpsertRequest
 from gapless.spark.setup.executors import job_context, parallelism, spread_work
 from gapless.spark.writing.staging import Delivery, open_to_write
-from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.lifecycle import Location
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.correct.corrections import CorrectionArguments, parse_span, parse_upsert
@@ -60,8 +59,7 @@ def rewrite(
     context = dataclasses.replace(context, committer=dataclasses.replace(context.committer, env=env))
     rewriter = Rewriter(context=context, operation=operation)
     arrivals = None if frame is None else Arrivals(frame=frame, handle=handle)
-    done = _Rewrite(spark=spark, context=context, wish=wish, rewriter=rewriter, arrivals=arrivals).land()
-    return ChangeReport.of(done.tally, done.version, already_applied=done.already)
+    return _Rewrite(spark=spark, context=context, wish=wish, rewriter=rewriter, arrivals=arrivals).land().change_report
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,17 +73,10 @@ class _Rewrite:
     arrivals: Arrivals | None
     adopted: tuple[Segment, ...] = ()
     """The arriving segments that the last proposal makes live as they are."""
-    making: bool = False
-    """Whether a proposal is being made: none of those before it can be committed then."""
 
     def land(self) -> ChangeOutcome:
         """Commit it."""
-        try:
-            done = self.rewriter.land(self.context.snapshot, self.wish.operation, self._make)
-        except Exception as error:
-            if self.making or isinstance(error, NOT_COMMITTED):
-                self._clear()
-            raise
+        done = self.rewriter.land(self.context.snapshot, self.wish.operation, self._make, self._clear)
         self._clear(() if done.already else self.adopted)
         return done
 
@@ -94,12 +85,7 @@ class _Rewrite:
             self.arrivals.discard(adopted)
 
     def _make(self, state: TableState) -> Made:
-        self.making, self.adopted = True, ()
-        made = self._made(state)
-        self.making = False
-        return made
-
-    def _made(self, state: TableState) -> Made:
+        self.adopted = ()
         attempt = StagedWrite.begin(self.context.env)
         schema = state.meta.schema if self.arrivals is None else self.arrivals.schema_for(state)
         if schema is None:

@@ -136,8 +136,7 @@ def overwrite_outcomes(
         context=context,
         operation=delivery.operation,
     )
-    done = overwriter.apply(snapshot, _schema_of(encoding), attempt)
-    return ChangeReport.of(done.tally, done.version, already_applied=done.already)
+    return overwriter.apply(snapshot, _schema_of(encoding), attempt).change_report
 
 
 def gather(context: SeriesContext, encoding: Encoding, outcomes: Iterable[Outcome]) -> StagedWrite:

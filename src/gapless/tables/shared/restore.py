@@ -44,7 +44,7 @@ def run_restore(
         reports.append(report)
         return proposal
 
-    landed = committer.change(newest, propose)
+    landed = committer.land(newest, propose)
     return reports[-1] if landed is None else replace(reports[-1], version=landed.version)
 
 

@@ -216,7 +216,7 @@ class Vacuum(ABC, Generic[Entry, State]):
 
     def _apply(self, snapshot: Snapshot[State]) -> tuple[Snapshot[State], VacuumPlan, bool]:
         """The version after it, what it went by, and whether all that was deleted in time."""
-        env, change = self.committer.env, self.committer.change
+        env, land = self.committer.env, self.committer.land
         begun_ns = env.clock.now_ns()
         decided: list[tuple[Snapshot[State], VacuumPlan]] = []
 
@@ -224,16 +224,16 @@ class Vacuum(ABC, Generic[Entry, State]):
             decided.append((newest, self.plan(newest)))
             return self.start(*decided[-1])
 
-        started = change(snapshot, start)
+        started = land(snapshot, start)
         snapshot, plan = decided[-1]
         snapshot = started or snapshot
         end = partial(self.end, plan=plan, start=snapshot.version)
         try:
             done = delete_all(env.store, plan.paths_to_delete, partial(self.is_in_time, begun_ns))
         except StoreError:
-            change(snapshot, partial(end, done=False))
+            land(snapshot, partial(end, done=False))
             raise
-        return change(snapshot, partial(end, done=done)) or snapshot, plan, done
+        return land(snapshot, partial(end, done=done)) or snapshot, plan, done
 
 
 def list_stored(store: Store, folders: Sequence[str], log_folder: str) -> list[ObjectInfo]:

@@ -22,6 +22,7 @@ from gapless.model.operation import OperationId, Tally, parse_operation_id
 from gapless.model.properties import Properties
 from gapless.model.protocols import Store
 from gapless.runtime.committer import ENGINE, Proposal
+from gapless.tables.shared.landing import land_change
 from gapless.tables.timeseries.context import SeriesProposal
 from gapless.tables.timeseries.handle import Handle
 from gapless.tables.timeseries.read.scan import ScanRequest
@@ -147,8 +148,8 @@ class Evolution(Handle):
     def _alter(self, said: str, details: Mapping[str, object], change: Change) -> int:
         shown = {"change": said, **{key: value for key, value in details.items() if value is not None}}
         # What a column is, the newest version says, whichever this handle sees.
-        newest = self._committer.refresh(self._snapshot)
-        landed = self._committer.change(newest, partial(self._propose, shown, change))
+        committer = self._committer
+        landed = committer.land(committer.refresh(self._snapshot), partial(self._propose, shown, change))
         return self.version if landed is None else landed.version
 
     def _propose(self, shown: Mapping[str, object], change: Change, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
@@ -191,30 +192,25 @@ class Settings(Handle):
         DuplicateKey where a table that shall be unique is not, UpgradeNeeded, CommitConflict, CommitOutcomeUnknown, StoreError.
         """
         operation = None if operation_id is None else parse_operation_id(operation_id)
-        snapshot = self._committer.refresh(self._snapshot)
+        committer = self._committer
+        snapshot = committer.refresh(self._snapshot)
         self._check_writable()
 
-        def propose(newest: Snapshot[TableState]) -> SeriesProposal | None:
-            nonlocal snapshot
-            snapshot = newest
+        def propose(newest: Snapshot[TableState]) -> SeriesProposal | Tally:
             return self._proposal(newest.state, properties, operation)
 
-        landed = self._committer.change(snapshot, propose)
-        known = None if operation is None or landed is not None else snapshot.state.recognise(operation)
-        return known.version if known is not None else (landed or snapshot).version
+        return land_change(committer, snapshot, propose, operation).version
 
-    def _proposal(self, state: TableState, changes: Mapping[str, Any], operation: OperationId | None) -> SeriesProposal | None:
-        """The change as it should be made to this version; None where that has it already."""
+    def _proposal(self, state: TableState, changes: Mapping[str, Any], operation: OperationId | None) -> SeriesProposal | Tally:
+        """The change as it should be made to this version; nothing to commit where that has it already."""
         old = state.meta.properties
-        if operation is not None and state.recognise(operation) is not None:
-            return None
         merged = {**old.changed(), **changes}
         new = Properties.parse({name: value for name, value in merged.items() if value is not None})
         actions: list[Action] = [] if new == old else [UpdateTableMeta(claim(replace(state.meta, properties=new)))]
         if operation is not None:
             actions.append(SetTransaction(operation, Tally()))
         if not actions:
-            return None
+            return Tally()
         becomes_unique = new.unique and not old.unique
         if becomes_unique:
             _check_unique(self._env.store, state)

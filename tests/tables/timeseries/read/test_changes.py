@@ -65,7 +65,7 @@ def expire(table: gl.TimeSeriesTable, before: int) -> None:
 
     commit = Commit(id=f"expire-{next(_counter)}", operation="expire", actions=(ExpireVersions(before),))
     committer = Committer(table_format=TIME_SERIES, env=table._env, publish=lambda _: None)
-    committer.change(gl.open(table.url)._snapshot, lambda _: Proposal(commit=commit, check_conflict=check_conflict))
+    committer.land(gl.open(table.url)._snapshot, lambda _: Proposal(commit=commit, check_conflict=check_conflict))
 
 
 def test_appended_rows_are_inserts(table: gl.TimeSeriesTable) -> None:

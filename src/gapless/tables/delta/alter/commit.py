@@ -134,7 +134,7 @@ class Reshaper:
         # What a column is, the newest version says, whichever the handle sees.
         newest = self.committer.refresh(self.snapshot)
         self.check()
-        landed = self.committer.change(newest, partial(self._propose, operation, parameters, change, reads))
+        landed = self.committer.land(newest, partial(self._propose, operation, parameters, change, reads))
         return newest.version if landed is None else landed.version
 
     def _propose(

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from gapless.files.ingest.batches import Batches, Progress, watched
 from gapless.files.ingest.files import expand_paths, open_files
-from gapless.formats.delta.actions import Json, TableState
+from gapless.formats.delta.actions import Commit, Json, TableState
 from gapless.formats.delta.conflict import CommitPredicate
 from gapless.log.format import Snapshot
-from gapless.model.operation import AppendReport, OperationId, parse_operation_id
+from gapless.model.operation import AppendReport, OperationId, Tally, parse_operation_id
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.write.commits import new_commit
-from gapless.tables.delta.write.landing import RowCommitter, RowProposal, StagedRows
+from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
 from gapless.tables.delta.write.rewrite import OperationArgument
 from gapless.tables.shared.inputs import as_batches
@@ -30,11 +30,11 @@ class Append:
     env: Environment
     operation: OperationId | None
 
-    def propose(self, snapshot: Snapshot[TableState], fresh: StagedRows) -> RowProposal | None:
-        """Fresh rows as further rows of a version; None where there is nothing to say."""
+    def propose(self, snapshot: Snapshot[TableState], fresh: StagedRows) -> Proposal[Commit] | Tally:
+        """Fresh rows as further rows of a version; nothing counted where there is nothing to say."""
         actions = (*fresh.evolved.actions, *fresh.files)
         if not actions and self.operation is None:
-            return None
+            return Tally()
         commit = new_commit(
             self.env,
             snapshot,
@@ -46,9 +46,7 @@ class Append:
             blind_append=True,
         )
         check_conflict = CommitPredicate(state=snapshot.state).check_conflict
-        attempt = fresh.attempt
-        proposal = Proposal(commit=commit, check_conflict=check_conflict, discard=attempt.discard, ahead=tuple(attempt.ahead))
-        return RowProposal(proposal=proposal, tally=fresh.tally)
+        return Proposal(commit=commit, check_conflict=check_conflict, tally=fresh.tally, deferred=tuple(fresh.attempt.ahead))
 
 
 def write_parameters(mode: str, state: TableState) -> Mapping[str, Json]:
@@ -109,12 +107,11 @@ class Appending(DeltaHandle):
     def _append(self, parts: Sequence[Batches], operation_id: object, schema_mode: object) -> AppendReport:
         mode = parse_schema_mode(schema_mode, ("strict", "merge"))
         operation = None if operation_id is None else parse_operation_id(operation_id)
-        lander = RowCommitter(
+        committer = RowCommitter(
             committer=self._committer,
             propose=Append(env=self._env, operation=operation).propose,
             check_writable=self._check_writable,
             mode=mode,
             operation=operation,
         )
-        done = lander.land(self._snapshot, parts)
-        return AppendReport.of(done.tally, done.version, already_applied=done.already)
+        return committer.land(self._snapshot, parts).append_report

@@ -12,16 +12,15 @@ from gapless.errors import CorruptTable, SchemaMismatch
 from gapless.files.ingest.batches import Batches
 from gapless.formats.delta.actions import AddFile, Commit, TableState
 from gapless.formats.delta.schema.arrow_types import to_arrow
-from gapless.log.commit import Conflict
 from gapless.log.format import Snapshot
 from gapless.model.operation import OperationId, Tally
-from gapless.runtime.committer import Committer, Proposal, refuse_conflict, require_file
+from gapless.runtime.committer import Committer, Proposal, require_file
 from gapless.tables.delta.files.opened import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
 from gapless.tables.delta.write.inputs import fitted, input_columns
 from gapless.tables.delta.write.merge_schema import Evolved, SchemaMode, evolved
-from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.shared.landing import ChangeOutcome, land_change
 
 Check = Callable[[pa.RecordBatch, int, TableState], None]
 """Refuses rows for a version of the table, of which the first has this number in its input, by raising DataError."""
@@ -57,33 +56,19 @@ class StagedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowProposal:
-    """A change of one version that brings fresh rows."""
-
-    proposal: Proposal[Commit]
-    """Its `discard` also removes the fresh files."""
-    tally: Tally
-    beside: StagedWrite | None = None
-    """What was written for this version alone."""
-
-
-Propose = Callable[[Snapshot[TableState], StagedRows], "RowProposal | None"]
-"""The change as it should be made to a version; None where nothing is left to change."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RowCommitter:
-    """Lands rows in one table."""
+    """Commits new rows to one table."""
 
     committer: Committer[Commit, TableState]
-    propose: Propose
+    propose: Callable[[Snapshot[TableState], StagedRows], Proposal[Commit] | Tally]
+    """The change as it should be made to a version, whose `discard` leaves the staged rows; what it counts, where nothing is to be committed."""
     check_writable: Callable[[], None]
     """Raises UnsupportedTable where the newest known version may not be written to."""
     mode: SchemaMode = "strict"
     operation: OperationId | None = None
     check: Check | None = None
     keeps: bool = False
-    """Whether fresh files are made durable by themselves, so that a change which is decided again on each version need not write them again."""
+    """Whether staged files are made durable by themselves, so that a change which is decided again on each version need not write them again."""
 
     def land(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> ChangeOutcome:
         """Write the rows and commit them, or nothing; an operation that was applied before is not applied again.
@@ -91,32 +76,23 @@ class RowCommitter:
         What lost to a commit that it cannot follow is decided again on the newest version until the environment's deadline, its rows read back
         where they have to be written anew. Raises what a wrong input deserves, CommitConflict, CommitOutcomeUnknown, StoreError.
         """
-        clock = self.committer.env.clock
-        until = clock.monotonic() + self.committer.env.deadline_s
+        lost = self.committer.until_deadline()
         if self.operation is not None:
             snapshot = self.committer.refresh(snapshot)
         if (known := ChangeOutcome.before(snapshot, self.operation)) is not None:
             return known
-        snapshot, fresh = self._begun(snapshot, parts)
-        while True:
-            with fresh.attempt.discarded_on_error():
-                snapshot, proposed = self._proposed(snapshot, fresh)
-            if proposed is None:
-                fresh.attempt.discard()
-                return ChangeOutcome(Tally(), snapshot.version)
-            outcome = self.committer.commit(snapshot, proposed.proposal)
-            if not isinstance(outcome, Conflict):
-                return ChangeOutcome(proposed.tally, outcome.version)
-            if proposed.beside is not None:
-                proposed.beside.discard()
-            with fresh.attempt.discarded_on_error():
-                if clock.monotonic() >= until:
-                    raise refuse_conflict(outcome)
-                snapshot = self.committer.refresh(snapshot)
-                if (known := ChangeOutcome.before(snapshot, self.operation)) is not None:
-                    fresh.attempt.discard()
-                    return known
-                fresh = self._again(snapshot, fresh)
+        snapshot, staged = self._begun(snapshot, parts)
+
+        def propose(now: Snapshot[TableState]) -> Proposal[Commit] | Tally:
+            nonlocal staged
+            if now is not snapshot:
+                staged = self._again(now, staged)
+            return self.propose(now, staged)
+
+        def discard() -> None:
+            staged.attempt.discard()
+
+        return land_change(self.committer, snapshot, propose, self.operation, discard=discard, lost=lost)
 
     def _begun(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> tuple[Snapshot[TableState], StagedRows]:
         """The rows, written for this version, or for the newest where that has columns which this one lacks."""
@@ -160,17 +136,6 @@ class RowCommitter:
                 self.check(batch, row, state)
             row += batch.num_rows
             yield batch
-
-    def _proposed(self, snapshot: Snapshot[TableState], fresh: StagedRows) -> tuple[Snapshot[TableState], RowProposal | None]:
-        """The proposal for a version; for the newest, where files that this one has are gone."""
-        while True:
-            try:
-                return snapshot, self.propose(snapshot, fresh)
-            except CorruptTable:
-                newest = self.committer.refresh(snapshot)
-                if newest.version == snapshot.version or not fresh.fits(newest.state):
-                    raise
-                snapshot = newest
 
     def _again(self, snapshot: Snapshot[TableState], lost: StagedRows) -> StagedRows:
         """The same rows for a later version; their files are the same where that has the same columns and rules."""

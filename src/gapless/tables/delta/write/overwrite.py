@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from gapless.errors import InvalidOption, InvalidValue
 from gapless.files.ingest.batches import Batches
-from gapless.formats.delta.actions import Action, CdcFile, Json, TableState, canonical
+from gapless.formats.delta.actions import Action, CdcFile, Commit, Json, TableState, canonical
 from gapless.formats.delta.conflict import EVERYTHING, CommitPredicate, Reads
 from gapless.formats.delta.partitions import Partitions
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
-from gapless.model.operation import AppendReport, OperationId, parse_operation_id
+from gapless.model.operation import AppendReport, OperationId, Tally, parse_operation_id
 from gapless.predicate.prune_files import expression_text
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
@@ -25,7 +25,7 @@ from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.write.append import parts_of, write_parameters
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
 from gapless.tables.delta.write.delete import Delete
-from gapless.tables.delta.write.landing import RowCommitter, RowProposal, StagedRows
+from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
 from gapless.tables.delta.write.revision import ChangeLog, RewriteResult
 from gapless.tables.delta.write.rewrite import BaseVersion, OperationArgument, RowChanges, RowCondition, no_rows
@@ -43,8 +43,8 @@ class Overwrite:
     """What the log says of that."""
     operation: OperationId | None
 
-    def propose(self, snapshot: Snapshot[TableState], fresh: StagedRows) -> RowProposal | None:
-        """Fresh rows in the place of those that go; None where none goes and none comes."""
+    def propose(self, snapshot: Snapshot[TableState], fresh: StagedRows) -> Proposal[Commit] | Tally:
+        """Fresh rows in the place of those that go; nothing counted where none goes and none comes."""
         state = snapshot.state
         check_may_remove(state, "WRITE")
         now = fresh.evolved.state
@@ -58,7 +58,7 @@ class Overwrite:
             told = _told_inserts(removed, beside, after, fresh)
         actions = (*removed, *fresh.files, *told)
         if not actions and self.operation is None:
-            return None
+            return Tally()
         gone = revision.tally
         tally = replace(
             fresh.tally,
@@ -70,14 +70,13 @@ class Overwrite:
         commit = new_commit(
             self.env, snapshot, "WRITE", actions, parameters=parameters, tally=tally, operation_id=self.operation
         )
-
-        def discard() -> None:
-            beside.discard()
-            fresh.attempt.discard()
-
-        check_conflict = CommitPredicate(state=state, reads=decision.reads).check_conflict
-        proposal = Proposal(commit=commit, check_conflict=check_conflict, discard=discard, ahead=tuple(beside.ahead))
-        return RowProposal(proposal=proposal, tally=tally, beside=beside)
+        return Proposal(
+            commit=commit,
+            check_conflict=CommitPredicate(state=state, reads=decision.reads).check_conflict,
+            tally=tally,
+            discard=beside.discard,
+            deferred=tuple(beside.ahead),
+        )
 
 
 def _told_inserts(removed: tuple[Action, ...], attempt: StagedWrite, after: TableState, fresh: StagedRows) -> list[CdcFile]:
@@ -177,7 +176,7 @@ class Overwriting(DeltaHandle):
         if where is not None:
             RowCondition.parse(where, to_arrow(snapshot.state.metadata.schema))
         overwrite = Overwrite(env=self._env, going=part, said=_said(where, partitions), operation=operation)
-        lander = RowCommitter(
+        committer = RowCommitter(
             committer=self._committer,
             propose=overwrite.propose,
             check_writable=self._check_writable,
@@ -186,8 +185,7 @@ class Overwriting(DeltaHandle):
             check=None if where is None else check_matches(where),
             keeps=True,
         )
-        done = lander.land(snapshot, parts)
-        return AppendReport.of(done.tally, done.version, already_applied=done.already)
+        return committer.land(snapshot, parts).append_report
 
 
 def _said(where: str | pc.Expression | None, partitions: str | None) -> dict[str, Json]:

@@ -35,7 +35,7 @@ from gapless.tables.delta.read.scan import Candidate, select_files
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
 from gapless.tables.delta.write.revision import RewriteResult
 from gapless.tables.delta.write.row_edit import AffectedFile, Mask
-from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.shared.landing import land_change
 from gapless.tables.shared.scan import Condition, parse_condition
 
 OperationArgument = tuple[str, int] | str | None
@@ -107,25 +107,15 @@ class RowChanging(DeltaHandle):
         committer = self._committer
         snapshot = committer.refresh(self._snapshot)
         self._check_writable()
-        counted = Tally()
 
-        def propose(newest: Snapshot[TableState]) -> Proposal[Commit] | None:
-            nonlocal snapshot, counted
-            snapshot, counted = newest, Tally()
-            if ChangeOutcome.before(newest, operation) is not None:
-                return None
-            proposal, counted = self._proposed(newest, change, operation)
-            return proposal
+        def propose(newest: Snapshot[TableState]) -> Proposal[Commit] | Tally:
+            return self._proposed(newest, change, operation)
 
-        landed = committer.change(snapshot, propose)
-        if landed is not None:
-            return ChangeReport.of(counted, landed.version)
-        done = ChangeOutcome.before(snapshot, operation) or ChangeOutcome(Tally(), snapshot.version)
-        return ChangeReport.of(done.tally, done.version, already_applied=done.already)
+        return land_change(committer, snapshot, propose, operation).change_report
 
     def _proposed(
         self, newest: Snapshot[TableState], change: RowChange, operation: OperationId | None
-    ) -> tuple[Proposal[Commit] | None, Tally]:
+    ) -> Proposal[Commit] | Tally:
         self._check_writable()
         state = newest.state
         check_may_remove(state, change.operation)
@@ -137,20 +127,22 @@ class RowChanging(DeltaHandle):
             revision = RewriteResult(state=state, after=after, reader=reader, attempt=attempt)
             actions = revision.run(decision.touches, decision.inserts)
         if not actions and operation is None:
-            return None, Tally()
-        commit = new_commit(
-            self._env,
-            newest,
-            change.operation,
-            actions,
-            parameters=change.parameters,
-            tally=revision.tally,
-            operation_id=operation,
-        )
-        check_conflict = CommitPredicate(state=state, reads=decision.reads).check_conflict
+            return Tally()
         return Proposal(
-            commit=commit, check_conflict=check_conflict, discard=attempt.discard, ahead=tuple(attempt.ahead)
-        ), revision.tally
+            commit=new_commit(
+                self._env,
+                newest,
+                change.operation,
+                actions,
+                parameters=change.parameters,
+                tally=revision.tally,
+                operation_id=operation,
+            ),
+            check_conflict=CommitPredicate(state=state, reads=decision.reads).check_conflict,
+            tally=revision.tally,
+            discard=attempt.discard,
+            deferred=tuple(attempt.ahead),
+        )
 
 
 def reads_of(state: TableState, condition: Condition, files: Iterable[AddFile]) -> Reads:

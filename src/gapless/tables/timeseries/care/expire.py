@@ -138,7 +138,7 @@ def expire_versions(
     env = committer.env
     before = load_newest(env)
     act = _Expire(env=env, expiry=expiry, clean_log=clean_log, horizon_ns=horizon_ns)
-    landed = committer.change(before, act.propose)
+    landed = committer.land(before, act.propose)
     snapshot = before if landed is None else landed
     state = snapshot.state
     removed = env.drive(clean(TIME_SERIES, act.floor, state.tags.values())) if clean_log else ()

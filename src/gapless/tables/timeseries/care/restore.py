@@ -82,7 +82,7 @@ class Restoring(Handle):
         at = self.version if version is None else parse_version(version)
         self._check_writable()
         committer = self._committer
-        committer.change(committer.refresh(self._snapshot), partial(self._propose_tag, name, at, move=move))
+        committer.land(committer.refresh(self._snapshot), partial(self._propose_tag, name, at, move=move))
         return at
 
     def untag(self, name: str) -> int:
@@ -98,7 +98,7 @@ class Restoring(Handle):
             named.append(_tagged(now.state, name))
             return self._tagging(name, None)
 
-        committer.change(committer.refresh(self._snapshot), propose)
+        committer.land(committer.refresh(self._snapshot), propose)
         return named[-1]
 
     def _propose_tag(self, name: str, version: int, now: Snapshot[TableState], *, move: bool) -> SeriesProposal | None:

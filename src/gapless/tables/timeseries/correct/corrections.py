@@ -212,8 +212,7 @@ class Corrections(Handle):
         context = self._context
         newest = context.refresh()
         self._check_writable()
-        done = Rewriter(context=context, operation=operation).apply(newest, correction, parts)
-        return ChangeReport.of(done.tally, done.version, already_applied=done.already)
+        return Rewriter(context=context, operation=operation).apply(newest, correction, parts).change_report
 
 
 def _held(data: object) -> tuple[Batches, ...]:

@@ -26,8 +26,8 @@ from gapless.formats.timeseries.conflict.rows import KEEPS_OVERLAPS, RewriteChec
 from gapless.log.format import Snapshot
 from gapless.model.fit import restore
 from gapless.model.operation import OperationId, Tally
-from gapless.runtime.committer import ENGINE, Proposal
-from gapless.tables.shared.handle import ChangeOutcome
+from gapless.runtime.committer import ENGINE, Proposal, nothing
+from gapless.tables.shared.landing import ChangeOutcome, land_change
 from gapless.tables.timeseries.context import SeriesContext, SeriesProposal
 from gapless.tables.timeseries.correct.revision import RewriteResult, RowChanges, revise
 from gapless.tables.timeseries.correct.row_selection import BaseVersion, Cut
@@ -66,7 +66,7 @@ class Made:
     actions: tuple[Action, ...]
     """None of them where the table would stay as it is."""
     parameters: Mapping[str, object]
-    terms: RewriteChecker
+    checker: RewriteChecker
     attempt: StagedWrite
     tally: Tally
 
@@ -86,34 +86,39 @@ class Rewriter:
         """
         return self.land(snapshot, correction.operation, lambda state: self._make(state, correction, tuple(parts)))
 
-    def land(self, snapshot: Snapshot[TableState], operation: str, make: Callable[[TableState], Made]) -> ChangeOutcome:
-        """Commit what `make` makes of a version, or of a newer one where another's commit came first and clashes; see `apply`."""
-        last: Made | None = None
+    def land(
+        self,
+        snapshot: Snapshot[TableState],
+        operation: str,
+        make: Callable[[TableState], Made],
+        discard: Callable[[], None] = nothing,
+    ) -> ChangeOutcome:
+        """Commit what `make` makes of a version, or of a newer one where another's commit came first and clashes; see `apply`.
 
-        def propose(newest: Snapshot[TableState]) -> SeriesProposal | None:
-            nonlocal snapshot, last
-            snapshot, last = newest, None
-            if ChangeOutcome.before(newest, self.operation) is not None:
-                return None
-            last = make(newest.state)
-            return self._proposal(operation, last) if last.actions else None
+        `discard` is that of `Committer.land`.
+        """
 
-        landed = self.context.committer.change(snapshot, propose)
-        if landed is None or last is None:
-            return ChangeOutcome.before(snapshot, self.operation) or ChangeOutcome(Tally(), snapshot.version)
-        self.context.remember(last.attempt.segments, last.attempt.coverage)
-        return ChangeOutcome(last.tally, landed.version)
+        def propose(newest: Snapshot[TableState]) -> SeriesProposal | Tally:
+            made = make(newest.state)
+            return self._proposal(operation, made) if made.actions else Tally()
+
+        return land_change(self.context.committer, snapshot, propose, self.operation, discard=discard)
 
     def _proposal(self, operation: str, made: Made) -> SeriesProposal:
-        commit = Commit(
-            id=self.context.env.ids.uuid(),
-            operation=operation,
-            engine=ENGINE,
-            parameters=made.parameters,
-            actions=made.actions,
-        )
+        attempt = made.attempt
         return Proposal(
-            commit=commit, check_conflict=made.terms.check_conflict, discard=made.attempt.discard, ahead=made.attempt.ahead
+            commit=Commit(
+                id=self.context.env.ids.uuid(),
+                operation=operation,
+                engine=ENGINE,
+                parameters=made.parameters,
+                actions=made.actions,
+            ),
+            check_conflict=made.checker.check_conflict,
+            tally=made.tally,
+            discard=attempt.discard,
+            landed=lambda: self.context.remember(attempt.segments, attempt.coverage),
+            deferred=attempt.ahead,
         )
 
     def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> Made:
@@ -140,7 +145,7 @@ class Rewriter:
 
         `meta` is the table's after the change, `before.meta` itself where it stays.
         """
-        terms = RewriteChecker(
+        checker = RewriteChecker(
             near=cut.near,
             reaches=lambda segment, coverage: cut.reach(segment, lambda: coverage) != "none",
             coverage=made.coverage,
@@ -152,14 +157,14 @@ class Rewriter:
         return Made(
             actions=self._actions(before.state, meta, made, attempt),
             parameters={**correction.parameters, KEEPS_OVERLAPS: True} if made.keeps_overlaps else correction.parameters,
-            terms=terms,
+            checker=checker,
             attempt=attempt,
             tally=made.tally,
         )
 
     def made_of_nothing(self, state: TableState, correction: CommitInfo, attempt: StagedWrite) -> Made:
         """What a correction makes of a table without columns to which no rows come."""
-        terms = RewriteChecker(
+        checker = RewriteChecker(
             # Rows that come first bring the columns, and that alone is a clash.
             near=lambda segments: segments,
             reaches=lambda _segment, _coverage: True,
@@ -169,7 +174,7 @@ class Rewriter:
             operation=self.operation,
         )
         actions = self._actions(state, state.meta, None, attempt)
-        return Made(actions=actions, parameters=correction.parameters, terms=terms, attempt=attempt, tally=Tally())
+        return Made(actions=actions, parameters=correction.parameters, checker=checker, attempt=attempt, tally=Tally())
 
     def _actions(
         self, state: TableState, meta: TableMeta, made: RewriteResult | None, attempt: StagedWrite

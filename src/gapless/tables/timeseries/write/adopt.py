@@ -27,15 +27,17 @@ from gapless.files.write.staged_write import StagedWrite, only_identity
 from gapless.formats.timeseries.actions import SetTransaction, TableState, segment_path
 from gapless.formats.timeseries.codec.metadata import claim
 from gapless.formats.timeseries.replay import live_meeting
+from gapless.log.commit import Conflict
 from gapless.log.format import Snapshot
 from gapless.model.fit import restore
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Parquet, parse_format
-from gapless.model.operation import AppendReport
+from gapless.model.operation import AppendReport, Tally
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
-from gapless.runtime.committer import NOT_COMMITTED
+from gapless.tables.shared.landing import ChangeOutcome
+from gapless.tables.timeseries.context import SeriesProposal
 from gapless.tables.timeseries.correct.correction import ReplaceCovered
 from gapless.tables.timeseries.correct.revision import AffectedFiles, RowChanges, revise
 from gapless.tables.timeseries.correct.rewrite import Made, Rewriter
@@ -190,12 +192,12 @@ class Adopter:
         with attempt.discarded_on_error():
             taken = self._take(snapshot.state, sources, attempt)
         land = self._replace if self.appender.on_overlap == "replace" else self._append
-        report, kept = land(snapshot, sources, taken, attempt)
-        self._tidy(attempt, {path for one in kept for path in one.segment.files})
-        if self.how == "move":
-            for one in kept:
+        outcome, kept = land(snapshot, sources, taken, attempt)
+        if not outcome.already:
+            self._tidy(attempt, {path for one in kept for path in one.segment.files})
+            for one in kept if self.how == "move" else ():
                 remove_moved(one.surveyed.source)
-        return report
+        return outcome.append_report
 
     def _take(self, state: TableState, sources: Sequence[Source], attempt: StagedWrite) -> Sequence[Taken]:
         """Place the files while their keys are read; raises what a wrong file deserves, with the attempt to be discarded."""
@@ -216,23 +218,22 @@ class Adopter:
 
     def _append(
         self, snapshot: Snapshot[TableState], sources: Sequence[Source], taken: Sequence[Taken], attempt: StagedWrite
-    ) -> tuple[AppendReport, Sequence[Taken]]:
+    ) -> tuple[ChangeOutcome, Sequence[Taken]]:
         """Commit the files under a policy that takes nothing away; one that lost a race is judged again, and stays where it lies."""
         appender, operation = self.appender, self.appender.operation
-        while True:
-            with attempt.discarded_on_error():
-                schema = self._schema(snapshot.state, sources)
-                kept, view = self._chosen(appender, snapshot.state, schema, taken, attempt)
-                applied = () if operation is None else (SetTransaction(operation, view.tally),)
-                staged = appender.stager(snapshot).staged(view, schema, applied)
-            outcome = appender.commit(snapshot, staged)
-            if isinstance(outcome, AppendReport):
-                return outcome, kept
-            with attempt.discarded_on_error():
-                snapshot = appender.context.committer.refresh(snapshot)
-                if (known := appender.known(snapshot)) is not None:
-                    return known, ()
-                appender = appender.after(outcome, snapshot, view)
+        kept, view, lost = taken, attempt, list[Conflict]()
+
+        def propose(now: Snapshot[TableState]) -> SeriesProposal | Tally:
+            nonlocal appender, kept, view
+            if lost:
+                appender = appender.after(lost[-1], now, view)
+            schema = self._schema(now.state, sources)
+            kept, view = self._chosen(appender, now.state, schema, taken, attempt)
+            applied = () if operation is None else (SetTransaction(operation, view.tally),)
+            return appender.proposal(appender.stager(now).staged(view, schema, applied))
+
+        outcome = appender.land(snapshot, propose, discard=attempt.discard, lost=lost.append)
+        return outcome, kept
 
     def _chosen(
         self, appender: Appender, state: TableState, schema: pa.Schema, taken: Sequence[Taken], attempt: StagedWrite
@@ -274,27 +275,14 @@ class Adopter:
 
     def _replace(
         self, snapshot: Snapshot[TableState], sources: Sequence[Source], taken: Sequence[Taken], attempt: StagedWrite
-    ) -> tuple[AppendReport, Sequence[Taken]]:
+    ) -> tuple[ChangeOutcome, Sequence[Taken]]:
         """Commit the files in the place of the rows that the table has in their buckets."""
         rewriter = Rewriter(context=self.appender.context, operation=self.appender.operation)
-        making = False
 
         def make(state: TableState) -> Made:
-            nonlocal making
-            making = True
-            made = self._made(rewriter, state, sources, taken, attempt)
-            making = False
-            return made
+            return self._made(rewriter, state, sources, taken, attempt)
 
-        try:
-            done = rewriter.land(snapshot, "append", make)
-        except BaseException as error:
-            # A version is made anew only once the commit before has certainly lost.
-            if making or isinstance(error, NOT_COMMITTED):
-                attempt.discard()
-            raise
-        report = AppendReport.of(done.tally, done.version, already_applied=done.already)
-        return report, () if done.already else taken
+        return rewriter.land(snapshot, "append", make, attempt.discard), taken
 
     def _made(
         self, rewriter: Rewriter, state: TableState, sources: Sequence[Source], taken: Sequence[Taken], attempt: StagedWrite

@@ -1,11 +1,8 @@
-"""The life of an append, from staged segments to a commit.
-
-All rows of a table give way to segments that are written already.
-"""
+"""Appending to a time-series table, and overwriting it, from staged segments to the commit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -36,9 +33,9 @@ from gapless.model.operation import AppendReport, OperationId, Tally
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
-from gapless.runtime.committer import ENGINE, NOT_COMMITTED, Proposal, refuse_conflict, require_file
+from gapless.runtime.committer import ENGINE, Proposal, refuse_conflict, require_file
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.handle import ChangeOutcome
+from gapless.tables.shared.landing import ChangeOutcome, ProposeRows, land_change
 from gapless.tables.timeseries.context import SeriesContext, SeriesProposal
 from gapless.tables.timeseries.write.stage import Staged, Stager
 
@@ -65,30 +62,28 @@ class Appender:
             if (known := self.known(snapshot)) is not None:
                 return known
         attempt = StagedWrite.begin(self.context.env, committed_here=True)
-        lost: StagedWrite | None = None
         appender = self if self.heeds(snapshot) else self.after(_other_policy(snapshot), snapshot, attempt)
-        while True:
-            try:
-                staged = appender.stage(snapshot, parts, attempt)
-            except (CoverageOverlap, DuplicateKey):
-                # What the newest version covers may be these very rows, which another process sent meanwhile under this operation.
-                if (known := self.known(self.context.committer.refresh(snapshot))) is None:
-                    raise
-                return known
-            finally:
-                if lost is not None:
-                    lost.discard()
-            outcome = self.commit(snapshot, staged)
-            if isinstance(outcome, AppendReport):
-                return outcome
-            with attempt.discarded_on_error():
-                snapshot = self.context.committer.refresh(snapshot)
-                # Whatever clashed first: the operation may be in any of the commits since, and none of them is judged again.
-                if (known := self.known(snapshot)) is not None:
-                    attempt.discard()
-                    return known
-                appender = appender.after(outcome, snapshot, attempt)
-                lost, parts, attempt = attempt, self._read_back(attempt, staged, snapshot), self._successor(attempt)
+        change = _Append(appender=appender, parts=parts, attempt=attempt)
+        try:
+            return appender.land(snapshot, change.propose, discard=change.discard, lost=change.lose).append_report
+        except (CoverageOverlap, DuplicateKey):
+            # What the newest version covers may be these very rows, which another process sent meanwhile under this operation.
+            if (known := self.known(self.context.committer.refresh(snapshot))) is None:
+                raise
+            return known
+
+    def land(
+        self,
+        snapshot: Snapshot[TableState],
+        propose: ProposeRows[TableState, Commit],
+        *,
+        discard: Callable[[], None],
+        lost: Callable[[Conflict], None],
+    ) -> ChangeOutcome:
+        """Commit an append as long as `propose` finds that it may be tried again: its rows may come but once, and no deadline ends it."""
+        return land_change(
+            self.context.committer, snapshot, propose, self.operation, discard=discard, lost=lost, retry_missing=False
+        )
 
     def heeds(self, snapshot: Snapshot[TableState]) -> bool:
         """Whether its overlap policy is that of this version of the table, where the table's decides."""
@@ -96,9 +91,8 @@ class Appender:
 
     def known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
         """The first report of an operation that was applied before."""
-        if self.operation is None or (known := snapshot.state.recognise(self.operation)) is None:
-            return None
-        return AppendReport.of(known.tally_of(self.operation), known.version, already_applied=True)
+        known = ChangeOutcome.before(snapshot, self.operation)
+        return None if known is None else known.append_report
 
     def stager(self, snapshot: Snapshot[TableState]) -> Stager:
         """What turns input into segments for this version."""
@@ -112,24 +106,26 @@ class Appender:
             newest=lambda: self.context.committer.refresh(snapshot).state,
         )
 
-    def stage(self, snapshot: Snapshot[TableState], parts: Iterable[Batches], attempt: StagedWrite) -> Staged:
-        """Write the parts as segments of the attempt for this version; raises what a wrong input deserves, with nothing left."""
-        with attempt.discarded_on_error():
-            return self.stager(snapshot).stage(parts, attempt, self.operation)
-
-    def commit(self, snapshot: Snapshot[TableState], staged: Staged) -> AppendReport | Conflict:
-        """Commit what was staged for this version; raises CommitOutcomeUnknown."""
+    def proposal(self, staged: Staged) -> Proposal[Commit] | Tally:
+        """The commit of what was staged, whose files stay where it loses; what it counts, where there is nothing to commit."""
         attempt = staged.attempt
         if staged.commit is None:
-            return AppendReport.of(attempt.tally, snapshot.version)
-        proposal = Proposal(
-            commit=staged.commit, check_conflict=staged.terms.check_conflict, discard=attempt.discard, ahead=attempt.ahead
+            return attempt.tally
+        return Proposal(
+            commit=staged.commit,
+            check_conflict=staged.checker.check_conflict,
+            tally=attempt.tally,
+            landed=lambda: self.context.remember(attempt.segments, attempt.coverage),
+            deferred=attempt.ahead,
         )
-        outcome = self.context.committer.commit(snapshot, proposal)
-        if isinstance(outcome, Conflict):
-            return outcome
-        self.context.remember(attempt.segments, attempt.coverage)
-        return AppendReport.of(attempt.tally, outcome.version)
+
+    def commit(self, snapshot: Snapshot[TableState], staged: Staged) -> AppendReport | Conflict:
+        """Commit what was staged for this version, and try no other; raises CommitOutcomeUnknown."""
+        proposal = self.proposal(staged)
+        if not isinstance(proposal, Proposal):
+            return AppendReport.of(proposal, snapshot.version)
+        outcome = self.context.committer.commit(snapshot, replace(proposal, discard=staged.attempt.discard))
+        return outcome if isinstance(outcome, Conflict) else AppendReport.of(proposal.tally, outcome.version)
 
     def after(self, lost: Conflict, snapshot: Snapshot[TableState], attempt: StagedWrite) -> Appender:
         """How an attempt that lost is tried again: under the overlap policy that the table has now, where the table's decides.
@@ -143,21 +139,52 @@ class Appender:
             raise refuse_conflict(lost)
         return self if heeds else replace(self, on_overlap=now)
 
+
+@dataclass(slots=True, kw_only=True)
+class _Append:
+    """One append on its way: rows are staged for a version, and what was staged is filtered again for the next where its commit lost."""
+
+    appender: Appender
+    parts: Iterable[Batches]
+    attempt: StagedWrite
+    staged: Staged | None = None
+    conflict: Conflict | None = None
+
+    def propose(self, snapshot: Snapshot[TableState]) -> Proposal[Commit] | Tally:
+        lost = None
+        if self.staged is not None and self.conflict is not None:
+            # Whatever clashed first: the operation is not in any of the commits since, none of which is judged again.
+            self.appender = self.appender.after(self.conflict, snapshot, self.attempt)
+            self.parts = self._read_back(self.attempt, self.staged, snapshot)
+            lost, self.attempt = self.attempt, self._successor(self.attempt)
+        try:
+            self.staged = self.appender.stager(snapshot).stage(self.parts, self.attempt, self.appender.operation)
+        finally:
+            if lost is not None:
+                lost.discard()
+        return self.appender.proposal(self.staged)
+
+    def lose(self, conflict: Conflict) -> None:
+        self.conflict = conflict
+
+    def discard(self) -> None:
+        self.attempt.discard()
+
     def _read_back(self, lost: StagedWrite, staged: Staged, snapshot: Snapshot[TableState]) -> tuple[Batches, ...]:
         """The rows of a lost attempt as input for the next, in the columns of now; read segment by segment as they are asked for."""
-        meta, terms = snapshot.state.meta, staged.terms
-        schema = common_schema(meta, terms.schema, terms.ids, terms.empty) if terms.schema else None
+        meta, checker, env = snapshot.state.meta, staged.checker, self.appender.context.env
+        schema = common_schema(meta, checker.schema, checker.ids, checker.empty) if checker.schema else None
         if isinstance(schema, str):
             raise refuse_conflict(Conflict(snapshot.version, Conflicting(SCHEMA, schema)))
 
         def read(segment: Segment) -> Iterator[pa.RecordBatch]:
-            return read_staged(self.context.env, segment, schema, meta.ids, snapshot.version)
+            return read_staged(env, segment, schema, meta.ids, snapshot.version)
 
         return tuple(Batches(source="rows staged before", schema=schema, read=partial(read, one)) for one in lost.segments)
 
     def _successor(self, lost: StagedWrite) -> StagedWrite:
         """A new attempt that has skipped what the lost one had."""
-        fresh = StagedWrite.begin(self.context.env, committed_here=True)
+        fresh = StagedWrite.begin(self.appender.context.env, committed_here=True)
         fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
         return fresh
 
@@ -216,31 +243,17 @@ class Overwriter:
         columns were changed first, or the table made unique, or the deadline passed, CommitOutcomeUnknown, StoreError. The attempt is discarded where the
         operation was applied already, and where it is certain that it was not committed.
         """
-        found, tally = snapshot, Tally()
+        demands = _demands(snapshot.state.meta)
 
-        def propose(now: Snapshot[TableState]) -> SeriesProposal | None:
-            nonlocal found, tally
-            found, tally = now, _tally(now.state, attempt)
-            if ChangeOutcome.before(now, self.operation) is not None:
-                return None
-            if _demands(now.state.meta) != _demands(snapshot.state.meta):
+        def propose(now: Snapshot[TableState]) -> SeriesProposal | Tally:
+            if _demands(now.state.meta) != demands:
                 raise refuse_conflict(Conflict(now.version, Conflicting(SCHEMA)))
-            actions = self._actions(now.state, schema, attempt, tally)
-            return self._proposal(now.state, actions, schema, attempt) if actions else None
+            return self._proposal(now.state, schema, attempt)
 
-        try:
-            landed = self.context.committer.change(snapshot, propose)
-        except NOT_COMMITTED:
-            attempt.discard()
-            raise
-        if landed is None:
-            attempt.discard()
-            return ChangeOutcome.before(found, self.operation) or ChangeOutcome(Tally(), found.version)
-        self.context.remember(attempt.segments, attempt.coverage)
-        return ChangeOutcome(tally, landed.version)
+        return land_change(self.context.committer, snapshot, propose, self.operation, discard=attempt.discard)
 
-    def _actions(self, now: TableState, schema: pa.Schema, attempt: StagedWrite, tally: Tally) -> tuple[Action, ...]:
-        """The log entry's actions; none where the table would stay as it is."""
+    def _proposal(self, now: TableState, schema: pa.Schema, attempt: StagedWrite) -> SeriesProposal | Tally:
+        tally = _tally(now, attempt)
         actions: list[Action] = [RemoveSegment(segment.path) for segment in now.segments]
         actions += [AddSegment(segment) for segment in attempt.segments]
         if self.operation is not None:
@@ -248,12 +261,9 @@ class Overwriter:
         if schema != now.meta.schema or (actions and not now.meta.is_ours):
             # What else the metadata say, such as properties, is as it is now.
             actions.insert(0, UpdateTableMeta(claim(replace(now.meta, schema=schema))))
-        return tuple(actions)
-
-    def _proposal(
-        self, now: TableState, actions: tuple[Action, ...], schema: pa.Schema, attempt: StagedWrite
-    ) -> SeriesProposal:
-        terms = RewriteChecker(
+        if not actions:
+            return Tally()
+        checker = RewriteChecker(
             near=lambda segments: segments,
             reaches=lambda _segment, _coverage: True,
             coverage=attempt.covered,
@@ -261,9 +271,14 @@ class Overwriter:
             grid=self.context.grid,
             operation=self.operation,
         )
-        commit = Commit(id=self.context.env.ids.uuid(), operation="overwrite", engine=ENGINE, parameters={}, actions=actions)
-        # Nothing to discard where it lost: the same files are proposed again.
-        return Proposal(commit=commit, check_conflict=terms.check_conflict)
+        return Proposal(
+            commit=Commit(
+                id=self.context.env.ids.uuid(), operation="overwrite", engine=ENGINE, parameters={}, actions=tuple(actions)
+            ),
+            check_conflict=checker.check_conflict,
+            tally=tally,
+            landed=lambda: self.context.remember(attempt.segments, attempt.coverage),
+        )
 
 
 def _demands(meta: TableMeta) -> tuple[object, ...]:

@@ -53,7 +53,7 @@ class Staged:
     attempt: StagedWrite
     commit: Commit | None
     """None where there is nothing to commit."""
-    terms: AppendChecker
+    checker: AppendChecker
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Stager:
 
     def staged(self, attempt: StagedWrite, schema: pa.Schema | None, applied: tuple[SetTransaction, ...]) -> Staged:
         """The attempt with its log entry and what must hold for it."""
-        terms = AppendChecker(
+        checker = AppendChecker(
             on_overlap=self.on_overlap,
             coverage=attempt.covered,
             schema=schema,
@@ -114,7 +114,7 @@ class Stager:
             unique=self.state.meta.properties.unique,
             by_table=self.by_table,
         )
-        return Staged(attempt=attempt, commit=self._commit(attempt, schema, applied), terms=terms)
+        return Staged(attempt=attempt, commit=self._commit(attempt, schema, applied), checker=checker)
 
     def schema_for(self, parts: tuple[Batches, ...]) -> pa.Schema | None:
         """The table's schema once it has taken the parts; None where it has none and takes none."""

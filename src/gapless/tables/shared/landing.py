@@ -1,0 +1,98 @@
+"""Committing changes that count rows and may have an operation id, for tables of every format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from gapless.log.commit import Conflict
+from gapless.log.format import Entry, Snapshot
+from gapless.model.operation import AppendReport, ChangeReport, OperationId, Tally
+from gapless.runtime.committer import Committer, Proposal, nothing
+
+
+class AppliedOperation(Protocol):
+    """An operation that was applied, as the log tells of it."""
+
+    @property
+    def version(self) -> int | None:
+        """The version that holds it; None where the log does not say that any more."""
+        ...
+
+    def tally_of(self, asked: OperationId) -> Tally:
+        """What the operation asked for counted, as far as it is known."""
+        ...
+
+
+class Recognises(Protocol):
+    """The state of a table, which remembers operations."""
+
+    def recognise(self, operation: OperationId) -> AppliedOperation | None:
+        """The operation, or its app's higher sequence, if this or a later one was applied."""
+        ...
+
+
+Memory = TypeVar("Memory", bound=Recognises)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOutcome:
+    """What a change counted, and the version that holds it; `already` where its operation id was known."""
+
+    tally: Tally
+    version: int
+    already: bool = False
+
+    @classmethod
+    def before(cls, snapshot: Snapshot[Memory], operation: OperationId | None) -> ChangeOutcome | None:
+        """What was counted when the operation was applied, if this version has applied it."""
+        if operation is None or (known := snapshot.state.recognise(operation)) is None:
+            return None
+        version = snapshot.version if known.version is None else known.version
+        return cls(known.tally_of(operation), version, already=True)
+
+    @property
+    def append_report(self) -> AppendReport:
+        """As an append reports it."""
+        return AppendReport.of(self.tally, self.version, already_applied=self.already)
+
+    @property
+    def change_report(self) -> ChangeReport:
+        """As another change of rows reports it."""
+        return ChangeReport.of(self.tally, self.version, already_applied=self.already)
+
+
+ProposeRows = Callable[[Snapshot[Memory]], "Proposal[Entry] | Tally"]
+"""The change as it should be made to this version; what it counts, where nothing is to be committed."""
+
+
+def land_change(
+    committer: Committer[Entry, Memory],
+    snapshot: Snapshot[Memory],
+    propose: ProposeRows[Memory, Entry],
+    operation: OperationId | None = None,
+    *,
+    discard: Callable[[], None] = nothing,
+    lost: Callable[[Conflict], None] | None = None,
+    retry_missing: bool = True,
+) -> ChangeOutcome:
+    """Commit a change once: an operation that a version has applied already is not proposed to it.
+
+    The arguments are those of `Committer.land`, which this calls. Raises as that.
+    """
+    last, counted = snapshot, Tally()
+
+    def proposed(now: Snapshot[Memory]) -> Proposal[Entry] | None:
+        nonlocal last, counted
+        last, counted = now, Tally()
+        if ChangeOutcome.before(now, operation) is not None:
+            return None
+        proposal = propose(now)
+        counted = proposal.tally if isinstance(proposal, Proposal) else proposal
+        return proposal if isinstance(proposal, Proposal) else None
+
+    landed = committer.land(snapshot, proposed, discard=discard, lost=lost, retry_missing=retry_missing)
+    if landed is None:
+        return ChangeOutcome.before(last, operation) or ChangeOutcome(counted, last.version)
+    return ChangeOutcome(counted, landed.version)
