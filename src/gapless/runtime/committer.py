@@ -95,6 +95,15 @@ class Proposal(Generic[Entry]):
     deferred: Sequence[str] = ()
     """Files of it that may not be durable yet, and become so with its commit, just before it."""
 
+    def discarding(self, discard: Callable[[], None]) -> Proposal[Entry]:
+        """The same, to which the files that `discard` removes belong too."""
+
+        def both() -> None:
+            self.discard()
+            discard()
+
+        return replace(self, discard=both)
+
 
 Propose = Callable[[Snapshot[State]], "Proposal[Entry] | None"]
 """The change as it should be made to this version; None where nothing is left to change."""

@@ -132,11 +132,8 @@ def overwrite_outcomes(
             return handle.replace((None, None), rows, operation_id=_public(delivery.operation))
         finally:
             attempt.discard()
-    overwriter = Overwriter(
-        context=context,
-        operation=delivery.operation,
-    )
-    return overwriter.apply(snapshot, _schema_of(encoding), attempt).change_report
+    overwriter = Overwriter(context=context, operation=delivery.operation)
+    return overwriter.prepare(snapshot, _schema_of(encoding), attempt).land(context.committer).change_report
 
 
 def gather(context: SeriesContext, encoding: Encoding, outcomes: Iterable[Outcome]) -> StagedWrite:

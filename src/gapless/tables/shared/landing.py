@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from gapless.log.commit import Conflict
 from gapless.log.format import Entry, Snapshot
@@ -96,3 +96,64 @@ def land_change(
     if landed is None:
         return ChangeOutcome.before(last, operation) or ChangeOutcome(counted, last.version)
     return ChangeOutcome(counted, landed.version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(Generic[Memory, Entry]):
+    """A change whose files are written and which is not committed yet: between the two phases of a commit.
+
+    Of a change that was prepared to be committed later the files are durable and stay until `commit` has landed or `abort` was called;
+    where it is forgotten, VACUUM takes them as it takes what interrupted writes left.
+    """
+
+    snapshot: Snapshot[Memory]
+    """The version that it was staged for; the log may have gone on since."""
+    propose: ProposeRows[Memory, Entry]
+    """Leaves the prepared files, where it must stage anew for another version, unless it is landed."""
+    operation: OperationId | None
+    """Its name, by which the log knows whether it was committed, by whomever."""
+    files: Sequence[str]
+    """The paths of what was written, below the table's root."""
+    held: Callable[[Memory], bool]
+    """Whether a version has any of these files, or keeps them for older versions."""
+    discard: Callable[[], None]
+    """Removes them."""
+    lost: Callable[[Conflict], None] | None = None
+    """As in `Committer.land`."""
+    retry_missing: bool = True
+    """As in `Committer.land`."""
+
+    def commit(self, committer: Committer[Entry, Memory]) -> ChangeOutcome:
+        """Commit it, once: sent again, or from elsewhere, it answers what the log tells of its operation.
+
+        It removes no prepared file, whatever comes: after an error it can be committed again, or aborted. Raises as `Committer.land`.
+        """
+        newest = committer.refresh(self.snapshot)
+        if (known := ChangeOutcome.before(newest, self.operation)) is not None:
+            return known
+        if self.held(newest.state):
+            return ChangeOutcome(Tally(), newest.version, already=True)
+        return self._land(committer, nothing)
+
+    def land(self, committer: Committer[Entry, Memory]) -> ChangeOutcome:
+        """Commit it right where it was prepared, and never again: its files are removed where it is certain that it is not committed."""
+        return self._land(committer, self.discard)
+
+    def abort(self, committer: Committer[Entry, Memory]) -> bool:
+        """Remove its files, unless it was committed: whether they were removed. Not while its outcome is unknown. Raises StoreError."""
+        newest = committer.refresh(self.snapshot)
+        if ChangeOutcome.before(newest, self.operation) is not None or self.held(newest.state):
+            return False
+        self.discard()
+        return True
+
+    def _land(self, committer: Committer[Entry, Memory], discard: Callable[[], None]) -> ChangeOutcome:
+        return land_change(
+            committer,
+            self.snapshot,
+            self.propose,
+            self.operation,
+            discard=discard,
+            lost=self.lost,
+            retry_missing=self.retry_missing,
+        )

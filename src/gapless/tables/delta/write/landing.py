@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
 
 from gapless.errors import CorruptTable, SchemaMismatch
 from gapless.files.ingest.batches import Batches
-from gapless.formats.delta.actions import AddFile, Commit, TableState
+from gapless.formats.delta.actions import AddFile, Commit, TableState, canonical
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
 from gapless.model.operation import OperationId, Tally
-from gapless.runtime.committer import Committer, Proposal, require_file
+from gapless.runtime.committer import Committer, Proposal, calling_on_error, nothing, require_file
 from gapless.tables.delta.files.opened import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
 from gapless.tables.delta.write.inputs import fitted, input_columns
 from gapless.tables.delta.write.merge_schema import Evolved, SchemaMode, evolved
-from gapless.tables.shared.landing import ChangeOutcome, land_change
+from gapless.tables.shared.landing import ChangeOutcome, Prepared
 
 Check = Callable[[pa.RecordBatch, int, TableState], None]
 """Refuses rows for a version of the table, of which the first has this number in its input, by raising DataError."""
@@ -81,53 +82,77 @@ class RowCommitter:
             snapshot = self.committer.refresh(snapshot)
         if (known := ChangeOutcome.before(snapshot, self.operation)) is not None:
             return known
-        snapshot, staged = self._begun(snapshot, parts)
+        return replace(self._prepared(snapshot, parts, durable=False), lost=lost).land(self.committer)
+
+    def prepare(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> Prepared[TableState, Commit]:
+        """Write the rows to durable files for this version, or the newest, to be committed later. Raises what a wrong input deserves."""
+        return self._prepared(snapshot, parts, durable=True)
+
+    def _prepared(
+        self, snapshot: Snapshot[TableState], parts: Sequence[Batches], *, durable: bool
+    ) -> Prepared[TableState, Commit]:
+        base, first = self._begun(snapshot, parts, settle=durable or self.keeps)
+        staged = first
 
         def propose(now: Snapshot[TableState]) -> Proposal[Commit] | Tally:
             nonlocal staged
-            if now is not snapshot:
-                staged = self._again(now, staged)
-            return self.propose(now, staged)
+            if now is base:
+                return self.propose(now, staged)
+            fresh = self._again(now, staged, durable=durable)
+            if not durable:
+                staged = fresh
+            with calling_on_error(nothing if fresh is staged else fresh.attempt.discard):
+                proposal = self.propose(now, fresh)
+            if fresh is staged or not isinstance(proposal, Proposal):
+                return proposal
+            return proposal.discarding(fresh.attempt.discard)
 
         def discard() -> None:
             staged.attempt.discard()
 
-        return land_change(self.committer, snapshot, propose, self.operation, discard=discard, lost=lost)
+        return Prepared(
+            snapshot=base,
+            propose=propose,
+            operation=self.operation,
+            files=first.attempt.written,
+            held=partial(holds_files, first.files),
+            discard=discard,
+        )
 
-    def _begun(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> tuple[Snapshot[TableState], StagedRows]:
+    def _begun(
+        self, snapshot: Snapshot[TableState], parts: Sequence[Batches], *, settle: bool
+    ) -> tuple[Snapshot[TableState], StagedRows]:
         """The rows, written for this version, or for the newest where that has columns which this one lacks."""
         self.check_writable()
         try:
-            prepared = self._prepared(snapshot, parts)
+            inputs = self._fitted(snapshot, parts)
         except SchemaMismatch:
             newest = self.committer.refresh(snapshot)
             if newest.state.metadata == snapshot.state.metadata:
                 raise
             snapshot = newest
             self.check_writable()
-            prepared = self._prepared(snapshot, parts)
-        return snapshot, self._written(prepared)
+            inputs = self._fitted(snapshot, parts)
+        return snapshot, self._written(inputs, settle=settle)
 
-    def _prepared(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> _Prepared:
+    def _fitted(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> _Fitted:
         """The inputs on their way, none of which was read yet. Raises SchemaMismatch."""
         now = evolved(snapshot.state, parts, self.mode, lambda: f"col-{self.committer.env.ids.uuid()}")
         declared = to_arrow(now.state.metadata.schema)
-        return _Prepared(
+        return _Fitted(
             evolved=now,
             streams=[self._checked(fitted(part, now.state), now.state) for part in parts],
             given=frozenset(name for part in parts for name in input_columns(part.schema, declared)),
         )
 
-    def _written(self, prepared: _Prepared) -> StagedRows:
+    def _written(self, inputs: _Fitted, *, settle: bool) -> StagedRows:
         attempt = StagedWrite.begin(self.committer.env)
-        counted = _Counted(chain.from_iterable(prepared.streams))
+        counted = _Counted(chain.from_iterable(inputs.streams))
         with attempt.discarded_on_error():
-            files = write_rows(attempt, Target.of(prepared.evolved.state), counted)
-            if self.keeps:
+            files = write_rows(attempt, Target.of(inputs.evolved.state), counted)
+            if settle:
                 attempt.settle()
-        return StagedRows(
-            attempt=attempt, evolved=prepared.evolved, files=tuple(files), rows=counted.rows, given=prepared.given
-        )
+        return StagedRows(attempt=attempt, evolved=inputs.evolved, files=tuple(files), rows=counted.rows, given=inputs.given)
 
     def _checked(self, batches: Iterator[pa.RecordBatch], state: TableState) -> Iterator[pa.RecordBatch]:
         row = 0
@@ -137,27 +162,35 @@ class RowCommitter:
             row += batch.num_rows
             yield batch
 
-    def _again(self, snapshot: Snapshot[TableState], lost: StagedRows) -> StagedRows:
-        """The same rows for a later version; their files are the same where that has the same columns and rules."""
+    def _again(self, snapshot: Snapshot[TableState], lost: StagedRows, *, durable: bool) -> StagedRows:
+        """The same rows for a later version; their files are the same where those are durable and it has the same columns and rules."""
         self.check_writable()
-        if self.keeps and lost.fits(snapshot.state):
+        if (self.keeps or durable) and lost.fits(snapshot.state):
             return lost
         names = [name for name in lost.evolved.state.metadata.schema.names if name in lost.given]
         schema = to_arrow(lost.evolved.state.metadata.schema)
         columns = pa.schema([schema.field(name) for name in names])
         part = Batches(source="rows staged before", schema=columns, read=lambda: lost.batches(names), rows_hint=lost.rows)
         try:
-            fresh = self._written(self._prepared(snapshot, [part]))
+            fresh = self._written(self._fitted(snapshot, [part]), settle=self.keeps)
         except CorruptTable:
             for path in lost.attempt.written:
                 require_file(self.committer.env, path, snapshot.version)
             raise
-        lost.attempt.discard()
+        if not durable:
+            lost.attempt.discard()
         return fresh
 
 
+def holds_files(files: Sequence[AddFile], state: TableState) -> bool:
+    """Whether a version has one of these files, or keeps it for older versions."""
+    paths = {canonical(file.path) for file in files}
+    live, removed = ({canonical(file.path) for file in known.values()} for known in (state.files, state.removed))
+    return not paths.isdisjoint(live | removed)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared:
+class _Fitted:
     """Inputs that fit a version by their columns."""
 
     evolved: Evolved

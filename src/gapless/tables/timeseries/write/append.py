@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,7 +35,7 @@ from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
 from gapless.runtime.committer import ENGINE, Proposal, refuse_conflict, require_file
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.landing import ChangeOutcome, ProposeRows, land_change
+from gapless.tables.shared.landing import ChangeOutcome, Prepared, ProposeRows, land_change
 from gapless.tables.timeseries.context import SeriesContext, SeriesProposal
 from gapless.tables.timeseries.write.stage import Staged, Stager
 
@@ -61,16 +61,37 @@ class Appender:
             snapshot = self.context.committer.refresh(snapshot)
             if (known := self.known(snapshot)) is not None:
                 return known
-        attempt = StagedWrite.begin(self.context.env, committed_here=True)
-        appender = self if self.heeds(snapshot) else self.after(_other_policy(snapshot), snapshot, attempt)
-        change = _Append(appender=appender, parts=parts, attempt=attempt)
         try:
-            return appender.land(snapshot, change.propose, discard=change.discard, lost=change.lose).append_report
+            return self._prepared(snapshot, parts, durable=False).land(self.context.committer).append_report
         except (CoverageOverlap, DuplicateKey):
             # What the newest version covers may be these very rows, which another process sent meanwhile under this operation.
             if (known := self.known(self.context.committer.refresh(snapshot))) is None:
                 raise
             return known
+
+    def prepare(self, snapshot: Snapshot[TableState], parts: Iterable[Batches]) -> Prepared[TableState, Commit]:
+        """Write all parts as durable segments for this version, to be committed later as one append; raises what a wrong input deserves."""
+        return self._prepared(snapshot, parts, durable=True)
+
+    def _prepared(
+        self, snapshot: Snapshot[TableState], parts: Iterable[Batches], *, durable: bool
+    ) -> Prepared[TableState, Commit]:
+        attempt = StagedWrite.begin(self.context.env, committed_here=not durable)
+        appender = self if self.heeds(snapshot) else self.after(_other_policy(snapshot), snapshot, attempt)
+        stager = appender.stager(snapshot)
+        with attempt.discarded_on_error():
+            staged = (replace(stager, inline_bytes=0) if durable else stager).stage(parts, attempt, self.operation)
+        change = _Append(appender=appender, staged=staged, durable=durable)
+        return Prepared(
+            snapshot=snapshot,
+            propose=change.propose,
+            operation=self.operation,
+            files=attempt.written,
+            held=partial(holds_segments, attempt.segments),
+            discard=change.discard,
+            lost=change.lose,
+            retry_missing=False,
+        )
 
     def land(
         self,
@@ -142,33 +163,37 @@ class Appender:
 
 @dataclass(slots=True, kw_only=True)
 class _Append:
-    """One append on its way: rows are staged for a version, and what was staged is filtered again for the next where its commit lost."""
+    """One append on its way: what was staged for a version is filtered again, and written anew, for the next where its commit lost."""
 
     appender: Appender
-    parts: Iterable[Batches]
-    attempt: StagedWrite
-    staged: Staged | None = None
+    staged: Staged
+    durable: bool
+    """Whether what was staged first stays, to be committed later."""
     conflict: Conflict | None = None
 
     def propose(self, snapshot: Snapshot[TableState]) -> Proposal[Commit] | Tally:
-        lost = None
-        if self.staged is not None and self.conflict is not None:
-            # Whatever clashed first: the operation is not in any of the commits since, none of which is judged again.
-            self.appender = self.appender.after(self.conflict, snapshot, self.attempt)
-            self.parts = self._read_back(self.attempt, self.staged, snapshot)
-            lost, self.attempt = self.attempt, self._successor(self.attempt)
+        if self.conflict is None:
+            return self.appender.proposal(self.staged)
+        lost = self.staged.attempt
+        self.appender = self.appender.after(self.conflict, snapshot, lost)
+        parts, fresh = self._read_back(lost, self.staged, snapshot), self._successor(lost)
         try:
-            self.staged = self.appender.stager(snapshot).stage(self.parts, self.attempt, self.appender.operation)
+            with fresh.discarded_on_error():
+                staged = self.appender.stager(snapshot).stage(parts, fresh, self.appender.operation)
         finally:
-            if lost is not None:
+            if not self.durable:
                 lost.discard()
-        return self.appender.proposal(self.staged)
+        proposal = self.appender.proposal(staged)
+        if self.durable:
+            return replace(proposal, discard=fresh.discard) if isinstance(proposal, Proposal) else proposal
+        self.staged = staged
+        return proposal
 
     def lose(self, conflict: Conflict) -> None:
         self.conflict = conflict
 
     def discard(self) -> None:
-        self.attempt.discard()
+        self.staged.attempt.discard()
 
     def _read_back(self, lost: StagedWrite, staged: Staged, snapshot: Snapshot[TableState]) -> tuple[Batches, ...]:
         """The rows of a lost attempt as input for the next, in the columns of now; read segment by segment as they are asked for."""
@@ -187,6 +212,11 @@ class _Append:
         fresh = StagedWrite.begin(self.appender.context.env, committed_here=True)
         fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
         return fresh
+
+
+def holds_segments(segments: Sequence[Segment], state: TableState) -> bool:
+    """Whether a version has one of these segments, or keeps it for older versions."""
+    return any(segment.path in state.live or segment.path in state.removed for segment in segments)
 
 
 def _other_policy(snapshot: Snapshot[TableState]) -> Conflict:
@@ -236,12 +266,11 @@ class Overwriter:
     context: SeriesContext
     operation: OperationId | None = None
 
-    def apply(self, snapshot: Snapshot[TableState], schema: pa.Schema, attempt: StagedWrite) -> ChangeOutcome:
-        """Put the attempt's segments in the place of all others, in one commit; `schema` are the table's columns after it.
+    def prepare(self, snapshot: Snapshot[TableState], schema: pa.Schema, attempt: StagedWrite) -> Prepared[TableState, Commit]:
+        """The attempt's segments, which are durable, as the rows that take the place of all others; `schema` are the columns after it.
 
-        What other writers commit meanwhile gives way too; the segments are not written again for it. Raises CommitConflict where the
-        columns were changed first, or the table made unique, or the deadline passed, CommitOutcomeUnknown, StoreError. The attempt is discarded where the
-        operation was applied already, and where it is certain that it was not committed.
+        What other writers commit meanwhile gives way too; the segments are not written again for it. To commit it raises CommitConflict
+        where the columns were changed first, or the table made unique, or the deadline passed.
         """
         demands = _demands(snapshot.state.meta)
 
@@ -250,7 +279,14 @@ class Overwriter:
                 raise refuse_conflict(Conflict(now.version, Conflicting(SCHEMA)))
             return self._proposal(now.state, schema, attempt)
 
-        return land_change(self.context.committer, snapshot, propose, self.operation, discard=attempt.discard)
+        return Prepared(
+            snapshot=snapshot,
+            propose=propose,
+            operation=self.operation,
+            files=attempt.written,
+            held=partial(holds_segments, attempt.segments),
+            discard=attempt.discard,
+        )
 
     def _proposal(self, now: TableState, schema: pa.Schema, attempt: StagedWrite) -> SeriesProposal | Tally:
         tally = _tally(now, attempt)
