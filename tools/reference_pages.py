@@ -25,7 +25,10 @@ from gapless import errors, spark
 from gapless.cli.app import COMMANDS, DELTA_COMMANDS, load_command
 from gapless.formats.delta import conflict as delta_clashes
 from gapless.formats.timeseries.conflict.rules import describe
+from gapless.spark.correct.backfill import BACKFILL_DEFAULTS, BackfillOptions
 from gapless.tables import delta
+from gapless.tables.timeseries.lifecycle import INDEX_DEFAULTS, IndexOptions
+from gapless.tables.timeseries.write.fill import FILL_DEFAULTS, FillOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Made by tools/reference_pages.py from the code. Change the code, then run it. -->\n"
@@ -439,7 +442,12 @@ def _member(kind: type, name: str, home: type, *, level: int) -> str:
 
 def _signature(name: str, function: object) -> str:
     signature = inspect.signature(function)  # type: ignore[arg-type]
-    shown = [p for p in signature.parameters.values() if p.name != "self" and not p.name.startswith("_")]
+    shown = [
+        p
+        for one in signature.parameters.values()
+        if one.name != "self" and not one.name.startswith("_")
+        for p in _spelled_out(one)
+    ]
     returns = signature.return_annotation
     arrow = "" if returns in (inspect.Signature.empty, None, "None") else f" -> {returns}"
     line = f"{name}{signature.replace(parameters=shown, return_annotation=inspect.Signature.empty)!s}"
@@ -447,6 +455,25 @@ def _signature(name: str, function: object) -> str:
     if len(text) > 100:
         text = _wrapped(name, [_plain_quotes(p) for p in _parameter_texts(shown)], arrow)
     return f"<!-- not run: a signature -->\n```python\n{text}\n```"
+
+
+_OPTIONS = {
+    "IndexOptions": (IndexOptions, INDEX_DEFAULTS),
+    "FillOptions": (FillOptions, FILL_DEFAULTS),
+    "BackfillOptions": (BackfillOptions, BACKFILL_DEFAULTS),
+}
+"""What `**options: Unpack[…]` stands for, and its defaults."""
+
+
+def _spelled_out(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """A parameter; in the place of `**options` the keywords that it takes."""
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+        yield parameter
+        return
+    options, defaults = _OPTIONS[str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")]
+    for name, annotation in options.__annotations__.items():
+        kind = inspect.Parameter.KEYWORD_ONLY
+        yield inspect.Parameter(name, kind, default=defaults[name], annotation=annotation.__forward_arg__)
 
 
 def _parameter_texts(parameters: list[inspect.Parameter]) -> Iterator[str]:

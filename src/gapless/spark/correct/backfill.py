@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from gapless.coverage.calendar import Calendar
 from gapless.coverage.gap import Gap
 from gapless.errors import GaplessError, InvalidOption
+from gapless.model.keywords import with_defaults
 from gapless.model.operation import AppendReport
 from gapless.model.schema import entity_types
 from gapless.spark.setup.executors import job_context, parallelism, required, spread_work
@@ -20,7 +20,16 @@ from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.spark.writing.staging import Delivery, append_outcomes, begin, open_to_write
 from gapless.tables.shared.lifecycle import Location
 from gapless.tables.timeseries.table import TimeSeriesTable
-from gapless.tables.timeseries.write.fill import Backfill, Done, Failed, Fetch, FetchedRows, FillReport, check_fetch
+from gapless.tables.timeseries.write.fill import (
+    GAP_DEFAULTS,
+    Backfill,
+    Failed,
+    Fetch,
+    FetchedRows,
+    FillReport,
+    GapOptions,
+    check_fetch,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,20 +39,19 @@ MOST_TOGETHER = 8
 """Gaps that one task asks for, where there are many: each task costs the driver some tenths of a second."""
 
 
-def backfill(  # noqa: PLR0913  # the arguments of `table.fill`, and where
-    spark: SparkSession,
-    table: TimeSeriesTable | Location,
-    fetch: Fetch,
-    *,
-    start: object = None,
-    end: object = None,
-    entity: Mapping[str, object] | None = None,
-    identities: Iterable[object] | None = None,
-    calendar: str | Calendar | None = None,
-    max_buckets: int | None = None,
-    max_workers: int | None = None,
-    progress: Done | None = None,
-    on_error: str = "raise",
+class BackfillOptions(GapOptions, total=False):
+    """Options of `backfill`: those of `table.fill`, and the range that is looked at."""
+
+    start: object
+    end: object
+    max_workers: int | None
+
+
+BACKFILL_DEFAULTS: BackfillOptions = {**GAP_DEFAULTS, "start": None, "end": None, "max_workers": None}
+
+
+def backfill(
+    spark: SparkSession, table: TimeSeriesTable | Location, fetch: Fetch, **options: Unpack[BackfillOptions]
 ) -> FillReport:
     """Ask for every gap as `table.fill` does, by tasks of Spark's, which write what comes where they run.
 
@@ -69,9 +77,16 @@ def backfill(  # noqa: PLR0913  # the arguments of `table.fill`, and where
 
     Raises as `table.fill`; NotSupported for a table in memory, InvalidOption for a view, and for a `fetch` that cannot be pickled.
     """
+    chosen = with_defaults("backfill", options, BACKFILL_DEFAULTS)
     handle = open_to_write(table)
     context = job_context(handle, to_write=True)
-    question = handle.refresh().coverage(start, end, entity=entity, identities=identities, calendar=calendar)
+    question = handle.refresh().coverage(
+        chosen["start"],
+        chosen["end"],
+        entity=chosen["entity"],
+        identities=chosen["identities"],
+        calendar=chosen["calendar"],
+    )
     whose = frozenset(question.identities)
 
     def covered() -> tuple[int, Any]:
@@ -79,15 +94,15 @@ def backfill(  # noqa: PLR0913  # the arguments of `table.fill`, and where
         return handle.version, context.cache.union(handle.segments(), types, whose)
 
     return Backfill(
-        source=_Executors(spark=spark, handle=handle, fetch=_pickled(fetch), goes_on=on_error == "continue"),
+        source=_Executors(spark=spark, handle=handle, fetch=_pickled(fetch), goes_on=chosen["on_error"] == "continue"),
         question=question,
         covered=covered,
         meta=lambda: (handle.index, handle.schema),
-        max_buckets=max_buckets,
-        max_workers=parallelism(spark) if max_workers is None else max_workers,
+        max_buckets=chosen["max_buckets"],
+        max_workers=parallelism(spark) if (workers := chosen["max_workers"]) is None else workers,
         most_together=MOST_TOGETHER,
-        on_error=on_error,
-    ).run(progress)
+        on_error=chosen["on_error"],
+    ).run(chosen["progress"])
 
 
 def _pickled(fetch: Fetch) -> bytes:

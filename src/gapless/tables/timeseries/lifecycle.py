@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 
@@ -21,6 +21,17 @@ from gapless.model.schema import adopt_schema
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.lifecycle import LOG_FOLDERS, Kind, commit_first, kind_of, table_exists
+
+
+class IndexOptions(TypedDict, total=False):
+    """What `gl.create` may say of the index beside its column and its buckets."""
+
+    entity: Sequence[str] | str
+    index_type: str
+    timezone: str | None
+
+
+INDEX_DEFAULTS: IndexOptions = {"entity": (), "index_type": "timestamp", "timezone": None}
 
 
 def parse_index(index: str, index_type: str, bucket: str | int, entity: Sequence[str] | str, timezone: str | None) -> IndexSpec:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
-from gapless.coverage.calendar import Calendar
 from gapless.files.adopt.place import Adopt, parse_adopt
 from gapless.files.adopt.source import Source
 from gapless.files.ingest.batches import Batches, Progress, watched
@@ -18,6 +17,7 @@ from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import refresh
+from gapless.model.keywords import with_defaults
 from gapless.model.operation import AppendReport, parse_operation_id
 from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.runtime.concurrency import Turns
@@ -30,12 +30,12 @@ from gapless.tables.timeseries.alter import Evolution, Settings
 from gapless.tables.timeseries.care.maintenance import Maintenance
 from gapless.tables.timeseries.care.restore import Restoring
 from gapless.tables.timeseries.correct.corrections import Corrections
-from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
+from gapless.tables.timeseries.lifecycle import INDEX_DEFAULTS, IndexOptions, create_table, open_table, parse_index
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.verify.verify import verify_table
 from gapless.tables.timeseries.write.adopt import Adopter, open_sources
 from gapless.tables.timeseries.write.append import Appender
-from gapless.tables.timeseries.write.fill import Backfill, Done, Fetch, Fetched, FillReport
+from gapless.tables.timeseries.write.fill import FILL_DEFAULTS, Backfill, Fetch, Fetched, FillOptions, FillReport
 from gapless.tables.timeseries.write.group import Member, append_group, gather_small
 
 
@@ -55,18 +55,16 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
     # -- making and opening ------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(  # noqa: PLR0913  # nine choices that are all made once, at a table's birth
+    def create(
         cls,
         path: Location,
         *,
         index: str,
         bucket: str | int,
-        entity: Sequence[str] | str = (),
-        index_type: str = "timestamp",
-        timezone: str | None = None,
         schema: pa.Schema | None = None,
         properties: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, str] | None = None,
+        **options: Unpack[IndexOptions],
     ) -> TimeSeriesTable:
         """Make a table.
 
@@ -91,7 +89,8 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         Raises:
             TableExists, InvalidOption, InvalidPath, SchemaMismatch, UnsupportedType, StoreError.
         """
-        spec = parse_index(index, index_type, bucket, entity, timezone)
+        chosen = with_defaults("create", options, INDEX_DEFAULTS)
+        spec = parse_index(index, chosen["index_type"], bucket, chosen["entity"], chosen["timezone"])
         env = open_environment(path, storage_options)
         return cls(env, path, create_table(env, str(path), spec, schema, properties or {}))
 
@@ -162,20 +161,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         parts = open_files(files, format, index=self.index, schema=self.schema)
         return self._append(parts if progress is None else watched(parts, progress), on_overlap, operation_id)
 
-    def fill(  # noqa: PLR0913  # what to look at is said as in `coverage`; the rest is how to ask
-        self,
-        fetch: Fetch,
-        start: object = None,
-        end: object = None,
-        *,
-        entity: Mapping[str, object] | None = None,
-        identities: Iterable[object] | None = None,
-        calendar: str | Calendar | None = None,
-        max_buckets: int | None = None,
-        max_workers: int = 1,
-        progress: Done | None = None,
-        on_error: str = "raise",
-    ) -> FillReport:
+    def fill(self, fetch: Fetch, start: object = None, end: object = None, **options: Unpack[FillOptions]) -> FillReport:
         """Ask for every gap, once each, and append what comes.
 
         Args:
@@ -196,17 +182,20 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         Raises FillStopped, which carries the report so far and has the error as its cause; InvalidOption, and as `coverage` does.
         """
         self._check_writable()
-        question = self.refresh().coverage(start, end, entity=entity, identities=identities, calendar=calendar)
+        chosen = with_defaults("fill", options, FILL_DEFAULTS)
+        question = self.refresh().coverage(
+            start, end, entity=chosen["entity"], identities=chosen["identities"], calendar=chosen["calendar"]
+        )
         whose = frozenset(question.identities)
         return Backfill(
             source=Fetched(fetch, lambda rows: self._append((rows,), "skip", None)),
             question=question,
             covered=lambda: (self.version, self._covered(self.segments(), whose)),
             meta=lambda: (self.index, self.schema),
-            max_buckets=max_buckets,
-            max_workers=max_workers,
-            on_error=on_error,
-        ).run(progress)
+            max_buckets=chosen["max_buckets"],
+            max_workers=chosen["max_workers"],
+            on_error=chosen["on_error"],
+        ).run(chosen["progress"])
 
     def _append(self, parts: Iterable[Batches], on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         before = self.version

@@ -5,12 +5,12 @@ What `fetch` gave for a gap, as rows to append: of that gap and no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice, takewhile
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
+from gapless.coverage.calendar import Calendar
 from gapless.coverage.expected import Span
 from gapless.coverage.gap import Coverage, Gap
 from gapless.errors import DataError, FillStopped, GaplessError, InvalidOption, InvalidValue, nearest
@@ -195,6 +196,29 @@ class FailedGap:
     gap: Gap[Any]
     reason: str
     """The error's class and text."""
+
+
+class GapOptions(TypedDict, total=False):
+    """Options of every fill: what is expected, as `table.coverage` takes it, and how gaps are asked for."""
+
+    entity: Mapping[str, object] | None
+    identities: Iterable[object] | None
+    calendar: str | Calendar | None
+    max_buckets: int | None
+    progress: Done | None
+    on_error: str
+
+
+class FillOptions(GapOptions, total=False):
+    """Options of `table.fill`."""
+
+    max_workers: int
+
+
+GAP_DEFAULTS: GapOptions = {
+    "entity": None, "identities": None, "calendar": None, "max_buckets": None, "progress": None, "on_error": "raise",
+}  # fmt: skip
+FILL_DEFAULTS: FillOptions = {**GAP_DEFAULTS, "max_workers": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
