@@ -94,9 +94,8 @@ def make(place: Path, count: int) -> None:
     from gapless.formats.timeseries.actions import Commit, UpdateTableMeta
     from gapless.formats.timeseries.codec.metadata import CLEANUP_FEATURE
     from gapless.formats.timeseries.format import TIME_SERIES
-    from gapless.log.checkpoint import write_checkpoint
     from gapless.log.format import Snapshot
-    from gapless.log.snapshot import advance
+    from gapless.log.snapshot import advance, write_checkpoint
 
     schema = pa.schema(
         [
@@ -190,8 +189,7 @@ def measure_appends(place: Path, small: Path) -> dict[str, float]:
 def measure_checkpoints(place: Path) -> dict[str, float]:
     """Processor seconds and bytes of a log checkpoint after 100 new segments, parts among them: means of twenty in a row."""
     from gapless.formats.timeseries.format import TIME_SERIES
-    from gapless.log.checkpoint import write_checkpoint
-    from gapless.log.snapshot import advance
+    from gapless.log.snapshot import advance, write_checkpoint
 
     env, snapshot = world(place)
     count, cpu, wall, written = len(snapshot.state.live), 0.0, 0.0, 0

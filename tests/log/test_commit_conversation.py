@@ -12,7 +12,7 @@ import pytest
 from gapless.errors import AccessDenied, StoreError, StoreUnavailable
 from gapless.log.commit import Committed, Conflict, Outcome, Unknown, commit
 from gapless.log.effects import Conversation, Drive, Get, Now, Put, PutHint, PutNew, Request, TakeTurn, Wait
-from gapless.log.format import Compatible, Conflicting, Snapshot, Stored
+from gapless.log.format import Compatible, Conflicting, Snapshot, StoredCheckpoint
 from testing.toy_log import Plain
 
 
@@ -47,7 +47,7 @@ class Toy(Plain[Entry]):
     def encode_checkpoint(self, snapshot: Snapshot[tuple[str, ...]]) -> bytes:
         return json.dumps([snapshot.version, snapshot.time_ns, snapshot.state]).encode()
 
-    def assemble(self, pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[tuple[str, ...]]:
+    def assemble(self, pieces: Sequence[bytes], stored: StoredCheckpoint, drive: Drive) -> Snapshot[tuple[str, ...]]:
         del drive
         at, time_ns, state = json.loads(pieces[0])
         assert at == stored.version

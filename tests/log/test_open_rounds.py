@@ -11,10 +11,9 @@ import pytest
 import gapless as gl
 from gapless.formats.timeseries.actions import AddSegment, Commit
 from gapless.formats.timeseries.format import TIME_SERIES
-from gapless.log.checkpoint import write_checkpoint
 from gapless.log.effects import Conversation, Delete, Get, ListNames, PutHint, PutNew, Together
 from gapless.log.format import Snapshot
-from gapless.log.snapshot import advance, load, refresh
+from gapless.log.snapshot import advance, load, refresh, write_checkpoint
 from gapless.log.versions import read_back
 from gapless.model.protocols import Capabilities
 from gapless.model.segment import Bounds, InlineCoverage, Segment

@@ -10,9 +10,8 @@ from typing import Any
 from gapless.formats.delta.actions import Action, AddFile, Commit, DeletionVector, Metadata, Protocol, RemoveFile, TableState
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType
-from gapless.log.checkpoint import write_checkpoint
 from gapless.log.format import Snapshot
-from gapless.log.snapshot import load
+from gapless.log.snapshot import load, write_checkpoint
 from gapless.runtime.environment import Environment
 from gapless.testing.store.stores import DictStore
 

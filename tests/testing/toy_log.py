@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from gapless.errors import CorruptTable
 from gapless.log.effects import Drive
-from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, Stored
+from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, StoredCheckpoint
 
 E = TypeVar("E")
 
@@ -76,9 +76,9 @@ class Plain(Generic[E]):
         name = path.removeprefix("log/").removesuffix(".checkpoint")
         return int(name) if name.isdigit() and path.endswith(".checkpoint") else None
 
-    def checkpoints_in(self, names: Iterable[str]) -> list[Stored]:
+    def checkpoints_in(self, names: Iterable[str]) -> list[StoredCheckpoint]:
         versions = sorted(version for name in names if (version := self.checkpoint_of(name)) is not None)
-        return [Stored(version, (self.checkpoint_path(version),)) for version in versions]
+        return [StoredCheckpoint(version, (self.checkpoint_path(version),)) for version in versions]
 
     def aside_of(self, path: str) -> int | None:
         del path
@@ -92,10 +92,10 @@ class Plain(Generic[E]):
         del size
         return b"%d" % snapshot.version
 
-    def decode_pointer(self, data: bytes) -> Stored | None:
-        return Stored(int(data), (self.checkpoint_path(int(data)),)) if data.isdigit() else None
+    def decode_pointer(self, data: bytes) -> StoredCheckpoint | None:
+        return StoredCheckpoint(int(data), (self.checkpoint_path(int(data)),)) if data.isdigit() else None
 
-    def assemble(self, pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[Any]:
+    def assemble(self, pieces: Sequence[bytes], stored: StoredCheckpoint, drive: Drive) -> Snapshot[Any]:
         raise CorruptTable("torn", path=stored.paths[0])
 
 

@@ -1,36 +1,114 @@
-"""The conversation that stores a log checkpoint: its new parts first, then itself, then the hint."""
+"""Read and store log checkpoints: stored snapshots, so that opening a table does not replay its whole log.
+
+A checkpoint is a shortcut and never the truth: a missing, torn or damaged one is passed over for an older one or for the commits. It is
+stored in order: its new parts, itself, then the hint that names it.
+"""
 
 from __future__ import annotations
 
-from gapless.errors import StoreError, TableError, VersionNotFound
-from gapless.log.effects import Conversation, Delete, Get, Later, NewId, Put, PutNew, Warn, perform
-from gapless.log.format import Entry, Packed, Snapshot, State, TableFormat
-from gapless.log.segment import lost_parts, point_to_checkpoint, read_hint
-from gapless.log.snapshot import load
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from gapless.errors import CorruptTable, StoreError, TableError
+from gapless.log.effects import Conversation, Delete, Get, Later, NewId, Put, PutHint, PutNew, Together, Warn, perform
+from gapless.log.format import Entry, Packed, PartName, Snapshot, State, StoredCheckpoint, TableFormat
+from gapless.model.segment import check
 
 
-def write_checkpoint(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[None]:
-    """Store a checkpoint of `snapshot` and point the hint at it; a failure is a warning, since the commit stands.
+def is_due(version: int, interval: int) -> bool:
+    """Whether the writer of this version owes a checkpoint; an interval of 0 turns them off."""
+    return interval > 0 and version > 0 and version % interval == 0
 
-    The snapshot rests on the checkpoint's parts afterwards.
-    """
-    path = table_format.checkpoint_path(snapshot.version)
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read_hint(table_format: TableFormat[Entry, State]) -> Conversation[StoredCheckpoint | None]:
+    """The checkpoint that the hint names; None where there is none, or one that cannot be read."""
+    return parse_hint(table_format, (yield from perform(Get(table_format.last_checkpoint))))
+
+
+def parse_hint(table_format: TableFormat[Entry, State], data: bytes | None) -> StoredCheckpoint | None:
+    """The checkpoint in the hint's bytes; None where there is none."""
+    return None if data is None else table_format.decode_pointer(data)
+
+
+def objects_of(table_format: TableFormat[Entry, State], checkpoint: StoredCheckpoint) -> tuple[Get, ...]:
+    """What is read for a checkpoint: its objects, and the commit of its version where it may not have that one's time."""
+    paths = checkpoint.paths
+    return tuple(map(Get, (*paths, table_format.path_of(checkpoint.version)) if table_format.bare else paths))
+
+
+def read_checkpoint(
+    table_format: TableFormat[Entry, State], checkpoint: StoredCheckpoint
+) -> Conversation[Snapshot[State] | None]:
+    """The snapshot that a checkpoint holds, without its parts; None, with a warning, where it is missing or damaged."""
+    found = yield from perform(Together(objects_of(table_format, checkpoint)))
+    return (yield from decode_objects(table_format, checkpoint, found))
+
+
+def decode_objects(
+    table_format: TableFormat[Entry, State], checkpoint: StoredCheckpoint, found: Sequence[bytes | None]
+) -> Conversation[Snapshot[State] | None]:
+    """The snapshot in a checkpoint, of what was `found` for its `objects_of`; None, with a warning, where it is missing or damaged."""
+    pieces: list[bytes] = []
+    for path, data in zip(checkpoint.paths, found, strict=False):
+        if data is None:
+            yield from perform(Warn(f"the log checkpoint {path} is missing; an older one or the commits serve instead"))
+            return None
+        pieces.append(data)
+    drive = yield from perform(Later())
     try:
-        packed = yield from _packed(table_format, snapshot)
-        put, size = yield from store_checkpoint(table_format, packed)
-    except (StoreError, TableError) as error:
-        yield from perform(Warn(f"the log checkpoint {path} was not written: {error.what}"))
-        return
-    if put in (Put.DONE, Put.LATE) and packed.snapshot is not snapshot:
-        table_format.settle(snapshot, packed.snapshot)
-    if put is not Put.NO_ANSWER:
-        yield from point_to_checkpoint(table_format, packed.snapshot, size)
+        snapshot = table_format.assemble(pieces, checkpoint, drive)
+    except CorruptTable as error:
+        yield from perform(Warn(f"{error.what}; an older log checkpoint or the commits serve instead"))
+        return None
+    return _with_commit_time(table_format, snapshot, found[len(pieces)]) if table_format.bare else snapshot
+
+
+def _with_commit_time(
+    table_format: TableFormat[Entry, State], snapshot: Snapshot[State], commit: bytes | None
+) -> Snapshot[State]:
+    """The snapshot with its commit's time, by its commit where the checkpoint does not have it; 0 where neither has."""
+    if snapshot.time_ns or commit is None:
+        return snapshot
+    try:
+        return replace(snapshot, time_ns=table_format.time_of(commit, snapshot.version))
+    except TableError:
+        return snapshot  # damaged; only its time is needed
+
+
+def read_whole(table_format: TableFormat[Entry, State], checkpoint: StoredCheckpoint) -> Conversation[Snapshot[State] | None]:
+    """The snapshot in a checkpoint of which every part was read; None, with a warning, where anything is damaged."""
+    snapshot = yield from read_checkpoint(table_format, checkpoint)
+    if snapshot is None or not (lost := (yield from lost_parts(table_format.parts_of(snapshot)))):
+        return snapshot
+    yield from perform(Warn(f"the log checkpoint {checkpoint.paths[0]} needs {min(lost)}, which is missing or damaged"))
+    return None
+
+
+def lost_parts(parts: Iterable[PartName]) -> Conversation[frozenset[str]]:
+    """The paths of those parts that are not stored as they were written. Raises StoreError."""
+    lost = set()
+    for part in parts:
+        data = yield from perform(Get(part.path))
+        try:
+            check(data or b"", part.checksum, part.path)
+        except CorruptTable:
+            lost.add(part.path)
+        if data is None:
+            lost.add(part.path)
+    return frozenset(lost)
+
+
+# -- storing -----------------------------------------------------------------------------------------------------------
 
 
 def store_checkpoint(table_format: TableFormat[Entry, State], packed: Packed[State]) -> Conversation[tuple[Put, int]]:
     """Store parts and then the checkpoint that names them, which must not exist; with its bytes. Raises StoreError.
 
-    Where another's checkpoint is there, the parts can be named by none, and are removed again.
+    Where another's checkpoint is there, the parts can be named by none, and are deleted again.
     """
     for path, data in packed.parts:
         put = yield from perform(PutNew(path, data))
@@ -63,21 +141,9 @@ def store_snapshot(
     return (yield from store_checkpoint(table_format, packed))
 
 
-def _packed(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Packed[State]]:
-    """The snapshot with the parts that it owes; on those of the newest checkpoint, where others wrote it."""
-    rests_on = table_format.rests_on(snapshot)
-    if not rests_on and not table_format.owes_parts(snapshot):
-        return Packed(snapshot, ())
-    hinted = yield from read_hint(table_format)
-    if hinted is not None and rests_on < hinted.version < snapshot.version:
-        snapshot = yield from _on_newest(table_format, snapshot)
-    return table_format.pack(snapshot, (yield from perform(NewId())), (yield from perform(Later())))
-
-
-def _on_newest(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Snapshot[State]]:
-    """The same version, as the log tells it; as it is where that cannot be read."""
-    try:
-        found = yield from load(table_format, snapshot.version)
-    except (TableError, VersionNotFound):
-        return snapshot
-    return snapshot if found is None or found.time_ns != snapshot.time_ns else found
+def point_to_checkpoint(table_format: TableFormat[Entry, State], snapshot: Snapshot[State], size: int) -> Conversation[None]:
+    """Write the hint that names our checkpoint of this snapshot, of `size` bytes."""
+    if (beside := table_format.beside(table_format.last_checkpoint)) is not None:
+        with suppress(StoreError):
+            yield from perform(Delete(beside))
+    yield from perform(PutHint(table_format.last_checkpoint, table_format.encode_pointer(snapshot, size)))

@@ -1,4 +1,4 @@
-"""The conversations that clean a log of commits which no version that is kept needs.
+"""Log cleanup: delete the commits and log checkpoints that no retained version needs.
 
 A cleaned log starts at a log checkpoint. Of the first version that stays and of the one before it a checkpoint was read back, and no part
 is in both, so that either serves where the other is damaged; where checkpoints may not say their commit's time, that earlier one's commit
@@ -11,11 +11,19 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 from gapless.errors import CorruptTable, StoreUnavailable, UnsupportedTable
-from gapless.log.checkpoint import store_snapshot
+from gapless.log.checkpoint import (
+    decode_objects,
+    objects_of,
+    point_to_checkpoint,
+    read_checkpoint,
+    read_hint,
+    read_whole,
+    store_snapshot,
+)
 from gapless.log.effects import Conversation, Delete, Get, ListNames, Put, Together, perform
-from gapless.log.format import Entry, Snapshot, State, Stored, TableFormat
-from gapless.log.segment import decode_read, objects_of, point_to_checkpoint, read_checkpoint, read_hint, read_whole
-from gapless.log.snapshot import load, lost
+from gapless.log.format import Entry, Snapshot, State, StoredCheckpoint, TableFormat
+from gapless.log.segment import list_log, lost_commit
+from gapless.log.snapshot import load
 
 _TOGETHER = 32
 """Commits, or log checkpoints, that are read at a time."""
@@ -27,7 +35,7 @@ def find_floor(table_format: TableFormat[Entry, State], earliest: int, cutoff_ns
     One that says no time may be as young as the next that says one. Reads the commits before `earliest`, some at a time; raises CorruptTable
     where one cannot be read.
     """
-    commits = [version for version in (yield from _commits(table_format)) if version < earliest]
+    commits = [version for version in (yield from list_log(table_format)).commits if version < earliest]
     untimed: int | None = None
     for first in range(0, len(commits), _TOGETHER):
         some = commits[first : first + _TOGETHER]
@@ -91,7 +99,7 @@ def _point_to(table_format: TableFormat[Entry, State], version: int) -> Conversa
     """Let the hint name our checkpoint of a version; the one that it named is to go."""
     path = table_format.checkpoint_path(version)
     data = yield from perform(Get(path))
-    snapshot = yield from read_checkpoint(table_format, Stored(version, (path,)))
+    snapshot = yield from read_checkpoint(table_format, StoredCheckpoint(version, (path,)))
     if data is not None and snapshot is not None:
         yield from point_to_checkpoint(table_format, snapshot, len(data))
 
@@ -100,14 +108,16 @@ def parts_in_use(table_format: TableFormat[Entry, State], parts: Collection[str]
     """Those of some parts, by path, that a stored log checkpoint names; all, where one cannot be told to name none. Raises StoreError."""
     if not parts:
         return frozenset()
-    checkpoints = table_format.checkpoints_in((yield from perform(ListNames(table_format.folder))))
+    checkpoints = (yield from list_log(table_format)).checkpoints
     try:
         return (yield from _parts_named(table_format, checkpoints)) & frozenset(parts)
     except UnsupportedTable:
         return frozenset(parts)
 
 
-def _parts_named(table_format: TableFormat[Entry, State], checkpoints: Sequence[Stored]) -> Conversation[frozenset[str]]:
+def _parts_named(
+    table_format: TableFormat[Entry, State], checkpoints: Sequence[StoredCheckpoint]
+) -> Conversation[frozenset[str]]:
     """The parts, by path, that these log checkpoints name; a damaged one serves no one, and so names none."""
     named: set[str] = set()
     for first in range(0, len(checkpoints), _TOGETHER):
@@ -116,7 +126,7 @@ def _parts_named(table_format: TableFormat[Entry, State], checkpoints: Sequence[
         found = iter((yield from perform(Together(tuple(get for gets in asked for get in gets)))))
         for stored, gets in zip(some, asked, strict=True):
             pieces = tuple(islice(found, len(gets)))
-            snapshot = None if pieces[0] is None else (yield from decode_read(table_format, stored, pieces))
+            snapshot = None if pieces[0] is None else (yield from decode_objects(table_format, stored, pieces))
             named |= frozenset() if snapshot is None else _parts_of(table_format, snapshot)
     return frozenset(named)
 
@@ -129,12 +139,12 @@ def _ensure_checkpoint(
     """
     path = table_format.checkpoint_path(version)
     stored = yield from perform(Get(path))
-    found = None if stored is None else (yield from read_whole(table_format, Stored(version, (path,))))
+    found = None if stored is None else (yield from read_whole(table_format, StoredCheckpoint(version, (path,))))
     if found is not None and apart.isdisjoint(_parts_of(table_format, found)):
         return found
     snapshot = yield from load(table_format, version)
     if snapshot is None:
-        raise lost(table_format, version, "The log is there no more")
+        raise lost_commit(table_format, version, "The log is there no more")
     if stored is not None:
         if found is not None and (yield from perform(Get(table_format.path_of(version)))) is None:
             return found  # nothing else tells of this version
@@ -143,7 +153,7 @@ def _ensure_checkpoint(
         if (beside := table_format.beside(path)) is not None:
             yield from perform(Delete(beside))
     put, _ = yield from store_snapshot(table_format, snapshot, apart)
-    if (found := (yield from read_whole(table_format, Stored(version, (path,))))) is not None:
+    if (found := (yield from read_whole(table_format, StoredCheckpoint(version, (path,))))) is not None:
         return found
     if put not in (Put.DONE, Put.LATE):
         raise StoreUnavailable(
@@ -162,8 +172,3 @@ def _ensure_checkpoint(
 
 def _parts_of(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> frozenset[str]:
     return frozenset(part.path for part in table_format.parts_of(snapshot))
-
-
-def _commits(table_format: TableFormat[Entry, State]) -> Conversation[Sequence[int]]:
-    names: Iterable[str] = yield from perform(ListNames(table_format.folder))
-    return sorted(version for name in names if (version := table_format.version_of(name)) is not None)

@@ -12,7 +12,8 @@ from typing import Generic
 from gapless.errors import StoreError
 from gapless.log.effects import Conversation, Get, Now, Put, PutHint, PutNew, TakeTurn, Wait, perform
 from gapless.log.format import ConflictChecker, Conflicting, Entry, State, TableFormat
-from gapless.log.snapshot import decode_after, is_there
+from gapless.log.segment import decode_commit
+from gapless.log.snapshot import is_there
 from gapless.model.protocols import is_old
 
 
@@ -163,7 +164,7 @@ def _read_on(
 ) -> Conversation[Conflict | int | None]:
     """Step over all commits up to the newest, since a put below it could only be refused; our own ends it with its commit time."""
     while data is not None:
-        _, theirs, race.time_ns = decode_after(table_format, data, race.version, race.time_ns)
+        _, theirs, race.time_ns = decode_commit(table_format, data, race.version, race.time_ns)
         if table_format.id_of(theirs) == table_format.id_of(race.entry):
             race.entry = theirs
             return race.time_ns

@@ -46,11 +46,13 @@ class Snapshot(Generic[State]):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredCheckpoint:
     """A log checkpoint as it lies in the log: the version it is of, and the objects that hold it, in order."""
 
     version: int
     paths: tuple[str, ...]
+    parts: int = 1
+    """How many objects there must be, by their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ class TableFormat(Protocol[Entry, State]):
         """The version whose checkpoint, or piece of one, a path holds; None for anything else in the folder."""
         ...
 
-    def checkpoints_in(self, names: Iterable[str]) -> Sequence[Stored]:
+    def checkpoints_in(self, names: Iterable[str]) -> Sequence[StoredCheckpoint]:
         """The log checkpoints in a listing of the folder of which no piece is missing, oldest version first."""
         ...
 
@@ -155,7 +157,7 @@ class TableFormat(Protocol[Entry, State]):
         """The bytes of `last_checkpoint` that name our checkpoint of this snapshot, whose object has `size` bytes."""
         ...
 
-    def decode_pointer(self, data: bytes) -> Stored | None:
+    def decode_pointer(self, data: bytes) -> StoredCheckpoint | None:
         """The log checkpoint that `last_checkpoint` names; None where that cannot be told."""
         ...
 
@@ -163,7 +165,7 @@ class TableFormat(Protocol[Entry, State]):
         """A checkpoint's bytes."""
         ...
 
-    def assemble(self, pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[State]:
+    def assemble(self, pieces: Sequence[bytes], stored: StoredCheckpoint, drive: Drive) -> Snapshot[State]:
         """The snapshot that a checkpoint's objects hold, whose parts `drive` reads, now or when they are needed. Its commit time is 0 where
         a `bare` one does not say it. Raises CorruptTable for any bytes but those that were written, UnsupportedTable, StoreError.
         """

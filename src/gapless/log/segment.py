@@ -1,101 +1,149 @@
-"""Log checkpoints: a stored snapshot, so that opening does not replay the log.
-
-A checkpoint is a shortcut and never the truth: a missing, torn or damaged one is passed over for an older one or for the commits.
-"""
+"""The log segment that makes one version of a table: a log checkpoint and the commits after it, chosen from a listing of the log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
-from gapless.errors import CorruptTable, StoreError, TableError
-from gapless.log.effects import Conversation, Delete, Get, Later, PutHint, Together, Warn, perform
-from gapless.log.format import Entry, PartName, Snapshot, State, Stored, TableFormat
-from gapless.model.segment import check
+from gapless.errors import CorruptTable
+from gapless.log.effects import Conversation, Get, ListNames, Together, perform
+from gapless.log.format import Entry, State, StoredCheckpoint, TableFormat
 
-
-def is_due(version: int, interval: int) -> bool:
-    """Whether the writer of this version owes a checkpoint; an interval of 0 turns them off."""
-    return interval > 0 and version > 0 and version % interval == 0
+BATCH = 256
+"""Commits that are requested together."""
 
 
-def point_to_checkpoint(table_format: TableFormat[Entry, State], snapshot: Snapshot[State], size: int) -> Conversation[None]:
-    """Let the hint name our checkpoint of this snapshot, of `size` bytes."""
-    if (beside := table_format.beside(table_format.last_checkpoint)) is not None:
-        with suppress(StoreError):
-            yield from perform(Delete(beside))
-    yield from perform(PutHint(table_format.last_checkpoint, table_format.encode_pointer(snapshot, size)))
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class LogSegment:
+    """A contiguous run of the log that makes a table's state at `version`: at most one checkpoint, and the commits to replay after it.
+
+    Its guarantees are checked when it is made; ValueError says which does not hold:
+
+    1. There is no gap between its commits.
+    2. Only commits past the checkpoint are in it, the first right after it; without one they begin with the table's first.
+    3. The checkpoint is whole: of one in several parts all are there.
+    4. It ends at `version`, with a commit or with the checkpoint itself.
+
+    >>> LogSegment(version=12, checkpoint=StoredCheckpoint(10, ("log/10.checkpoint",)), commits=(11, 12), first=0)
+    LogSegment(version=12, checkpoint=10, commits=11..12)
+    """
+
+    version: int
+    checkpoint: StoredCheckpoint | None
+    commits: tuple[int, ...]
+    """Versions of the commits to replay, oldest first."""
+    first: int
+    """The number of a table's first version."""
+
+    def __post_init__(self) -> None:
+        for before, after in zip(self.commits, self.commits[1:], strict=False):
+            if after != before + 1:
+                raise ValueError(f"{self}: commit {after} follows commit {before}")
+        start = self.first if self.checkpoint is None else self.checkpoint.version + 1
+        if self.commits and self.commits[0] != start:
+            raise ValueError(f"{self}: the first commit is {self.commits[0]} and not {start}")
+        if self.checkpoint is not None and len(set(self.checkpoint.paths)) != self.checkpoint.parts:
+            raise ValueError(f"{self}: {len(set(self.checkpoint.paths))} parts of the checkpoint's {self.checkpoint.parts}")
+        if (end := self.commits[-1] if self.commits else start - 1) != self.version or end < self.first:
+            raise ValueError(f"{self}: it ends at version {end}")
+
+    def __repr__(self) -> str:
+        checkpoint, commits = "none", "none"
+        if self.checkpoint is not None:
+            parts = f" ({self.checkpoint.parts} parts)" if self.checkpoint.parts > 1 else ""
+            checkpoint = f"{self.checkpoint.version}{parts}"
+        if self.commits:
+            commits = f"{self.commits[0]}..{self.commits[-1]}" if len(self.commits) > 1 else str(self.commits[0])
+        return f"LogSegment(version={self.version}, checkpoint={checkpoint}, commits={commits})"
 
 
-def read_hint(table_format: TableFormat[Entry, State]) -> Conversation[Stored | None]:
-    """The checkpoint that the hint names; None where there is none, or one that cannot be read."""
-    return parse_pointer(table_format, (yield from perform(Get(table_format.last_checkpoint))))
+@dataclass(frozen=True, slots=True)
+class LogListing:
+    """A listing of a log's folder: the versions of its commits, and its whole checkpoints, both in ascending order."""
 
+    commits: tuple[int, ...]
+    """There may be gaps."""
+    checkpoints: tuple[StoredCheckpoint, ...]
 
-def parse_pointer(table_format: TableFormat[Entry, State], data: bytes | None) -> Stored | None:
-    """The checkpoint in the hint's bytes; None where there is none."""
-    return None if data is None else table_format.decode_pointer(data)
+    @classmethod
+    def parse(cls, table_format: TableFormat[Entry, State], names: Iterable[str]) -> LogListing:
+        """What the paths of a folder's objects say; other objects are passed over."""
+        names = tuple(names)
+        commits = {version for name in names if (version := table_format.version_of(name)) is not None}
+        return cls(tuple(sorted(commits)), tuple(table_format.checkpoints_in(names)))
 
+    def cleaned_until(self, version: int) -> int | None:
+        """The checkpoint at or past `version` from which the log is whole again, where it was cleaned of that version's commit; None
+        where the commit is there, or lost.
 
-def objects_of(table_format: TableFormat[Entry, State], stored: Stored) -> tuple[Get, ...]:
-    """What is read for a checkpoint: its objects, and the commit of its version where it may not say that one's time."""
-    return tuple(map(Get, (*stored.paths, table_format.path_of(stored.version)) if table_format.bare else stored.paths))
-
-
-def read_checkpoint(table_format: TableFormat[Entry, State], stored: Stored) -> Conversation[Snapshot[State] | None]:
-    """The snapshot that a checkpoint holds, without its parts; None, with a warning, where it is missing or damaged."""
-    found = yield from perform(Together(objects_of(table_format, stored)))
-    return (yield from decode_read(table_format, stored, found))
-
-
-def decode_read(
-    table_format: TableFormat[Entry, State], stored: Stored, found: Sequence[bytes | None]
-) -> Conversation[Snapshot[State] | None]:
-    """The snapshot in a checkpoint, of what was `found` for its `objects_of`; None, with a warning, where it serves no one."""
-    pieces: list[bytes] = []
-    for path, data in zip(stored.paths, found, strict=False):
-        if data is None:
-            yield from perform(Warn(f"the log checkpoint {path} is missing; an older one or the commits serve instead"))
+        Cleaning deletes the oldest commits and leaves a checkpoint behind them; a commit that is missing among others is lost.
+        """
+        oldest = self.commits[0] if self.commits else version + 1
+        if oldest <= version:
             return None
-        pieces.append(data)
-    drive = yield from perform(Later())
-    try:
-        snapshot = table_format.assemble(pieces, stored, drive)
-    except CorruptTable as error:
-        yield from perform(Warn(f"{error.what}; an older log checkpoint or the commits serve instead"))
-        return None
-    return _timed(table_format, snapshot, found[len(pieces)]) if table_format.bare else snapshot
+        versions = (checkpoint.version for checkpoint in self.checkpoints)
+        return min((found for found in versions if found >= version and found >= oldest - 1), default=None)
+
+    def segment(self, table_format: TableFormat[Entry, State], version: int, checkpoint: StoredCheckpoint | None) -> LogSegment:
+        """The segment that makes `version` from `checkpoint`, or from the commits alone. Raises CorruptTable where a commit is missing."""
+        start = table_format.first if checkpoint is None else checkpoint.version + 1
+        commits = tuple(at for at in self.commits if start <= at <= version)
+        present = frozenset(commits)
+        missing = next((at for at in range(start, version + 1) if at not in present), None)
+        if missing is not None:
+            raise lost_commit(table_format, missing)
+        return LogSegment(version=version, checkpoint=checkpoint, commits=commits, first=table_format.first)
 
 
-def _timed(table_format: TableFormat[Entry, State], snapshot: Snapshot[State], commit: bytes | None) -> Snapshot[State]:
-    """The same with its commit's time, by its commit where it does not say it itself; 0 where neither tells."""
-    if snapshot.time_ns or commit is None:
-        return snapshot
-    try:
-        return replace(snapshot, time_ns=table_format.time_of(commit, snapshot.version))
-    except TableError:
-        return snapshot  # damaged; no one needs it but to tell the time
+def list_log(table_format: TableFormat[Entry, State]) -> Conversation[LogListing]:
+    """List the whole log. Raises StoreError."""
+    return LogListing.parse(table_format, (yield from perform(ListNames(table_format.folder))))
 
 
-def read_whole(table_format: TableFormat[Entry, State], stored: Stored) -> Conversation[Snapshot[State] | None]:
-    """The snapshot in a checkpoint of which every part was read; None, with a warning, where anything is damaged."""
-    snapshot = yield from read_checkpoint(table_format, stored)
-    if snapshot is None or not (lost := (yield from lost_parts(table_format.parts_of(snapshot)))):
-        return snapshot
-    yield from perform(Warn(f"the log checkpoint {stored.paths[0]} needs {min(lost)}, which is missing or damaged"))
-    return None
+def read_commits(
+    table_format: TableFormat[Entry, State],
+    versions: Sequence[int],
+    prefetched: Mapping[str, bytes] = MappingProxyType({}),
+    *,
+    before_ns: int = 0,
+) -> Conversation[list[tuple[int, Entry, int]]]:
+    """Read the commits of versions in a row as (version, entry, commit time); `prefetched` has some of them by path, `before_ns` is the
+    commit time of the version before.
+
+    Raises CorruptTable where one is missing.
+    """
+    entries: list[tuple[int, Entry, int]] = []
+    for first in range(0, len(versions), BATCH):
+        paths = {version: table_format.path_of(version) for version in versions[first : first + BATCH]}
+        unread = tuple(Get(path) for path in paths.values() if path not in prefetched)
+        answers = yield from perform(Together(unread))
+        read = {**prefetched, **{get.path: data for get, data in zip(unread, answers, strict=True) if data is not None}}
+        for version, path in paths.items():
+            if path not in read:
+                raise lost_commit(table_format, version)
+            entries.append(decode_commit(table_format, read[path], version, entries[-1][2] if entries else before_ns))
+    return entries
 
 
-def lost_parts(parts: Iterable[PartName]) -> Conversation[frozenset[str]]:
-    """The paths of those parts that are not stored as they were written. Raises StoreError."""
-    lost = set()
-    for part in parts:
-        data = yield from perform(Get(part.path))
-        try:
-            check(data or b"", part.checksum, part.path)
-        except CorruptTable:
-            lost.add(part.path)
-        if data is None:
-            lost.add(part.path)
-    return frozenset(lost)
+def decode_commit(table_format: TableFormat[Entry, State], data: bytes, version: int, before_ns: int) -> tuple[int, Entry, int]:
+    """A commit as (version, entry, commit time); where it has no time, that of the commit before it. Raises CorruptTable."""
+    entry, time_ns = table_format.decode(data, version)
+    return version, entry, time_ns or before_ns
+
+
+def lost_commit(
+    table_format: TableFormat[Entry, State], version: int, why: str = "The commit is missing although later ones exist"
+) -> CorruptTable:
+    """The error for a commit that should be there and is not."""
+    before = (
+        f"; {table_format.open_at}(path, version={version - 1}) reads what was before it"
+        if version > table_format.first
+        else ""
+    )
+    return CorruptTable(
+        f"version {version} is lost: {table_format.path_of(version)} is not there",
+        why=why,
+        fix=f"Bring the file back from a backup{before}",
+        path=table_format.path_of(version),
+    )

@@ -1,21 +1,27 @@
-"""The conversations that read a table's state from the log: open, an older version, refresh."""
+"""Read a table's state from its log: open the newest or an older version, refresh; and write it back as a log checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from types import MappingProxyType
 from typing import Generic
 
-from gapless.errors import CorruptTable, TableError, VersionNotFound
-from gapless.log.effects import Conversation, Get, ListNames, Now, Together, perform
-from gapless.log.format import Entry, Snapshot, State, Stored, TableFormat
-from gapless.log.segment import decode_read, objects_of, parse_pointer, read_checkpoint, read_hint
+from gapless.errors import CorruptTable, StoreError, TableError, VersionNotFound
+from gapless.log.checkpoint import (
+    decode_objects,
+    objects_of,
+    parse_hint,
+    point_to_checkpoint,
+    read_checkpoint,
+    read_hint,
+    store_checkpoint,
+)
+from gapless.log.effects import Conversation, Get, Later, ListNames, NewId, Now, Put, Together, Warn, perform
+from gapless.log.format import Entry, Packed, Snapshot, State, StoredCheckpoint, TableFormat
+from gapless.log.segment import BATCH, LogListing, decode_commit, list_log, lost_commit, read_commits
 from gapless.model.protocols import is_old
 
-BATCH = 256
-"""Commits that are asked for together."""
 FAR = 64
 """Commits that `refresh` reads before it asks whether a log checkpoint is the shorter way."""
 
@@ -23,7 +29,7 @@ FAR = 64
 def load(table_format: TableFormat[Entry, State], at: int | None = None) -> Conversation[Snapshot[State] | None]:
     """Read the snapshot of version `at`, or the newest; None where there is no log at all.
 
-    Reads the newest log checkpoint that serves and the commits after it. Raises CorruptTable where a commit is missing,
+    Reads the newest log checkpoint that is whole and the commits after it. Raises CorruptTable where a commit is missing,
     VersionNotFound where `at` is no version, or one that the log was cleaned of.
     """
     while True:
@@ -34,82 +40,127 @@ def load(table_format: TableFormat[Entry, State], at: int | None = None) -> Conv
             return found
 
 
-def _load(
-    table_format: TableFormat[Entry, State], at: int | None, *, stuck: int | None = None
-) -> Conversation[Snapshot[State] | None]:
-    """See `load`; from the version `stuck` it was tried before, and no further came of it."""
-    # The hints first: read after the listing, CURRENT could name a commit that the listing was too early for.
-    hinted, named = yield from _read_hints(table_format)
-    if named is not None and at is not None and named.version > at:
-        named = None
-    ahead = yield from _look_ahead(table_format, named, hinted if at is None else at)
-    base, names = ahead.base, ahead.names
-    if base is None:
-        base = yield from _listed_base(table_format, names, at, tried=named)
-    start = base.version if base else table_format.first - 1
-    versions = {v for name in names if (v := table_format.version_of(name)) is not None and v > start}
-    newest = max(versions, default=start)
-    if newest < table_format.first and hinted == 0:
-        return None
-    if hinted > newest and (at is None or newest < at <= hinted):
-        raise lost(
-            table_format, newest + 1, f"{table_format.hint} names version {hinted}, but the newest commit found is {newest}"
-        )
-    target = newest if at is None else at
-    if not table_format.first <= target <= newest:
-        why = f"The table has versions {table_format.first} to {newest}"
-        raise VersionNotFound(f"version {at} does not exist", why=why, version=target)
-    if start < target and start + 1 not in versions:
-        # The hint may lag behind a log that was cleaned since.
-        base = (yield from _listed_base(table_format, names, at)) or base
-        start = base.version if base else table_format.first - 1
-        _check_kept(table_format, names, target, first=start + 1)
-    try:
-        before_ns = base.time_ns if base else 0
-        entries = yield from read_entries(table_format, start + 1, target + 1, ahead.commits, before_ns=before_ns)
-    except CorruptTable:
-        names = yield from perform(ListNames(table_format.folder))
-        if start == stuck or cleaned_until(table_format, names, start + 1) is None:
-            raise
-        # Someone cleaned the log between the listing and the reading.
-        return (yield from _load(table_format, at, stuck=start))
-    return _fold(table_format, base, entries) if entries else base
+@dataclass(frozen=True, slots=True)
+class _Base(Generic[State]):
+    """The checkpoint that replay begins with, and the snapshot it holds."""
 
-
-def _read_hints(table_format: TableFormat[Entry, State]) -> Conversation[tuple[int, Stored | None]]:
-    """The version that the hint names (0 for none), and the log checkpoint that the other one does."""
-    hints = () if table_format.hint is None else (Get(table_format.hint),)
-    *current, pointer = yield from perform(Together((*hints, Get(table_format.last_checkpoint))))
-    return _parse_hint(current[0] if current else None), parse_pointer(table_format, pointer)
+    checkpoint: StoredCheckpoint
+    snapshot: Snapshot[State]
 
 
 @dataclass(frozen=True, slots=True)
-class _Ahead(Generic[State]):
-    """What was read at once, as the hints made one expect it."""
+class _Prefetched(Generic[State]):
+    """What was read at once, as the hints let one expect it."""
 
-    base: Snapshot[State] | None
-    """The checkpoint that the hint named, if it serves."""
-    names: tuple[str, ...]
-    """A listing of the log: from the base on, where there is one."""
+    base: _Base[State] | None
+    """The checkpoint that the hint names, if it can be read."""
+    listing: LogListing
+    """Of the whole log, or from the base on where there is one."""
     commits: Mapping[str, bytes]
     """Commits that were found, by path."""
 
 
-def _look_ahead(table_format: TableFormat[Entry, State], named: Stored | None, newest: int) -> Conversation[_Ahead[State]]:
+def _load(
+    table_format: TableFormat[Entry, State], at: int | None, *, stuck: int | None = None
+) -> Conversation[Snapshot[State] | None]:
+    """See `load`; from the version `stuck` it was tried before, in vain."""
+    # The hints first: read after the listing, CURRENT could name a commit that the listing was too early for.
+    hinted, named = yield from _read_hints(table_format)
+    if named is not None and at is not None and named.version > at:
+        named = None
+    prefetched = yield from _prefetch(table_format, named, hinted if at is None else at)
+    base, listing = prefetched.base, prefetched.listing
+    if base is None:
+        base = yield from _newest_checkpoint(table_format, listing, at, tried=named)
+    newest = max((_start(table_format, base), *listing.commits[-1:]))
+    if newest < table_format.first and hinted == 0:
+        return None
+    if hinted > newest and (at is None or newest < at <= hinted):
+        why = f"{table_format.hint} names version {hinted}, but the newest commit found is {newest}"
+        raise lost_commit(table_format, newest + 1, why)
+    target = newest if at is None else at
+    if not table_format.first <= target <= newest:
+        why = f"The table has versions {table_format.first} to {newest}"
+        raise VersionNotFound(f"version {at} does not exist", why=why, version=target)
+    if (start := _start(table_format, base)) < target and start + 1 not in listing.commits:
+        # The hint may lag behind a log that was cleaned since.
+        base = (yield from _newest_checkpoint(table_format, listing, at)) or base
+        start = _start(table_format, base)
+        _check_kept(listing, start + 1, target)
+    try:
+        segment = listing.segment(table_format, target, base.checkpoint if base else None)
+        before_ns = base.snapshot.time_ns if base else 0
+        entries = yield from read_commits(table_format, segment.commits, prefetched.commits, before_ns=before_ns)
+    except CorruptTable:
+        if start == stuck or (yield from list_log(table_format)).cleaned_until(start + 1) is None:
+            raise
+        # Someone cleaned the log between the listing and the reading.
+        return (yield from _load(table_format, at, stuck=start))
+    snapshot = base.snapshot if base else None
+    return _replay(table_format, snapshot, entries) if entries else snapshot
+
+
+def _start(table_format: TableFormat[Entry, State], base: _Base[State] | None) -> int:
+    """The version that commits are replayed after."""
+    return base.checkpoint.version if base else table_format.first - 1
+
+
+def _read_hints(table_format: TableFormat[Entry, State]) -> Conversation[tuple[int, StoredCheckpoint | None]]:
+    """The version that CURRENT names (0 for none), and the log checkpoint that the other hint does."""
+    hints = () if table_format.hint is None else (Get(table_format.hint),)
+    *current, pointer = yield from perform(Together((*hints, Get(table_format.last_checkpoint))))
+    return _parse_current(current[0] if current else None), parse_hint(table_format, pointer)
+
+
+def _parse_current(data: bytes | None) -> int:
+    text = (data or b"").strip().removeprefix(b"+")
+    return int(text) if text.isdigit() and len(text) <= 10 else 0
+
+
+def _prefetch(
+    table_format: TableFormat[Entry, State], named: StoredCheckpoint | None, newest: int
+) -> Conversation[_Prefetched[State]]:
     """Read the checkpoint `named`, a listing, and the commits after it up to `newest`, as far as they are few; where no
     checkpoint is named, the listing says first where to begin.
     """
     if named is None:
-        return _Ahead(None, (yield from perform(ListNames(table_format.folder))), {})
+        return _Prefetched(None, (yield from list_log(table_format)), {})
     last = min(newest, named.version + BATCH)
     commits = [Get(table_format.path_of(version)) for version in range(named.version + 1, last + 1)]
     objects, listing = objects_of(table_format, named), ListNames(table_format.folder, table_format.path_of(named.version))
     answers = yield from perform(Together((*objects, listing, *commits)))
-    base = yield from decode_read(table_format, named, answers[: len(objects)])
+    snapshot = yield from decode_objects(table_format, named, answers[: len(objects)])
     names, *found = answers[len(objects) :]
-    if base is None:
-        names = yield from perform(ListNames(table_format.folder))
-    return _Ahead(base, names, {get.path: data for get, data in zip(commits, found, strict=True) if data is not None})
+    whole = LogListing.parse(table_format, names) if snapshot else (yield from list_log(table_format))
+    return _Prefetched(
+        _Base(named, snapshot) if snapshot else None,
+        whole,
+        {get.path: data for get, data in zip(commits, found, strict=True) if data is not None},
+    )
+
+
+def _newest_checkpoint(
+    table_format: TableFormat[Entry, State], listing: LogListing, at: int | None, *, tried: StoredCheckpoint | None = None
+) -> Conversation[_Base[State] | None]:
+    """The newest checkpoint of a listing, up to version `at`, that can be read; one that was `tried` cannot."""
+    for checkpoint in reversed(listing.checkpoints):
+        if checkpoint == tried or (at is not None and checkpoint.version > at):
+            continue
+        if (snapshot := (yield from read_checkpoint(table_format, checkpoint))) is not None:
+            return _Base(checkpoint, snapshot)
+    return None
+
+
+def _check_kept(listing: LogListing, start: int, target: int) -> None:
+    """Raise VersionNotFound where the log was cleaned of a commit of `[start, target]`."""
+    kept = listing.cleaned_until(start) if start <= target else None
+    if kept is not None and kept > target:
+        raise VersionNotFound(
+            f"version {target} can be read no longer",
+            why=f"The log was cleaned of its commits; after it, version {kept} is the earliest that can be read",
+            fix=f"Take version {kept} or a later one",
+            version=target,
+        )
 
 
 def refresh(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Snapshot[State]]:
@@ -124,20 +175,22 @@ def refresh(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) 
     )
     # Commits that follow by number may be those of a table that was made in the place of this one, or late puts on numbers that were free
     # again: they follow this snapshot only if its own commit is there.
-    if base is not None and not _says(table_format, base, snapshot.version, snapshot.time_ns):
+    if base is not None and not _has_time(table_format, base, snapshot.version, snapshot.time_ns):
         raise _replaced(table_format, snapshot.version)
-    if base is None and not (yield from _is_told(table_format, snapshot.version)):
+    if base is None and not (yield from _has_checkpoint(table_format, snapshot.version)):
         return (yield from _reload(table_format, snapshot))
     while True:
         version = snapshot.version + len(entries) + 1
         for data in takewhile(lambda data: data is not None, found):
             before_ns = entries[-1][2] if entries else snapshot.time_ns
-            entries.append(decode_after(table_format, data, version, before_ns))
+            entries.append(decode_commit(table_format, data, version, before_ns))
             version += 1
         if None in found:
             break
-        if len(entries) == FAR and _leads(version, (yield from read_hint(table_format))):
-            return (yield from _reload(table_format, snapshot))
+        if len(entries) == FAR:
+            hinted = yield from read_hint(table_format)
+            if hinted is not None and hinted.version >= version:
+                return (yield from _reload(table_format, snapshot))
         # Mostly there are none or one; where there are two, there may be many.
         width = max(1, min(len(entries), FAR - len(entries))) if len(entries) < FAR else FAR
         found = yield from perform(Together(tuple(Get(table_format.path_of(version + step)) for step in range(width))))
@@ -155,11 +208,11 @@ def is_there(table_format: TableFormat[Entry, State], version: int, time_ns: int
     """
     data = yield from perform(Get(table_format.path_of(version)))
     if data is None:
-        return (yield from _is_told(table_format, version))
-    return _says(table_format, data, version, time_ns)
+        return (yield from _has_checkpoint(table_format, version))
+    return _has_time(table_format, data, version, time_ns)
 
 
-def _says(table_format: TableFormat[Entry, State], data: bytes, version: int, time_ns: int) -> bool:
+def _has_time(table_format: TableFormat[Entry, State], data: bytes, version: int, time_ns: int) -> bool:
     """Whether a commit has this commit time; one that cannot be read is taken to have it."""
     try:
         return table_format.says_time(data, time_ns) or table_format.time_of(data, version) in (
@@ -169,12 +222,12 @@ def _says(table_format: TableFormat[Entry, State], data: bytes, version: int, ti
         return True  # damaged, and so there
 
 
-def _is_told(table_format: TableFormat[Entry, State], version: int) -> Conversation[bool]:
+def _has_checkpoint(table_format: TableFormat[Entry, State], version: int) -> Conversation[bool]:
     """Whether a log checkpoint may be all that is left of a version's commit, and is there: such go before the commits after them do."""
     if not table_format.bare:
         return False
-    names = yield from perform(ListNames(table_format.folder))
-    return any(stored.version == version for stored in table_format.checkpoints_in(names))
+    listing = yield from list_log(table_format)
+    return any(checkpoint.version == version for checkpoint in listing.checkpoints)
 
 
 def advance(
@@ -182,91 +235,13 @@ def advance(
 ) -> Snapshot[State]:
     """Fold further (version, entry, commit time) onto a snapshot."""
     entries = list(entries)
-    return _fold(table_format, snapshot, entries) if entries else snapshot
-
-
-def read_entries(
-    table_format: TableFormat[Entry, State],
-    start: int,
-    end: int,
-    known: Mapping[str, bytes] = MappingProxyType({}),
-    *,
-    before_ns: int = 0,
-) -> Conversation[list[tuple[int, Entry, int]]]:
-    """The commits of versions `[start, end)` as (version, entry, commit time); `known` has some of them by path, `before_ns` is the
-    commit time of the version before.
-
-    Raises CorruptTable where one is missing.
-    """
-    entries: list[tuple[int, Entry, int]] = []
-    for first in range(start, end, BATCH):
-        paths = {version: table_format.path_of(version) for version in range(first, min(first + BATCH, end))}
-        unread = tuple(Get(path) for path in paths.values() if path not in known)
-        answers = yield from perform(Together(unread))
-        read = {**known, **{get.path: data for get, data in zip(unread, answers, strict=True) if data is not None}}
-        for version, path in paths.items():
-            if path not in read:
-                raise lost(table_format, version, "The commit is missing although later ones exist")
-            entries.append(decode_after(table_format, read[path], version, entries[-1][2] if entries else before_ns))
-    return entries
-
-
-def decode_after(table_format: TableFormat[Entry, State], data: bytes, version: int, before_ns: int) -> tuple[int, Entry, int]:
-    """A commit as (version, entry, commit time), which is that of the commit before it where it says none. Raises CorruptTable."""
-    entry, told_ns = table_format.decode(data, version)
-    return version, entry, told_ns or before_ns
-
-
-def _leads(version: int, hinted: Stored | None) -> bool:
-    """Whether the log checkpoint that a hint names is at or past a version."""
-    return hinted is not None and hinted.version >= version
-
-
-def cleaned_until(table_format: TableFormat[Entry, State], names: Iterable[str], version: int) -> int | None:
-    """The log checkpoint at or past `version` from which a listing of the log shows it to be whole again, where the log was
-    cleaned of that version's commit; None where the commit is there, or lost.
-
-    Cleaning takes the oldest commits and leaves a log checkpoint behind them; a commit that is missing among others is lost.
-    """
-    names = tuple(names)
-    oldest = min((commit for name in names if (commit := table_format.version_of(name)) is not None), default=version + 1)
-    if oldest <= version:
-        return None
-    checkpoints = (stored.version for stored in table_format.checkpoints_in(names))
-    return min((found for found in checkpoints if found >= version and found >= oldest - 1), default=None)
-
-
-def lost(table_format: TableFormat[Entry, State], version: int, why: str) -> CorruptTable:
-    """The error for a commit that should be there and is not."""
-    before = (
-        f"; {table_format.open_at}(path, version={version - 1}) reads what was before it"
-        if version > table_format.first
-        else ""
-    )
-    return CorruptTable(
-        f"version {version} is lost: {table_format.path_of(version)} is not there",
-        why=why,
-        fix=f"Bring the file back from a backup{before}",
-        path=table_format.path_of(version),
-    )
-
-
-def _check_kept(table_format: TableFormat[Entry, State], names: Iterable[str], target: int, *, first: int) -> None:
-    """Raise VersionNotFound where the log was cleaned of a commit of `[first, target]`."""
-    kept = cleaned_until(table_format, names, first) if first <= target else None
-    if kept is not None and kept > target:
-        raise VersionNotFound(
-            f"version {target} can be read no longer",
-            why=f"The log was cleaned of its commits; after it, version {kept} is the earliest that can be read",
-            fix=f"Take version {kept} or a later one",
-            version=target,
-        )
+    return _replay(table_format, snapshot, entries) if entries else snapshot
 
 
 def _reload(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Snapshot[State]]:
     found = yield from load(table_format)
     if found is None or found.version < snapshot.version:
-        raise lost(table_format, snapshot.version, "It was there when the table was opened")
+        raise lost_commit(table_format, snapshot.version, "It was there when the table was opened")
     if found.version == snapshot.version and found.time_ns != snapshot.time_ns:
         raise _replaced(table_format, snapshot.version)
     return found if found.version > snapshot.version else snapshot
@@ -282,27 +257,47 @@ def _replaced(table_format: TableFormat[Entry, State], version: int) -> CorruptT
     )
 
 
-def _listed_base(
-    table_format: TableFormat[Entry, State], names: Iterable[str], at: int | None, *, tried: Stored | None = None
-) -> Conversation[Snapshot[State] | None]:
-    """The newest checkpoint in a listing that serves; one that was `tried` does not."""
-    for stored in reversed(table_format.checkpoints_in(names)):
-        if stored == tried or (at is not None and stored.version > at):
-            continue
-        snapshot = yield from read_checkpoint(table_format, stored)
-        if snapshot is not None:
-            return snapshot
-    return None
-
-
-def _fold(
-    table_format: TableFormat[Entry, State], snapshot: Snapshot[State] | None, entries: list[tuple[int, Entry, int]]
+def _replay(
+    table_format: TableFormat[Entry, State], snapshot: Snapshot[State] | None, entries: Sequence[tuple[int, Entry, int]]
 ) -> Snapshot[State]:
     state = table_format.replay(snapshot.state if snapshot else None, entries)
     version, _, time_ns = entries[-1]
     return Snapshot(version, time_ns, state)
 
 
-def _parse_hint(data: bytes | None) -> int:
-    text = (data or b"").strip().removeprefix(b"+")
-    return int(text) if text.isdigit() and len(text) <= 10 else 0
+def write_checkpoint(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[None]:
+    """Store a checkpoint of `snapshot` and point the hint at it; a failure is a warning, since the commit stands.
+
+    The snapshot rests on the checkpoint's parts afterwards.
+    """
+    path = table_format.checkpoint_path(snapshot.version)
+    try:
+        packed = yield from _packed(table_format, snapshot)
+        put, size = yield from store_checkpoint(table_format, packed)
+    except (StoreError, TableError) as error:
+        yield from perform(Warn(f"the log checkpoint {path} was not written: {error.what}"))
+        return
+    if put in (Put.DONE, Put.LATE) and packed.snapshot is not snapshot:
+        table_format.settle(snapshot, packed.snapshot)
+    if put is not Put.NO_ANSWER:
+        yield from point_to_checkpoint(table_format, packed.snapshot, size)
+
+
+def _packed(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Packed[State]]:
+    """The snapshot with the parts that it owes; on those of the newest checkpoint, where others wrote it."""
+    rests_on = table_format.rests_on(snapshot)
+    if not rests_on and not table_format.owes_parts(snapshot):
+        return Packed(snapshot, ())
+    hinted = yield from read_hint(table_format)
+    if hinted is not None and rests_on < hinted.version < snapshot.version:
+        snapshot = yield from _on_newest(table_format, snapshot)
+    return table_format.pack(snapshot, (yield from perform(NewId())), (yield from perform(Later())))
+
+
+def _on_newest(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Snapshot[State]]:
+    """The same version, as the log has it; as it is where that cannot be read."""
+    try:
+        found = yield from load(table_format, snapshot.version)
+    except (TableError, VersionNotFound):
+        return snapshot
+    return snapshot if found is None or found.time_ns != snapshot.time_ns else found

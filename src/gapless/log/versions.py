@@ -1,14 +1,14 @@
-"""The conversations that look back: which version was the newest at a time, and what the commits before it were."""
+"""Look back in a log: find the version that was the newest at a time, and read the commits of a range of versions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gapless.errors import CorruptTable, VersionNotFound
-from gapless.log.effects import Conversation, Get, ListNames, Together, perform
+from gapless.log.checkpoint import read_checkpoint
+from gapless.log.effects import Conversation, Get, Together, perform
 from gapless.log.format import Entry, Snapshot, State, TableFormat
-from gapless.log.segment import read_checkpoint
-from gapless.log.snapshot import BATCH, cleaned_until, lost, read_entries
+from gapless.log.segment import BATCH, list_log, lost_commit, read_commits
 from gapless.model.instant import NS_PER
 
 
@@ -23,7 +23,7 @@ class TooEarly:
 def version_at(
     table_format: TableFormat[Entry, State], newest: Snapshot[State], time_ns: int, *, first: int | None = None
 ) -> Conversation[int | TooEarly]:
-    """The newest version from `first` on (where not given, of all) that was committed at `time_ns` (since 1970 UTC) or before.
+    """Time travel: the newest version from `first` on (where not given, of all) that was committed at `time_ns` (since 1970 UTC) or before.
 
     Reads about log2 of the commits there are. Commit times are those in the log, in whole microseconds, and never run backward;
     where another writer's do, it is a version at or before that time whose successor is after it. Raises CorruptTable.
@@ -58,9 +58,8 @@ def read_back(
         found = yield from perform(Together(tuple(Get(table_format.path_of(at)) for at in versions)))
         for at, data in zip(versions, found, strict=True):
             if data is None:
-                names = yield from perform(ListNames(table_format.folder))
-                if cleaned_until(table_format, names, at) is None:
-                    raise lost(table_format, at, "The commit is missing although others exist")
+                if (yield from list_log(table_format)).cleaned_until(at) is None:
+                    raise lost_commit(table_format, at, "The commit is missing although others exist")
                 return _in_order(entries)
             entries.append((at, *table_format.decode(data, at)))
     return _in_order(entries)
@@ -80,9 +79,9 @@ def read_range(table_format: TableFormat[Entry, State], start: int, end: int) ->
     Raises VersionNotFound where the log was cleaned of one, CorruptTable where one is lost.
     """
     try:
-        return (yield from read_entries(table_format, start, end))
+        return (yield from read_commits(table_format, range(start, end)))
     except CorruptTable:
-        kept = cleaned_until(table_format, (yield from perform(ListNames(table_format.folder))), start)
+        kept = (yield from list_log(table_format)).cleaned_until(start)
         if kept is None:
             raise
         raise _cleaned(start, kept) from None
@@ -102,10 +101,10 @@ def time_of(table_format: TableFormat[Entry, State], version: int) -> Conversati
     data = yield from perform(Get(table_format.path_of(version)))
     if data is not None:
         return _shown(table_format.decode(data, version)[1])
-    for stored in table_format.checkpoints_in((yield from perform(ListNames(table_format.folder)))):
-        if stored.version == version and (snapshot := (yield from read_checkpoint(table_format, stored))) is not None:
-            return _shown(snapshot.time_ns)
-    raise lost(table_format, version, "Neither its commit nor a log checkpoint of it is there")
+    for checkpoint in (yield from list_log(table_format)).checkpoints:
+        if checkpoint.version == version and (found := (yield from read_checkpoint(table_format, checkpoint))) is not None:
+            return _shown(found.time_ns)
+    raise lost_commit(table_format, version, "Neither its commit nor a log checkpoint of it is there")
 
 
 def _shown(time_ns: int) -> int:

@@ -18,11 +18,10 @@ from gapless.errors import (
     StorageFull,
     StoreError,
 )
-from gapless.log.checkpoint import write_checkpoint
+from gapless.log.checkpoint import is_due
 from gapless.log.commit import Committed, Conflict, commit
 from gapless.log.format import ConflictChecker, Entry, Placed, Snapshot, State, TableFormat
-from gapless.log.segment import is_due
-from gapless.log.snapshot import advance, refresh
+from gapless.log.snapshot import advance, refresh, write_checkpoint
 from gapless.model.operation import Tally
 from gapless.model.protocols import is_old
 from gapless.runtime.environment import Environment

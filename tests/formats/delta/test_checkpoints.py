@@ -27,8 +27,8 @@ from gapless.formats.delta.checkpoint import writing
 from gapless.formats.delta.checkpoint.names import checkpoints_in, decode_pointer
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType
-from gapless.log.format import Snapshot, Stored
-from gapless.log.segment import read_checkpoint
+from gapless.log.checkpoint import read_checkpoint
+from gapless.log.format import Snapshot, StoredCheckpoint
 from gapless.log.snapshot import load
 from gapless.testing.store.stores import DictStore
 from support.delta_log import DAY_MS, MS, START_MS, V2, Log, add, remove, told
@@ -469,7 +469,7 @@ def test_damage_anywhere_in_a_checkpoint_is_found_or_changes_nothing(at: int, fl
     path = DELTA.checkpoint_path(log.version)
     whole = bytearray(log.store.get(path))
     whole[at % len(whole)] ^= flip
-    stored = Stored(log.version, (path,))
+    stored = StoredCheckpoint(log.version, (path,))
     try:
         found = DELTA.assemble([bytes(whole)], stored, log.env.drive)
         assert told(found.state) == told(log.load(log.version).state)

@@ -14,12 +14,11 @@ from gapless.errors import CorruptTable, LogWarning, StoreUnavailable, VersionNo
 from gapless.formats.delta.actions import Commit, Metadata, TableState, Txn
 from gapless.formats.delta.checkpoint import writing
 from gapless.formats.delta.format import DELTA
-from gapless.log.checkpoint import write_checkpoint
 from gapless.log.cleanup import clean, find_floor
 from gapless.log.commit import CLEANED, Committed, Conflict, Outcome, Unknown, commit
 from gapless.log.effects import Conversation, Get
 from gapless.log.format import Compatible, Conflicting, Snapshot
-from gapless.log.snapshot import advance, load, refresh
+from gapless.log.snapshot import advance, load, refresh, write_checkpoint
 from gapless.log.versions import TooEarly, read_back, read_range, version_at
 from gapless.model.instant import NS_PER_DAY
 from gapless.model.protocols import Capabilities

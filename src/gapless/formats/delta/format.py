@@ -14,7 +14,7 @@ from gapless.formats.delta.checkpoint.reading import read_checkpoint
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.replay import Draft, LiveFiles
 from gapless.log.effects import Drive
-from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, Stored
+from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, StoredCheckpoint
 from gapless.model.instant import NS_PER
 
 
@@ -62,7 +62,7 @@ class Delta:
         """The version a checkpoint's path names, of any kind; None for any other object of the log folder."""
         return checkpoint_names.checkpoint_of(path)
 
-    def checkpoints_in(self, names: Iterable[str]) -> list[Stored]:
+    def checkpoints_in(self, names: Iterable[str]) -> list[StoredCheckpoint]:
         """Classic ones, those of all their pieces, and those named by a UUID."""
         return checkpoint_names.checkpoints_in(names)
 
@@ -78,7 +78,7 @@ class Delta:
         """`_last_checkpoint`."""
         return writing.encode_pointer(snapshot, size)
 
-    def decode_pointer(self, data: bytes) -> Stored | None:
+    def decode_pointer(self, data: bytes) -> StoredCheckpoint | None:
         """The checkpoint that `_last_checkpoint` names, of any kind."""
         return checkpoint_names.decode_pointer(data)
 
@@ -86,7 +86,7 @@ class Delta:
         """One snapshot as Parquet; file actions that are in sidecars are only named."""
         return writing.encode_checkpoint(snapshot)
 
-    def assemble(self, pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[TableState]:
+    def assemble(self, pieces: Sequence[bytes], stored: StoredCheckpoint, drive: Drive) -> Snapshot[TableState]:
         """The snapshot in a checkpoint of any kind; sidecars are read at once, so that a damaged one is passed over whole."""
         return read_checkpoint(pieces, stored, drive)
 

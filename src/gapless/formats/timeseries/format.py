@@ -17,7 +17,7 @@ from gapless.formats.timeseries.codec import commit
 from gapless.formats.timeseries.conflict.maintenance import guarded
 from gapless.formats.timeseries.replay import Draft, LiveSegments
 from gapless.log.effects import Drive
-from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, Stored
+from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, StoredCheckpoint
 from gapless.model.instant import NS_PER
 
 LOG_FOLDER = "_timeseries_log"
@@ -72,10 +72,10 @@ class TimeSeries:
         match = _CHECKPOINT.fullmatch(path)
         return int(match[1]) if match else None
 
-    def checkpoints_in(self, names: Iterable[str]) -> list[Stored]:
+    def checkpoints_in(self, names: Iterable[str]) -> list[StoredCheckpoint]:
         """One object is one checkpoint."""
         found = {version: name for name in names if (version := self.checkpoint_of(name)) is not None}
-        return [Stored(version, (name,)) for version, name in sorted(found.items())]
+        return [StoredCheckpoint(version, (name,)) for version, name in sorted(found.items())]
 
     def aside_of(self, path: str) -> None:
         """Cleaning takes nothing else."""
@@ -88,15 +88,15 @@ class TimeSeries:
         del size
         return json.dumps({"version": snapshot.version}).encode()
 
-    def decode_pointer(self, data: bytes) -> Stored | None:
+    def decode_pointer(self, data: bytes) -> StoredCheckpoint | None:
         """The checkpoint of the version that it says."""
         try:
             version = json.loads(data)["version"]
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
-        return Stored(version, (self.checkpoint_path(version),)) if isinstance(version, int) and version > 0 else None
+        return StoredCheckpoint(version, (self.checkpoint_path(version),)) if isinstance(version, int) and version > 0 else None
 
-    def assemble(self, pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[TableState]:
+    def assemble(self, pieces: Sequence[bytes], stored: StoredCheckpoint, drive: Drive) -> Snapshot[TableState]:
         """See `decode_checkpoint`."""
         return self.decode_checkpoint(pieces[0], stored.version, drive)
 

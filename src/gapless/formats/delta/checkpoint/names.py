@@ -14,10 +14,12 @@ import xxhash
 from gapless.errors import CorruptTable
 from gapless.formats.delta.actions import Json
 from gapless.log.effects import Conversation, Get, Together, perform
-from gapless.log.format import PartName, Stored
+from gapless.log.format import PartName, StoredCheckpoint
 
 LOG_FOLDER = "_delta_log"
 SIDECARS_FOLDER = f"{LOG_FOLDER}/_sidecars"
+_MOST_PARTS = 100_000
+"""A hint that names a checkpoint of more parts is taken to be damaged."""
 _COMMIT = re.compile(rf"{LOG_FOLDER}/(\d{{20}})\.json")
 _CHECKPOINT = re.compile(
     rf"{LOG_FOLDER}/(?P<version>\d{{20}})\.checkpoint"
@@ -49,9 +51,9 @@ def checkpoint_of(path: str) -> int | None:
     return int(match["version"]) if match else None
 
 
-def checkpoints_in(names: Iterable[str]) -> list[Stored]:
+def checkpoints_in(names: Iterable[str]) -> list[StoredCheckpoint]:
     """The whole checkpoints in a listing, oldest version first; of one version those of one object last, which are looked at first."""
-    whole: list[tuple[int, bool, Stored]] = []
+    whole: list[tuple[int, bool, StoredCheckpoint]] = []
     pieces: dict[tuple[int, int], dict[int, str]] = {}
     for name in names:
         match = _match(name)
@@ -59,12 +61,12 @@ def checkpoints_in(names: Iterable[str]) -> list[Stored]:
             continue
         version = int(match["version"])
         if match["parts"] is None:
-            whole.append((version, True, Stored(version, (name,))))
+            whole.append((version, True, StoredCheckpoint(version, (name,))))
         else:
             pieces.setdefault((version, int(match["parts"])), {})[int(match["part"])] = name
     for (version, parts), found in pieces.items():
         if sorted(found) == list(range(1, parts + 1)):
-            whole.append((version, False, Stored(version, tuple(found[part] for part in sorted(found)))))
+            whole.append((version, False, StoredCheckpoint(version, tuple(found[part] for part in sorted(found)), parts)))
     return [stored for _, _, stored in sorted(whole, key=lambda one: (one[0], one[1], one[2].paths))]
 
 
@@ -96,7 +98,7 @@ def sidecar_of(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def decode_pointer(data: bytes) -> Stored | None:
+def decode_pointer(data: bytes) -> StoredCheckpoint | None:
     """The checkpoint that `_last_checkpoint` names; None where its bytes are damaged or name none."""
     try:
         return _pointed(json.loads(data))
@@ -104,19 +106,20 @@ def decode_pointer(data: bytes) -> Stored | None:
         return None
 
 
-def _pointed(body: Any) -> Stored | None:
+def _pointed(body: Any) -> StoredCheckpoint | None:
     version, parts = body["version"], body.get("parts")
     if not isinstance(version, int) or isinstance(version, bool) or version < 0:
         return None
     if (v2 := body.get("v2Checkpoint")) is not None:
         path = f"{LOG_FOLDER}/{v2['path'].rpartition('/')[2]}"
-        return Stored(version, (path,)) if checkpoint_of(path) == version else None
+        return StoredCheckpoint(version, (path,)) if checkpoint_of(path) == version else None
     if parts is None or parts == 1:
-        return Stored(version, (checkpoint_path(version),))
-    if parts < 1:
+        return StoredCheckpoint(version, (checkpoint_path(version),))
+    if not 1 <= parts <= _MOST_PARTS:
         return None
     stem = f"{LOG_FOLDER}/{version:020d}.checkpoint"
-    return Stored(version, tuple(f"{stem}.{part:010d}.{parts:010d}.parquet" for part in range(1, min(parts, 100_000) + 1)))
+    paths = tuple(f"{stem}.{part:010d}.{parts:010d}.parquet" for part in range(1, parts + 1))
+    return StoredCheckpoint(version, paths, parts)
 
 
 def encode_pointer(version: int, actions: int, files: int, size: int) -> bytes:

@@ -21,7 +21,7 @@ from gapless.formats.delta.checkpoint.rows import Rows, shelve_adds, shelve_remo
 from gapless.formats.delta.commit_codec import DAMAGE, json_lines
 from gapless.formats.delta.replay import Draft, LiveFiles, Tombstones
 from gapless.log.effects import Drive
-from gapless.log.format import Snapshot, Stored
+from gapless.log.format import Snapshot, StoredCheckpoint
 from gapless.model.instant import NS_PER
 
 
@@ -121,7 +121,7 @@ class _Contents:
             self.actions.append(action)
 
 
-def read_checkpoint(pieces: Sequence[bytes], stored: Stored, drive: Drive) -> Snapshot[TableState]:
+def read_checkpoint(pieces: Sequence[bytes], stored: StoredCheckpoint, drive: Drive) -> Snapshot[TableState]:
     """The snapshot that a checkpoint's objects hold, its commit time 0 where they do not say it.
 
     Raises CorruptTable for what is damaged, or does not say what the table is; UnsupportedTable, StoreError.

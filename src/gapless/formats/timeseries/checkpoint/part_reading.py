@@ -10,9 +10,9 @@ from gapless.formats.timeseries.actions import AddSegment, Commit, LiveSegment, 
 from gapless.formats.timeseries.checkpoint.part import PartRef, PartRows, decode_part, encode_part
 from gapless.formats.timeseries.checkpoint.segments import PartRequest
 from gapless.formats.timeseries.replay import LiveSegments
-from gapless.log.effects import Conversation, Drive, Get, Later, ListNames, T, Together, Warn, perform
+from gapless.log.effects import Conversation, Drive, Get, Later, T, Together, Warn, perform
 from gapless.log.format import Snapshot, TableFormat
-from gapless.log.snapshot import read_entries
+from gapless.log.segment import list_log, read_commits
 from gapless.model.segment import check
 
 Log = TableFormat[Commit, TableState]
@@ -76,7 +76,7 @@ def _recovered(table_format: Log, ref: PartRef, gone: frozenset[int], what: str)
 def rows_of_commits(table_format: Log, ref: PartRef) -> Conversation[dict[int, LiveSegment] | None]:
     """All that a part held, by ordinal, from the commits that it stands for; None where those cannot be read."""
     try:
-        entries = yield from read_entries(table_format, ref.start, ref.written + 1)
+        entries = yield from read_commits(table_format, range(ref.start, ref.written + 1))
     except TableError:
         return None
     live: dict[str, LiveSegment] = {}
@@ -106,8 +106,7 @@ def remade(table_format: Log, ref: PartRef) -> Conversation[bytes | None]:
 
 def _rows_of_checkpoints(table_format: Log, ref: PartRef, gone: frozenset[int]) -> Conversation[dict[int, LiveSegment] | None]:
     """What is left of a part, by ordinal, from a log checkpoint that does not name it and the commits after; None where none tells."""
-    names = yield from perform(ListNames(table_format.folder))
-    for stored in reversed(table_format.checkpoints_in(names)):
+    for stored in reversed((yield from list_log(table_format)).checkpoints):
         data = yield from perform(Get(stored.paths[0]))
         drive = yield from perform(Later())
         try:

@@ -15,7 +15,7 @@ from gapless.formats.delta.features import check_writable, raised, supported_fea
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.stats_codec import rows_of
 from gapless.log.format import Snapshot
-from gapless.log.snapshot import read_entries
+from gapless.log.segment import read_commits
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import WRITER_HORIZON_NS
 from gapless.model.segment import StoredFile
@@ -168,7 +168,7 @@ class _Restore:
         missing = first_missing(self.env, _files_of(commit.added))
         if missing is not None:
             raise missing_file(self.then.version, missing, ": a vacuum deleted it, or someone else")
-        since = self.env.drive(read_entries(DELTA, self.then.version + 1, now.version + 1))
+        since = self.env.drive(read_commits(DELTA, range(self.then.version + 1, now.version + 1)))
         doomed = endangered(commit.added, now.state.removed, since, self.env.clock.now_ns())
         if doomed is not None:
             raise CommitConflict(

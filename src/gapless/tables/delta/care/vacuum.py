@@ -11,10 +11,10 @@ from gapless.formats.delta.conflict import CommitPredicate
 from gapless.formats.delta.features import check_writable
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.properties import Settings
-from gapless.log.checkpoint import write_checkpoint
 from gapless.log.cleanup import clean, find_floor
 from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Conflicting, Snapshot
+from gapless.log.snapshot import write_checkpoint
 from gapless.log.versions import read_back
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import WRITER_HORIZON_NS, is_old

@@ -16,7 +16,7 @@ from gapless.formats.delta.actions import AddFile, Commit, Metadata, TableState
 from gapless.formats.delta.features import check_readable
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.stats_codec import ColumnPath, FileStats, parse_stats
-from gapless.log.format import Snapshot, Stored
+from gapless.log.format import Snapshot, StoredCheckpoint
 from gapless.model.stats import ColumnStats
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.places import Place, read_vector
@@ -190,7 +190,7 @@ def _commits(env: Environment, versions: Sequence[int], found: list[Finding]) ->
 
 
 def _checkpoints(
-    env: Environment, stored: Sequence[Stored], found: list[Finding]
+    env: Environment, stored: Sequence[StoredCheckpoint], found: list[Finding]
 ) -> Iterator[tuple[int, Snapshot[TableState]]]:
     for one in stored:
         try:

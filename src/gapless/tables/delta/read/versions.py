@@ -13,9 +13,10 @@ from gapless.formats.delta.features import check_readable
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.properties import Settings
 from gapless.log import versions as log_versions
-from gapless.log.effects import Conversation, ListNames, Now, perform
+from gapless.log.effects import Conversation, Now, perform
 from gapless.log.format import Snapshot
-from gapless.log.snapshot import BATCH, cleaned_until, read_entries, refresh
+from gapless.log.segment import BATCH, list_log, read_commits
+from gapless.log.snapshot import refresh
 from gapless.log.versions import TooEarly, read_back, time_of
 from gapless.runtime.environment import TOGETHER, Environment
 from gapless.tables.delta.files.places import Place, Places
@@ -69,8 +70,7 @@ def version_since(env: Environment, newest: Snapshot[TableState], time: object, 
 
 def earliest_version() -> Conversation[int]:
     """The first version that the log can still tell; later than 0 where it was cleaned."""
-    names = yield from perform(ListNames(DELTA.folder))
-    return cleaned_until(DELTA, names, DELTA.first) or DELTA.first
+    return (yield from list_log(DELTA)).cleaned_until(DELTA.first) or DELTA.first
 
 
 def _stamped_from(state: TableState) -> int | None:
@@ -82,7 +82,7 @@ def _stamped_from(state: TableState) -> int | None:
 def _first_later(start: int, end: int, time_ns: int) -> Conversation[int]:
     """The first version of `(start, end)` that was committed after a time; `end` where none was."""
     for first in range(start + 1, end, BATCH):
-        for version, _, at_ns in (yield from read_entries(DELTA, first, min(first + BATCH, end))):
+        for version, _, at_ns in (yield from read_commits(DELTA, range(first, min(first + BATCH, end)))):
             if at_ns > time_ns:
                 return version
     return end

@@ -11,9 +11,9 @@ from gapless.formats.timeseries.checkpoint.checkpoint import refs_of
 from gapless.formats.timeseries.checkpoint.part import PartRef
 from gapless.formats.timeseries.codec.metadata import CLEANUP_FEATURE
 from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.checkpoint import lost_parts
 from gapless.log.effects import Drive
 from gapless.log.format import PartName, Snapshot
-from gapless.log.segment import lost_parts
 from gapless.model.instant import NS_PER_DAY
 from gapless.model.operation import JobId
 from gapless.tables.shared.findings import Finding
