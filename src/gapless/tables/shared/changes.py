@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gapless.errors import InvalidOption
 from gapless.files.compare.row_diff import CHANGE_TYPE
+from gapless.log.format import Entry
 from gapless.model.instant import NS_PER
 from gapless.predicate.range import check_columns
 from gapless.tables.shared.rows import Rows
@@ -52,6 +53,22 @@ def check_range(first: int, last: int, *, earliest: int, newest: int) -> None:
             option="from_version",
             value=first,
         )
+
+
+def collect_changes(
+    entries: Iterable[tuple[int, Entry, int]], change_of: Callable[[int, Entry], Change | None], *, since_ns: int = 0
+) -> list[CommitChange[Change]]:
+    """What `change_of` says of each commit (version, entry, commit time) in turn; those that it says nothing of are left out.
+
+    A commit time that runs backward is that of the commit before, `since_ns` for the first.
+    """
+    found = []
+    for version, entry, time_ns in entries:
+        since_ns = max(since_ns, time_ns)
+        change = change_of(version, entry)
+        if change is not None:
+            found.append(CommitChange(version=version, time_ns=since_ns, change=change))
+    return found
 
 
 def change_feed(schema: pa.Schema, read: Callable[[], Iterable[tuple[CommitChange[Change], pa.Table]]]) -> Rows:

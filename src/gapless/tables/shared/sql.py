@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from gapless.errors import GaplessError, InvalidQuery
 from gapless.files.read.scan import Pinned
 from gapless.tables.shared import duckdb_session
-from gapless.tables.shared.duckdb_session import withheld
+from gapless.tables.shared.duckdb_session import duck_schema, withheld
 from gapless.tables.shared.rows import Rows
 
 if TYPE_CHECKING:
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 
 BATCH_ROWS = 65_536
+
+
+def query_version(name: str, schema: pa.Schema, pin: Callable[[pa.Schema], Pinned], sql: str, parameters: object) -> Rows:
+    """The answer to a query over one version of the table `name`, also known as `this`, whose declared schema is given.
+
+    `pin` gives its rows as a dataset of a schema. Raises InvalidQuery, and what reading raises.
+    """
+    return Query(sql=sql, names=(name, "this"), source=pin(duck_schema(schema)), schema=schema, parameters=parameters).rows()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

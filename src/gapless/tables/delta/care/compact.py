@@ -25,9 +25,8 @@ from gapless.tables.delta.care.compact_plan import Curved, DeltaBin, plan_curve,
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite
 from gapless.tables.delta.handle import DeltaHandle
-from gapless.tables.delta.read.scan import select_files
+from gapless.tables.delta.read.scan import RowCondition, select_files
 from gapless.tables.delta.write.commits import new_commit
-from gapless.tables.delta.write.rewrite import RowCondition
 from gapless.tables.shared.compaction import (
     TARGET_BYTES,
     Compaction,
@@ -182,7 +181,7 @@ class Compacting(DeltaHandle):
         compactor = DeltaCompactor(
             context=context,
             target_size=parse_target_size(asked if target_size is None else target_size),
-            condition=RowCondition.parse(where, self.schema).near,
+            condition=RowCondition.parse(where, self.schema).pushed,
             where="" if where is None else expression_text(where),
             order=order,
         )

@@ -18,6 +18,9 @@ from gapless.tables.delta.expressions.spark_sql import as_spark_means, refuse
 if TYPE_CHECKING:
     from sqlglot import exp
 
+if TYPE_CHECKING:
+    from sqlglot import exp
+
 
 Dialect = Literal["duckdb", "spark"]
 
@@ -190,3 +193,16 @@ def _functions() -> dict[str, str]:
         elif name not in pure and (kind in ("aggregate", "window") or stability == "CONSISTENT_WITHIN_QUERY"):
             found.setdefault(name, "of now" if kind == "scalar" else "aggregate")
     return found
+
+
+def terms(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """What AND joins in a condition, each of which must be true."""
+    from sqlglot import exp
+
+    if isinstance(tree, exp.Paren):
+        yield from terms(tree.this)
+    elif isinstance(tree, exp.And):
+        yield from terms(tree.this)
+        yield from terms(tree.expression)
+    else:
+        yield tree

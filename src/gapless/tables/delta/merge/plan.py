@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gapless.errors import InvalidOption, InvalidQuery, UnknownColumn, nearest
 from gapless.predicate.range import matching
-from gapless.tables.delta.expressions.sql import parsed
+from gapless.tables.delta.expressions.sql import parsed, terms
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -178,19 +178,6 @@ def check_clauses(clauses: Sequence[Clause]) -> None:
             )
         if clause.where is None:
             closed.add(clause.match)
-
-
-def terms(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """What AND joins in a condition, each of which must be true."""
-    from sqlglot import exp
-
-    if isinstance(tree, exp.Paren):
-        yield from terms(tree.this)
-    elif isinstance(tree, exp.And):
-        yield from terms(tree.this)
-        yield from terms(tree.expression)
-    else:
-        yield tree
 
 
 def _dotted(path: Sequence[str]) -> exp.Expr:

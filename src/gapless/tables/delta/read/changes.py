@@ -17,9 +17,9 @@ from gapless.log.format import Snapshot
 from gapless.log.versions import read_range
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.places import Places
-from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, changed_files, files_of, unreadable_as
+from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, Part, changed_files, files_of, unreadable_as
 from gapless.tables.delta.read.versions import VERSIONS, first_missing, open_version, version_since
-from gapless.tables.shared.changes import COMMIT_FIELDS, CommitChange, change_feed, check_range, feed_schema
+from gapless.tables.shared.changes import COMMIT_FIELDS, change_feed, check_range, collect_changes, feed_schema
 from gapless.tables.shared.rows import Rows
 from gapless.tables.shared.versions import parse_instant_value, parse_version
 
@@ -69,6 +69,9 @@ def change_rows(env: Environment, newest: Snapshot[TableState], first: int, last
 class _ChangeCursor:
     """The table between two commits of the range."""
 
+    url: str
+    target: Metadata
+    """The columns of the feed."""
     files: Mapping[str, AddFile]
     """Live before the range, by key; empty where that is not known any more."""
     enabled: bool
@@ -81,10 +84,20 @@ class _ChangeCursor:
         key = file.key
         return self.since[key] if key in self.since else self.files.get(key)
 
-    def pass_over(self, commit: Commit) -> None:
-        """Take in a commit's files."""
+    def change(self, version: int, commit: Commit) -> tuple[Part, ...]:
+        """What the next commit changed; raises VersionNotFound, SchemaMismatch, UnsupportedTable where that cannot be read."""
+        if commit.protocol is not None:
+            check_readable(commit.protocol, self.url)
+        if commit.metadata is not None:
+            self.enabled = _is_fed(commit.metadata)
+            _check_columns(commit.metadata, self.target, version)
+        if not self.enabled:
+            raise _not_recorded(version)
+        _check_partitions(version, commit, self)
+        change = tuple(changed_files(commit, self.live))
         self.since |= dict.fromkeys((file.key for file in commit.removed), None)
         self.since |= {file.key: file for file in commit.added}
+        return change
 
 
 def _changes_between(
@@ -95,24 +108,13 @@ def _changes_between(
     before = _before(env, newest, first)
     known = open_version(env, newest, first) if before is None and first > DELTA.first else before
     cursor = _ChangeCursor(
+        url=env.store.url,
+        target=target,
         files={} if before is None else before.state.files,
         enabled=known is not None and _is_fed(known.state.metadata),
     )
     _check_columns(None if known is None else known.state.metadata, target, first)
-    found, latest_ns = [], 0 if before is None else before.time_ns
-    for version, commit, time_ns in entries:
-        if commit.protocol is not None:
-            check_readable(commit.protocol, env.store.url)
-        if commit.metadata is not None:
-            cursor.enabled = _is_fed(commit.metadata)
-            _check_columns(commit.metadata, target, version)
-        if not cursor.enabled:
-            raise _not_recorded(version)
-        _check_partitions(version, commit, cursor, target)
-        latest_ns = max(latest_ns, time_ns)
-        found.append(CommitChange(version=version, time_ns=latest_ns, change=tuple(changed_files(commit, cursor.live))))
-        cursor.pass_over(commit)
-    return found
+    return collect_changes(entries, cursor.change, since_ns=0 if before is None else before.time_ns)
 
 
 def _before(env: Environment, newest: Snapshot[TableState], first: int) -> Snapshot[TableState] | None:
@@ -136,9 +138,9 @@ def _not_recorded(version: int) -> VersionNotFound:
     )
 
 
-def _check_partitions(version: int, commit: Commit, cursor: _ChangeCursor, target: Metadata) -> None:
+def _check_partitions(version: int, commit: Commit, cursor: _ChangeCursor) -> None:
     """Raise VersionNotFound where a removal does not say of which partition its rows were, and the log tells it no longer."""
-    removed = () if commit.change_files or not target.partition_by else commit.removed
+    removed = () if commit.change_files or not cursor.target.partition_by else commit.removed
     for file in removed:
         if file.data_change and file.partition_values is None and cursor.live(file) is None:
             raise VersionNotFound(

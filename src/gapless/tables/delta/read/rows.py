@@ -18,10 +18,9 @@ from gapless.model.stats import ColumnStats
 from gapless.model.types import children, is_any_list
 from gapless.predicate.prune_files import expression_columns
 from gapless.tables.delta.expressions.evaluate import true_rows
-from gapless.tables.delta.expressions.sql import columns_read
 from gapless.tables.delta.files.opened import Projection
 from gapless.tables.delta.files.reading import FileReader
-from gapless.tables.delta.read.scan import Candidate, Planner, whole_files
+from gapless.tables.delta.read.scan import Candidate, Planner, RowCondition, whole_files
 from gapless.tables.delta.read.versions import VersionFiles
 from gapless.tables.shared.rows import Rows
 from gapless.tables.shared.scan import Condition
@@ -120,42 +119,34 @@ class Scan:
 
     planner: Planner
     reader: FileReader
-    condition: Condition
+    condition: RowCondition
     columns: tuple[str, ...]
     stored: VersionFiles
-    rest: str | None = None
-    """SQL that must be true too and that only DuckDB answers, row by row; None where there is none."""
 
     def rows(self) -> DeltaRows:
         """The rows, not read yet."""
-        return DeltaRows(self.reader.schema(self._projection(self.columns)), self._read, self._count, self._live)
+        schema = self.reader.schema(self.condition.projection(self.columns))
+        return DeltaRows(schema, self._read, self._count, self._live)
 
-    def _projection(self, columns: tuple[str, ...]) -> Projection:
-        return Projection(columns=columns, predicate=self.condition.predicate, expression=self.condition.expression)
+    def _select(self) -> list[Candidate]:
+        return self.planner.select(self.condition.pushed)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        found = self.planner.select(self.condition)
+        found = self._select()
         with self.stored.reading([one.file for one in found]):
             for table in self._tables(found, self.columns):
                 yield from table.to_batches()
 
     def _tables(self, found: Sequence[Candidate], columns: tuple[str, ...]) -> Iterator[pa.Table]:
-        if self.rest is None:
-            yield from self._near(found, columns)
-            return
-        needed = tuple(dict.fromkeys([*columns, *columns_read(self.rest, self.condition.schema)]))
-        for table in self._near(found, needed):
-            yield table.filter(pa.array(true_rows(table, self.rest))).select(columns)
-
-    def _near(self, found: Sequence[Candidate], columns: tuple[str, ...]) -> Iterator[pa.Table]:
-        """Rows that `condition` keeps."""
-        files = [one.file for one in found]
-        return (table for _, table in self.reader.read(files, self._projection(columns), whole=whole_files(found)))
+        residual = self.condition.residual
+        projection = self.condition.projection(tuple(dict.fromkeys([*columns, *self.condition.residual_columns])))
+        for _, table in self.reader.read([one.file for one in found], projection, whole=whole_files(found)):
+            yield table if residual is None else table.filter(pa.array(true_rows(table, residual))).select(columns)
 
     def _count(self) -> int:
         known, unsure = 0, []
-        for one in self.planner.select(self.condition):
-            whole = one.whole and self.rest is None
+        for one in self._select():
+            whole = self.condition.takes_whole(one)
             rows = live_rows(one.file, self.planner.stats(one.file).rows) if whole else None
             if rows is None:
                 unsure.append(one)
@@ -165,13 +156,12 @@ class Scan:
             return known + self._count_rows(unsure)
 
     def _count_rows(self, found: Sequence[Candidate]) -> int:
-        if self.rest is None:
-            return self.reader.count([one.file for one in found], self._projection(self.columns))
-        columns = columns_read(self.rest, self.condition.schema)
-        return sum(int(table.num_rows) for table in self._tables(found, columns))
+        if self.condition.residual is None:
+            return self.reader.count([one.file for one in found], self.condition.projection(self.columns))
+        return sum(int(table.num_rows) for table in self._tables(found, self.condition.residual_columns))
 
     def _live(self) -> list[LiveFile]:
-        return [live_file(self.planner, one) for one in self.planner.select(self.condition)]
+        return [live_file(self.planner, one) for one in self._select()]
 
 
 def live_file(planner: Planner, one: Candidate) -> LiveFile:
@@ -190,7 +180,7 @@ def live_file(planner: Planner, one: Candidate) -> LiveFile:
     )
 
 
-def pin_version(planner: Planner, reader: FileReader, schema: pa.Schema, stored: VersionFiles) -> Pinned:
+def pin_version(planner: Planner, reader: FileReader, stored: VersionFiles, schema: pa.Schema) -> Pinned:
     """All rows of a version as a dataset of `schema`, some of its columns in types that hold all their values."""
 
     def scan(columns: tuple[str, ...], expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from gapless.errors import InvalidFilter
 from gapless.files.read.row_filter import EVERYTHING
 from gapless.formats.delta.actions import AddFile, TableState
+from gapless.formats.delta.deletion_vector import Positions
 from gapless.formats.delta.partitions import MANY, Partitions
 from gapless.formats.delta.replay import Glance, LiveFiles, Places, stats_column
 from gapless.formats.delta.stats_codec import FileStats, StatsReader
 from gapless.formats.delta.stats_columns import read_many
 from gapless.model.stats import ColumnStats, ManyStats
+from gapless.predicate.expression import to_expression
 from gapless.predicate.predicate import And, Predicate, columns_of, paths_of
 from gapless.predicate.prune import StatsOf, compile_pruner
 from gapless.predicate.prune_files import Mask, matches_all, matches_none
 from gapless.predicate.range import conjunction
 from gapless.runtime.concurrency import side_by_side
-from gapless.tables.shared.scan import Condition
+from gapless.tables.delta.expressions.evaluate import true_rows
+from gapless.tables.delta.expressions.sql import columns_read, parsed, terms
+from gapless.tables.delta.files.opened import POSITION, Projection
+from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.shared.scan import Condition, parse_condition
 
 FEW_FILES = 64
 """Of so many the statistics are read one by one without a quick look at all before."""
@@ -156,3 +165,77 @@ class Planner:
 def select_files(state: TableState, condition: Condition) -> list[Candidate]:
     """The live files of a version that may hold a row for which the condition is true: see `Planner.select`."""
     return Planner.of(state).select(condition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCondition:
+    """A `where` in two parts, both of which must be true for a row: what is pushed down to files, and the residual."""
+
+    pushed: Condition
+    """Prunes files and row groups, and filters rows while they are read."""
+    residual: str | None = None
+    """SQL that only DuckDB evaluates, row by row; None where there is none."""
+
+    @classmethod
+    def parse(cls, where: str | pc.Expression | None, schema: pa.Schema) -> RowCondition:
+        """Read a `where`: what a scan takes, or any SQL expression over a row.
+
+        Raises InvalidFilter, UnknownColumn, InvalidTime, InvalidQuery.
+        """
+        try:
+            return cls(pushed=parse_condition(where, schema))
+        except InvalidFilter:
+            if not isinstance(where, str):
+                raise
+        pushed, residual = [], []
+        for term in terms(parsed(where)):
+            text = str(term.sql(dialect="duckdb"))
+            try:
+                pushed.append(parse_condition(text, schema).predicate)
+            except InvalidFilter:
+                residual.append(f"({text})")
+        predicate, text = conjunction(pushed), " AND ".join(residual)
+        columns_read(text, schema)
+        named = columns_of(predicate)
+        columns = tuple(name for name in schema.names if name in named)
+        return cls(pushed=Condition(schema=schema, predicate=predicate, columns=columns), residual=text)
+
+    def takes_whole(self, candidate: Candidate) -> bool:
+        """Whether it is certainly true for every row of a file."""
+        return candidate.whole and self.residual is None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The top-level columns that it reads, in the schema's order."""
+        read = {*self.pushed.columns, *self.residual_columns}
+        return tuple(name for name in self.pushed.schema.names if name in read)
+
+    @property
+    def residual_columns(self) -> tuple[str, ...]:
+        """The top-level columns that the residual reads, in the schema's order."""
+        return () if self.residual is None else columns_read(self.residual, self.pushed.schema)
+
+    def projection(self, columns: tuple[str, ...], *, position: bool = False) -> Projection:
+        """These columns of the rows that the pushed part keeps."""
+        pushed = self.pushed
+        return Projection(columns=columns, predicate=pushed.predicate, expression=pushed.expression, position=position)
+
+    def mask(self, rows: pa.Table) -> Mask:
+        """For each of these rows, which have the schema's columns, whether it is true. Raises InvalidQuery."""
+        kept = np.zeros(rows.num_rows, dtype=bool)
+        numbered = rows.append_column(POSITION, pa.array(np.arange(rows.num_rows)))
+        found = numbered.filter(to_expression(self.pushed.predicate, self.pushed.schema))
+        found = found if self.pushed.expression is None else found.filter(self.pushed.expression)
+        kept[found.column(POSITION).to_numpy()] = True
+        return kept if self.residual is None else kept & true_rows(rows, self.residual)
+
+    def positions(self, reader: FileReader, file: AddFile) -> Positions:
+        """The positions of a file's live rows for which it is true. Raises InvalidQuery, CorruptTable, StoreError."""
+        return np.concatenate([np.empty(0, np.int64), *self._positions(reader, file)])
+
+    def _positions(self, reader: FileReader, file: AddFile) -> Iterator[Positions]:
+        for batch in reader.batches(file, self.projection(self.residual_columns, position=True)):
+            positions: Positions = batch.column(POSITION).to_numpy()
+            if self.residual is not None:
+                positions = positions[true_rows(pa.Table.from_batches([batch]), self.residual)]
+            yield positions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow.compute as pc
 
@@ -18,15 +19,13 @@ from gapless.tables.delta.lifecycle import open_table
 from gapless.tables.delta.read.changes import change_rows, first_version, last_version
 from gapless.tables.delta.read.history import DeltaHistoryEntry, history_entry
 from gapless.tables.delta.read.rows import DeltaRows, LiveFile, Scan, pin_version
-from gapless.tables.delta.read.scan import Planner
+from gapless.tables.delta.read.scan import Planner, RowCondition
 from gapless.tables.delta.read.versions import VERSIONS, VersionFiles
-from gapless.tables.delta.write.rewrite import RowCondition
-from gapless.tables.shared.duckdb_session import duck_schema
 from gapless.tables.shared.history import read_history
 from gapless.tables.shared.lifecycle import Location, open_environment
 from gapless.tables.shared.rows import Rows
 from gapless.tables.shared.scan import Condition, parse_columns
-from gapless.tables.shared.sql import Query
+from gapless.tables.shared.sql import query_version
 
 
 class DeltaView(DeltaHandle):
@@ -123,7 +122,7 @@ class DeltaView(DeltaHandle):
         named), StoreError, and VersionNotFound where a vacuum took files of an older version.
         """
         condition = RowCondition.parse(where, self.schema)
-        return self._scan(condition.near, parse_columns(columns, self.schema), condition.rest).rows()
+        return self._scan(condition, parse_columns(columns, self.schema)).rows()
 
     def files(self) -> list[LiveFile]:
         """The live files, in the log's order, by the log alone: none is opened. `scan(where=…).files()` gives those that a filter may touch."""
@@ -134,7 +133,7 @@ class DeltaView(DeltaHandle):
 
         By the log alone, where it tells the rows of every file; of others the footers are read. Raises CorruptTable, StoreError.
         """
-        return self._scan(Condition(schema=self.schema), ()).rows().count()
+        return self._scan(RowCondition(pushed=Condition(schema=self.schema)), ()).rows().count()
 
     def sql(self, query: str, parameters: object = None) -> Rows:
         """Answer SQL with DuckDB over the version this handle sees now; the table is known by its name and as `this`.
@@ -142,18 +141,12 @@ class DeltaView(DeltaHandle):
         `parameters` are the values of `?` or `$1` (a list) or `$name` (a mapping). Filters skip files and row groups as in `scan`. Times with
         a zone come back in UTC, a variant as the struct of its bytes. Raises InvalidQuery, and while it is read as `scan`.
         """
-        planner, schema = self._plan(), self.schema
-        source = pin_version(planner, self._reader(), duck_schema(schema), self._stored_files())
-        return Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters).rows()
+        pin = partial(pin_version, self._plan(), self._reader(), self._stored_files())
+        return query_version(self._name, self.schema, pin, query, parameters)
 
-    def _scan(self, condition: Condition, columns: tuple[str, ...], rest: str | None = None) -> Scan:
+    def _scan(self, condition: RowCondition, columns: tuple[str, ...]) -> Scan:
         return Scan(
-            planner=self._plan(),
-            reader=self._reader(),
-            condition=condition,
-            columns=columns,
-            rest=rest,
-            stored=self._stored_files(),
+            planner=self._plan(), reader=self._reader(), condition=condition, columns=columns, stored=self._stored_files()
         )
 
     def _plan(self) -> Planner:

@@ -18,9 +18,9 @@ from gapless.formats.delta.deletion_vector import Positions
 from gapless.model.operation import ChangeReport
 from gapless.predicate.prune_files import expression_text
 from gapless.tables.delta.expressions.assignments import Assignments
-from gapless.tables.delta.read.scan import Candidate, select_files
+from gapless.tables.delta.read.scan import Candidate, RowCondition, select_files
 from gapless.tables.delta.write.inputs import changed_rows
-from gapless.tables.delta.write.rewrite import BaseVersion, OperationArgument, RowChanges, RowChanging, RowCondition, reads_of
+from gapless.tables.delta.write.rewrite import BaseVersion, OperationArgument, RowChanges, RowChanging, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile, Edit
 
 
@@ -43,10 +43,10 @@ class Delete:
     def decide(self, before: BaseVersion) -> RowChanges:
         """Which files lose which rows. Raises InvalidFilter, UnknownColumn, InvalidTime, InvalidQuery."""
         condition = RowCondition.parse(self.where, before.schema)
-        found = select_files(before.state, condition.near)
+        found = select_files(before.state, condition.pushed)
         return RowChanges(
             touches=self._touches(before, condition, found),
-            reads=reads_of(before.state, condition.near, [one.file for one in found]),
+            reads=reads_of(before.state, condition.pushed, [one.file for one in found]),
         )
 
     def _touches(self, before: BaseVersion, condition: RowCondition, found: list[Candidate]) -> Iterator[AffectedFile]:
@@ -54,7 +54,7 @@ class Delete:
             if condition.takes_whole(one):
                 yield AffectedFile(file=one.file)
                 continue
-            positions = condition.positions(before, one)
+            positions = condition.positions(before.reader, one.file)
             if len(positions):
                 yield AffectedFile(file=one.file, positions=positions)
 
@@ -112,10 +112,10 @@ class Update:
         # SQL that fits no row is told whether or not there is one.
         assignments.apply(nothing, nothing)
         condition = RowCondition.parse(self.where, before.schema)
-        found = select_files(before.state, condition.near)
+        found = select_files(before.state, condition.pushed)
         return RowChanges(
             touches=self._touches(before, condition, found, assignments),
-            reads=reads_of(before.state, condition.near, [one.file for one in found]),
+            reads=reads_of(before.state, condition.pushed, [one.file for one in found]),
         )
 
     def _touches(
@@ -123,7 +123,7 @@ class Update:
     ) -> Iterator[AffectedFile]:
         edit = partial(update_rows, before, assignments)
         for one in found:
-            positions = None if condition.takes_whole(one) else condition.positions(before, one)
+            positions = None if condition.takes_whole(one) else condition.positions(before.reader, one.file)
             if positions is None or len(positions):
                 yield AffectedFile(file=one.file, positions=positions, edit=edit)
 

@@ -22,13 +22,14 @@ from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite, Target
 from gapless.tables.delta.handle import DeltaHandle
+from gapless.tables.delta.read.scan import RowCondition
 from gapless.tables.delta.write.append import parts_of, write_parameters
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
 from gapless.tables.delta.write.delete import Delete
 from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
 from gapless.tables.delta.write.revision import ChangeLog, RewriteResult
-from gapless.tables.delta.write.rewrite import BaseVersion, OperationArgument, RowChanges, RowCondition, no_rows
+from gapless.tables.delta.write.rewrite import BaseVersion, OperationArgument, RowChanges, no_rows
 from gapless.tables.delta.write.row_edit import AffectedFile
 
 

@@ -5,38 +5,27 @@ Which rows a change of rows means: any SQL condition over a row, as far as possi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from gapless.errors import InvalidFilter
 from gapless.formats.delta.actions import AddFile, Commit, Json, TableState, canonical
 from gapless.formats.delta.conflict import CommitPredicate, Reads
-from gapless.formats.delta.deletion_vector import Positions
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
 from gapless.model.operation import ChangeReport, OperationId, Tally, parse_operation_id
-from gapless.predicate.expression import to_expression
-from gapless.predicate.predicate import columns_of
-from gapless.predicate.range import conjunction
 from gapless.runtime.committer import Proposal
-from gapless.tables.delta.expressions.evaluate import true_rows
-from gapless.tables.delta.expressions.sql import columns_read, parsed
-from gapless.tables.delta.files.opened import POSITION, Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite
 from gapless.tables.delta.handle import DeltaHandle
-from gapless.tables.delta.merge.plan import terms
-from gapless.tables.delta.read.scan import Candidate, select_files
+from gapless.tables.delta.read.scan import select_files
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
 from gapless.tables.delta.write.revision import RewriteResult
-from gapless.tables.delta.write.row_edit import AffectedFile, Mask
+from gapless.tables.delta.write.row_edit import AffectedFile
 from gapless.tables.shared.landing import land_change
-from gapless.tables.shared.scan import Condition, parse_condition
+from gapless.tables.shared.scan import Condition
 
 OperationArgument = tuple[str, int] | str | None
 
@@ -152,72 +141,3 @@ def reads_of(state: TableState, condition: Condition, files: Iterable[AddFile]) 
         return bool(select_files(replace(state, files={file.key: file}), condition))
 
     return Reads(reaches=reaches, paths=frozenset(canonical(file.path) for file in files))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowCondition:
-    """A `where`, understood in two parts, both of which must be true."""
-
-    near: Condition
-    """What scans understand: it prunes files and row groups."""
-    rest: str | None = None
-    """SQL that only DuckDB answers, row by row; None where there is none."""
-
-    @classmethod
-    def parse(cls, where: str | pc.Expression | None, schema: pa.Schema) -> RowCondition:
-        """Read a `where`: what a scan takes, or any SQL expression over a row.
-
-        Raises InvalidFilter, UnknownColumn, InvalidTime, InvalidQuery.
-        """
-        try:
-            return cls(near=parse_condition(where, schema))
-        except InvalidFilter:
-            if not isinstance(where, str):
-                raise
-        near, rest = [], []
-        for term in terms(parsed(where)):
-            text = str(term.sql(dialect="duckdb"))
-            try:
-                near.append(parse_condition(text, schema).predicate)
-            except InvalidFilter:
-                rest.append(f"({text})")
-        predicate, text = conjunction(near), " AND ".join(rest)
-        columns_read(text, schema)
-        named = columns_of(predicate)
-        columns = tuple(name for name in schema.names if name in named)
-        return cls(near=Condition(schema=schema, predicate=predicate, columns=columns), rest=text)
-
-    def takes_whole(self, candidate: Candidate) -> bool:
-        """Whether every row of a file is certainly meant."""
-        return candidate.whole and self.rest is None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The top-level columns that it reads, in the schema's order."""
-        read = set(self.near.columns) | set(() if self.rest is None else columns_read(self.rest, self.near.schema))
-        return tuple(name for name in self.near.schema.names if name in read)
-
-    def mask(self, rows: pa.Table) -> Mask:
-        """For each of these rows, which have the schema's columns, whether it is true of it. Raises InvalidQuery."""
-        near = self.near
-        kept = np.zeros(rows.num_rows, dtype=bool)
-        numbered = rows.append_column(POSITION, pa.array(np.arange(rows.num_rows)))
-        found = numbered.filter(to_expression(near.predicate, near.schema))
-        found = found if near.expression is None else found.filter(near.expression)
-        kept[found.column(POSITION).to_numpy()] = True
-        return kept if self.rest is None else kept & true_rows(rows, self.rest)
-
-    def positions(self, before: BaseVersion, candidate: Candidate) -> Positions:
-        """Where in a file the live rows lie that are meant. Raises InvalidQuery, CorruptTable, StoreError."""
-        found = list(self._positions(before, candidate))
-        return np.concatenate([np.empty(0, np.int64), *found])
-
-    def _positions(self, before: BaseVersion, candidate: Candidate) -> Iterator[Positions]:
-        columns = () if self.rest is None else columns_read(self.rest, before.schema)
-        near = self.near
-        wanted = Projection(columns=columns, predicate=near.predicate, expression=near.expression, position=True)
-        for batch in before.reader.batches(candidate.file, wanted):
-            positions: Positions = batch.column(POSITION).to_numpy()
-            if self.rest is not None:
-                positions = positions[true_rows(pa.Table.from_batches([batch]), self.rest)]
-            yield positions

@@ -18,7 +18,7 @@ from gapless.log.versions import read_range
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.changes import TYPE_FIELD, CommitChange, change_feed, check_range, feed_schema
+from gapless.tables.shared.changes import TYPE_FIELD, CommitChange, change_feed, check_range, collect_changes, feed_schema
 from gapless.tables.shared.rows import Rows
 from gapless.tables.timeseries.read.scan import ScanRequest
 from gapless.tables.timeseries.read.versions import open_version, remains
@@ -72,7 +72,9 @@ def changes_between(
     """
     entries = env.drive(read_range(TIME_SERIES, start, end))
     live, metas = _before(env, newest, start, entries[0][1])
-    return _follow(live, entries), metas + [commit.meta for _, commit, _ in entries if commit.meta is not None]
+    return collect_changes(entries, lambda _, commit: _apply(live, commit)), metas + [
+        commit.meta for _, commit, _ in entries if commit.meta is not None
+    ]
 
 
 def diff_rows_of(store: Store, state: TableState, change: Change) -> Rows:
@@ -102,15 +104,6 @@ def _before(
         raise _cannot_tell(newest.state, first, f"The rows of version {first - 1} are needed too, and it is expired", first + 1)
     state, added = open_version(env, newest, first).state, {segment.path for segment in commit.added}
     return {path: segment for path, segment in _segments(state.live).items() if path not in added}, [state.meta]
-
-
-def _follow(live: dict[str, Segment], entries: Iterable[tuple[int, Commit, int]]) -> list[CommitRows]:
-    """What each commit removed and added, after what was live before the first of them; those that changed no row are left out."""
-    return [
-        CommitChange(version=version, time_ns=time_ns, change=change)
-        for version, commit, time_ns in entries
-        if (change := _apply(live, commit)) is not None
-    ]
 
 
 def _apply(live: dict[str, Segment], commit: Commit) -> Change | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +17,10 @@ from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.store.open import table_name
-from gapless.tables.shared.duckdb_session import duck_schema
 from gapless.tables.shared.history import read_history
 from gapless.tables.shared.lifecycle import Location, open_environment
 from gapless.tables.shared.rows import Rows
-from gapless.tables.shared.sql import Query
+from gapless.tables.shared.sql import query_version
 from gapless.tables.shared.versions import VersionQuery, parse_version
 from gapless.tables.timeseries.handle import Handle
 from gapless.tables.timeseries.lifecycle import open_table
@@ -157,12 +157,10 @@ class TableView(Handle):
         zone in UTC, durations as intervals, half floats as floats. Raises InvalidQuery, also where a query reads a column that
         DuckDB cannot hold exactly (decimals of more than 38 digits, durations in ns).
         """
-        state, schema = self._snapshot.state, self.schema or pa.schema([])
-        source = pin_version(self._env.store, state, duck_schema(schema))
-        answer = Query(sql=query, names=(self._name, "this"), source=source, schema=schema, parameters=parameters)
+        pin = partial(pin_version, self._env.store, self._snapshot.state)
+        # DuckDB reads for an aggregate before the first row is fetched.
         with reading(self._env, self._snapshot):
-            # DuckDB reads for an aggregate before the first row is fetched.
-            return self._while_kept(answer.rows())
+            return self._while_kept(query_version(self._name, self.schema or pa.schema([]), pin, query, parameters))
 
     def _while_kept(self, rows: Rows) -> Rows:
         """The same rows; reading them raises VersionNotFound where the version expired and a vacuum deleted its files."""
