@@ -278,6 +278,7 @@ def test_a_full_disk_behind_stdout_is_an_error(prices: Path, environment: dict[s
     assert b"Exception ignored" not in done.stderr
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_ctrl_c_ends_with_130_and_one_block(tmp_path: Path, environment: dict[str, str]) -> None:
     table = _large(tmp_path / "t")
     command = [sys.executable, "-m", "gapless", "scan", str(table), "--csv"]
@@ -291,6 +292,7 @@ def test_ctrl_c_ends_with_130_and_one_block(tmp_path: Path, environment: dict[st
     assert b"Traceback" not in err
 
 
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="there is no /proc to see when the query begins")
 def test_ctrl_c_is_heard_during_a_query(prices: Path, environment: dict[str, str], tmp_path: Path) -> None:
     query = "select count(*) from range(1000000000000) a, this"

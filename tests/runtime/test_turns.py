@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -73,14 +73,6 @@ def test_who_has_no_company_never_waits(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(time, "sleep", lambda _seconds: pytest.fail("it waited"))
     turns: Turns[int, int] = Turns(list)
     assert [turns.submit(item) for item in range(1, 50)] == list(range(1, 50))
-
-
-@pytest.fixture
-def interrupts() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, whatever the test runner made of it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interrupts")

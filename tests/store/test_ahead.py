@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -328,18 +328,24 @@ def test_a_sync_that_is_interrupted_before_a_thread_begins_waits_for_no_one(
 
 def test_an_interrupted_sync_leaves_no_thread_at_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are closed next, and the next file that is opened has the number of one: its error must not go to someone else's sync."""
-    main, under_way, ended = threading.current_thread(), threading.Event(), threading.Event()
+    main, under_way, waits, ended = threading.current_thread(), threading.Event(), threading.Event(), threading.Event()
+    real = sync._Helper.wait
 
     def slow(_handle: int) -> None:
         if threading.current_thread() is main:
-            under_way.wait(10)
+            assert under_way.wait(10)
             raise KeyboardInterrupt
         under_way.set()
-        time.sleep(0.05)
+        assert waits.wait(10)
         ended.set()
+
+    def awaited(helper: sync._Helper) -> BaseException | None:
+        waits.set()
+        return real(helper)
 
     handles = some_files(tmp_path, 3)
     monkeypatch.setattr(os, "fsync", slow)
+    monkeypatch.setattr(sync._Helper, "wait", awaited)
     with pytest.raises(KeyboardInterrupt):
         sync.sync_all(handles)
     assert ended.is_set()
@@ -347,37 +353,49 @@ def test_an_interrupted_sync_leaves_no_thread_at_its_files(tmp_path: Path, monke
         os.close(handle)
 
 
+class Watched:
+    """A lock, taken at first, that calls a function before each wait for it."""
+
+    def __init__(self, before: Callable[[], None]) -> None:
+        self._lock, self._before = threading.Lock(), before
+        self._lock.acquire()
+
+    def acquire(self) -> None:
+        self._before()
+        self._lock.acquire()
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+@pytest.mark.usefixtures("fresh_helpers", "interrupts")
 def test_who_is_interrupted_while_others_sync_waits_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main, under_way = threading.current_thread(), threading.Barrier(3)
-    waits, go, ended = threading.Event(), threading.Event(), threading.Semaphore(0)
+    waits, go, ended = iter([True, False, False]), threading.Event(), threading.Semaphore(0)
 
     def slow(_handle: int) -> None:
         under_way.wait(10)
-        if threading.current_thread() is main:
-            waits.set()
-        else:
-            go.wait(10)
+        if threading.current_thread() is not main:
+            assert go.wait(10)
             ended.release()
 
-    def interrupt() -> None:
-        waits.wait(10)
-        time.sleep(0.05)
-        signal.pthread_kill(main.ident or 0, signal.SIGINT)
-        time.sleep(0.05)
-        go.set()
+    def before_a_wait() -> None:
+        if threading.current_thread() is main:
+            if next(waits):
+                signal.raise_signal(signal.SIGINT)
+            # It waits again for the one whose wait was interrupted.
+            go.set()
 
     handles = some_files(tmp_path, 3)
     before = threading.active_count()
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", slow)
-        hasty = threading.Thread(target=interrupt)
-        hasty.start()
+        patch.setattr(sync, "_taken", partial(Watched, before_a_wait))
         with pytest.raises(KeyboardInterrupt):
             sync.sync_all(handles)
         assert go.is_set()
         assert ended.acquire(blocking=False)
         assert ended.acquire(blocking=False)
-        hasty.join()
     assert sync.sync_all(handles) == [None] * 3
     assert threading.active_count() <= before + 2, "the same threads help again"
     for handle in handles:
