@@ -1,15 +1,16 @@
 # One command for each thing; `make help` lists them. CI runs the same ones (.ci/run).
 .DEFAULT_GOAL := help
-.PHONY: help setup interop demo test check format docs bench soak lock clean
+.PHONY: help setup interop demo test test-all check format docs bench soak lock clean
 
 BIN := .venv/bin
-# Test processes: as many as cores, at most 8. ARGS goes to pytest, as in: make test ARGS="tests/unit/coverage -x"
+# Test processes: as many as cores, at most 8. ARGS goes to pytest, as in: make test ARGS="tests/coverage -x"
 JOBS ?= auto
 ARGS ?=
+PYTEST = $(BIN)/pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 INSTALLED := pyproject.toml src/gapless/_version.py requirements/build.txt tools/env.sh
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.stamp-dev ## make .venv with all that developers need (locked; costs nothing the second time)
 
@@ -26,8 +27,11 @@ demo: .venv/.stamp-demo ## run the main job on real data: a year of weather at t
 interop: setup ## make environments of other readers and writers of Delta tables, which tests ask
 	@bash tools/interop.sh
 
-test: interop ## run the tests
-	$(BIN)/pytest -n $(JOBS) --maxprocesses 8 --dist worksteal $(ARGS)
+test: interop ## run the tests that a change is most likely to break, with slices of the long ones: about ten minutes on two cores
+	$(PYTEST) $(ARGS)
+
+test-all: interop ## run all tests but those of `make soak`: about twenty minutes on two cores
+	$(PYTEST) -m "not soak" $(ARGS)
 
 check: setup ## formatting, lint and bans (ruff), types (mypy strict), layers (import-linter)
 	$(BIN)/ruff format --check .
@@ -48,8 +52,8 @@ bench: setup ## gapless beside every peer that installs (ARGS goes there, as in 
 	    echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
 	done
 
-soak: interop ## minutes of property and long-running tests, with fresh examples each time
-	HYPOTHESIS_PROFILE=long $(BIN)/pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "soak or not soak" $(ARGS)
+soak: interop ## all tests, those that run for minutes too, with many fresh examples each time: hours
+	HYPOTHESIS_PROFILE=long $(PYTEST) -m "soak or not soak" $(ARGS)
 
 lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; UPGRADE=1 takes newer versions)
 	bash tools/lock.sh

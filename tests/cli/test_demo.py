@@ -33,7 +33,6 @@ def told(gapless: Gapless, data: Path, tmp_path_factory: pytest.TempPathFactory)
     return gapless("demo", "--no-spark", "--out", "out", cwd=where), where / "out"
 
 
-@pytest.mark.slow
 def test_the_demo_does_the_main_job(told: tuple[Any, Path]) -> None:
     ended, out = told
     assert ended.code == 0
@@ -53,13 +52,11 @@ def test_the_demo_does_the_main_job(told: tuple[Any, Path]) -> None:
     assert table.version == 13
 
 
-@pytest.mark.slow
 def test_the_demo_saves_a_picture(told: tuple[Any, Path], require: Require) -> None:
     require(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")
     assert (told[1] / "coverage.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 def test_the_demo_runs_again_and_touches_only_its_own(told: tuple[Any, Path], gapless: Gapless) -> None:
     _, out = told
     (out / "mine.txt").write_text("mine")

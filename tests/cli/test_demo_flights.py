@@ -40,7 +40,7 @@ def january(require: Require, tmp_path: Path) -> Path:
     return tmp_path / "january.zip"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_stream_that_is_killed_and_resumed_has_each_flight_once(
     january: Path, require: Require, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

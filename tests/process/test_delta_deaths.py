@@ -60,7 +60,6 @@ def test_death_at_each_store_call_of_a_delta_append(tmp_path: Path, *, after: bo
     assert deaths >= 6, "data file, commit, checkpoint and its hint, and the reads before them"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("torn", [False, True], ids=["before", "half a write"])
 def test_death_at_each_system_call_of_a_delta_append(tmp_path: Path, *, torn: bool) -> None:
     scene = Scene(tmp_path)
@@ -146,7 +145,6 @@ _CHANGES: dict[str, tuple[Callable[[Any], object], dict[int, int], dict[str, obj
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", _CHANGES)
 def test_death_at_each_store_call_of_a_delta_change(tmp_path: Path, kind: str) -> None:
     change, after, properties = _CHANGES[kind]
@@ -158,7 +156,6 @@ def test_death_at_each_store_call_of_a_delta_change(tmp_path: Path, kind: str) -
     assert _deaths(act, scene.prepare, scene.verify) >= 6
 
 
-@pytest.mark.slow
 def test_death_at_each_store_call_of_care(tmp_path: Path) -> None:
     """Compaction, a checkpoint and vacuum change no row, wherever they end."""
     scene = Changing(tmp_path, lambda table: table.compact(), dict.fromkeys(range(30), 0), {})

@@ -18,7 +18,6 @@ def _slice(place: str, each: int) -> list[object]:
     return [pytest.param(place, each), pytest.param(place, 50, marks=pytest.mark.soak)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "each"), [*_slice("disk", 12), *_slice("ministack", 4), *_slice("seaweedfs", 6)], indirect=["place"]
 )

@@ -96,7 +96,6 @@ def test_a_full_disk_at_every_size_at_which_an_append_can_die(disk: Path) -> Non
     print(f"an append needs {room} bytes; {failed} smaller rooms: StorageFull each time, the table as before")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", [4 * PAGE, pytest.param(PAGE, marks=pytest.mark.soak)])
 def test_a_full_disk_while_a_large_append_writes_several_objects(disk: Path, step: int) -> None:
     """Coverage too large for the commit goes to a sidecar: segment, sidecar and commit can each be what finds no room."""

@@ -67,12 +67,11 @@ def _kill_rounds(place: Place, rounds: int, seed: int, *, checkpoint_interval: i
     print(f"all there once; {landed} unanswered ones had landed; {len(found.orphans)} orphans; 0 wedged, lost, doubled or torn")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rounds", "checkpoint_interval"),
     [
         (10, 5),
-        (10, 100),
+        pytest.param(10, 100, marks=pytest.mark.long),
         pytest.param(100, 5, marks=pytest.mark.soak),
         pytest.param(100, 100, marks=pytest.mark.soak),
     ],
@@ -83,7 +82,6 @@ def test_kill_9_loses_doubles_and_wedges_nothing(tmp_path: Path, rounds: int, ch
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.soak)])
 def test_kill_9_around_create(tmp_path: Path, rounds: int) -> None:
     """The table that was being made is there with its append, there without it, or not there and can be made."""

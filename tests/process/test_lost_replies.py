@@ -84,7 +84,7 @@ _AFTER: list[Fault] = ["500 after", "503 after", "reset after", "cut after", "si
 _BEFORE: list[Fault] = ["503 before", "409 before", "412 before", "reset before", "late"]
 
 
-@pytest.mark.parametrize("times", [1, RETRIES + 1, RETRIES + 2])
+@pytest.mark.parametrize("times", [1, pytest.param(RETRIES + 1, marks=pytest.mark.long), RETRIES + 2])
 @pytest.mark.parametrize("fault", [*_AFTER, *_BEFORE])
 def test_an_answer_to_a_commit_that_is_lost(direct: Place, proxy: Proxy, fault: Fault, times: int) -> None:
     """Once (obstore sends again and is told that ours exists), as often as obstore asks, and once more."""
@@ -159,7 +159,6 @@ def test_credentials_that_are_refused_at_once(direct: Place, proxy: Proxy) -> No
     assert check(direct, [THERE, VICTIM, AFTER]).orphans == ()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 100), marks=pytest.mark.soak)], ids=["4", "96"])
 def test_any_faults_in_any_order(s3_options: tuple[str, dict[str, str]], proxy: Proxy, seeds: range) -> None:
     anywhere: list[Fault] = [*_AFTER, "503 before", "reset before", "late", "403 before"]

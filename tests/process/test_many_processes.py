@@ -39,7 +39,6 @@ def _slice(place: str, each: int) -> list[Any]:
     return [pytest.param(place, each), pytest.param(place, 200, marks=pytest.mark.soak)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "each"), [*_slice("disk", 12), *_slice("ministack", 4), *_slice("seaweedfs", 8)], indirect=["place"]
 )

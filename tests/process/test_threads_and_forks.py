@@ -130,7 +130,6 @@ def test_a_handle_after_a_fork(local: Place) -> None:
     assert table.append(rows_of(("child", 0)), operation_id="child").already_applied is on_disk
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("forks", [20, pytest.param(300, marks=pytest.mark.soak)])
 def test_forks_while_other_threads_append(local: Place, forks: int) -> None:
     """No lock that a thread holds at the moment of the fork stays held in the child."""

@@ -205,7 +205,6 @@ def test_shown_types_are_those_of_spark(spark: Any) -> None:
     assert shown_schema(given) == to_arrow_schema(theirs)
 
 
-@pytest.mark.slow
 def test_every_type_goes_both_ways(spark: Any, wide: gl.TimeSeriesTable, tmp_path: Path) -> None:
     frame = load(spark, wide.url)
     assert frame.schema == gl.spark.read(spark, wide).schema
@@ -272,7 +271,6 @@ def test_a_frame_keeps_its_version(spark: Any, tmp_path: Path) -> None:
     assert (frame.count(), load(spark, table.url).count()) == (5, 10)
 
 
-@pytest.mark.slow
 def test_columns_that_changed_come_as_they_are_now(spark: Any, tmp_path: Path) -> None:
     table = air(tmp_path / "t")
     table.append(hours(0, 5).append_column("gone", pa.array(["x"] * 5)).append_column("small", pa.array([1] * 5, pa.int32())))
@@ -481,7 +479,6 @@ def lost_source() -> Any:
     return LostSource
 
 
-@pytest.mark.slow
 def test_a_task_that_is_tried_again_leaves_each_row_once(spark: Any, tmp_path: Path) -> None:
     table = gl.create(tmp_path / "t", index="n", index_type="int64", bucket=10)
     spark.dataSource.register(lost_source())
@@ -495,7 +492,6 @@ def test_a_task_that_is_tried_again_leaves_each_row_once(spark: Any, tmp_path: P
     }
 
 
-@pytest.mark.slow
 def test_eo_10_a_write_that_fails_commits_nothing_and_its_retry_all(spark: Any, tmp_path: Path) -> None:
     table = gl.create(tmp_path / "t", index="n", index_type="int64", bucket=10)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from gapless.testing.simulation.process import Kind
 from gapless.testing.simulation.series import SERIES
-from gapless.testing.simulation.simulation import simulate
+from gapless.testing.simulation.simulation import Run, simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,3 +51,17 @@ def play(first: int, count: int, kind: Kind = SERIES) -> tuple[list[str], float,
             calls += len(run.trace)
             wrong += (f"replay with: {run.command}\n    {fault}" for fault in run.faults)
     return wrong, time.process_time() - begun, calls
+
+
+def slices(count: int) -> Sequence[Any]:
+    """Parameters of a test that is cut into so many slices, of which the first runs without `make test-all`."""
+    return [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, count))]
+
+
+def first_wrong(play_one: Callable[[int], Run], within: int, caught_by: int | None) -> Run | None:
+    """A history among the first `within` seeds with faults, None where there is none.
+
+    The seed that is known to have some is played before the others; each history stands for itself, so that this changes only how soon.
+    """
+    known = () if caught_by is None or caught_by >= within else (caught_by,)
+    return next((run for run in map(play_one, chain(known, range(within))) if run.faults), None)

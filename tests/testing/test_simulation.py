@@ -26,17 +26,16 @@ from gapless.testing.simulation.simulation import Run, simulate
 from gapless.testing.simulation.timeline import START_NS, SimClock, SimIds, Timeline
 from gapless.testing.simulation.watch import WatchedStore
 from gapless.testing.store.stores import DictStore, Faults, Killed, SimStore
-from testing.seeds import ROOT, first_seed, play
+from testing.seeds import ROOT, first_seed, play, slices
 
-SLICES = 8
+SLICES = 16
 SCHEDULES = 10_000 // SLICES
-BUDGET_CPU_S = 400
-"""Of one slice; 45 s were measured alone on a core, and 188 s beside Spark's many threads."""
-SOAK_SCHEDULES = 10_000
+BUDGET_CPU_S = 200
+"""Of one slice; 23 s were measured alone on a core, and 94 s beside Spark's many threads."""
+SOAK_SLICES, SOAK_SCHEDULES = 8, 10_000
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", slices(SLICES))
 def test_no_history_loses_or_doubles_anything(part: int) -> None:
     first = first_seed() + part * SCHEDULES
     wrong, seconds, calls = play(first, SCHEDULES)
@@ -48,7 +47,7 @@ def test_no_history_loses_or_doubles_anything(part: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("part", range(SOAK_SLICES))
 def test_no_history_of_very_many_loses_or_doubles_anything(part: int) -> None:
     first = Random().randrange(10**12) * 10**6
     wrong, seconds, calls = play(first, SOAK_SCHEDULES)
@@ -77,6 +76,7 @@ def runs() -> list[Run]:
     return [simulate(seed) for seed in range(450)]
 
 
+@pytest.mark.long
 def test_the_histories_hold_what_they_are_for(runs: list[Run]) -> None:
     """Every kind of fault and of answer comes up in a few hundred histories."""
     calls = {(call, outcome) for run in runs for _, _, call, _, outcome in run.trace}
@@ -94,6 +94,7 @@ def test_the_histories_hold_what_they_are_for(runs: list[Run]) -> None:
     assert any("checkpoint" in path and call == "get" for run in runs for _, _, call, path, _ in run.trace)
 
 
+@pytest.mark.long
 def test_every_operation_is_in_the_histories(runs: list[Run]) -> None:
     """Each comes up, is acknowledged, and has something to do in some of them."""
     sent = [one for run in runs for one in run.history.sent if one.outcome == "acknowledged"]

@@ -123,7 +123,7 @@ def test_deltalake_reads_our_change_feed(gallery: Gallery, engine: Ask) -> None:
     assert counted(theirs, columns) == counted(ours, columns)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_spark_reads_what_we_wrote(gallery: Gallery, engine: Ask) -> None:
     wrong = {}
     for name in SCENES:

@@ -44,7 +44,7 @@ def test_turn_by_turn_with_deltalake(
         game.check(CHECKERS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(_FEW, max_examples=4)
 @given(first=st.sampled_from(["gapless", "spark"]), played=turns(("gapless", "spark"), 4), partitioned=st.booleans())
 def test_turn_by_turn_with_spark(

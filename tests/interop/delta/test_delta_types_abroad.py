@@ -114,7 +114,7 @@ def test_others_find_each_value_by_our_statistics(where: str, reader: str, shelf
     assert engine(reader).read(shelf.path(None), where=where).num_rows == WHERE[where]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_spark_reads_and_finds_every_type(shelf: Shelf, engine: Ask) -> None:
     spark = engine("spark")
     for by in (None, "f", "dec", "s", "bin", "day", "ts", "tn"):
@@ -126,7 +126,7 @@ def test_spark_reads_and_finds_every_type(shelf: Shelf, engine: Ask) -> None:
         assert spark.read(shelf.path(None), where=text).num_rows == count, text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_spark_reads_variants_that_we_wrote(tmp_path: Path, engine: Ask) -> None:
     """Those of a table of Spark's, appended to a table of ours and then changed there."""
     fixture = Path(__file__).resolve().parents[2] / "fixtures" / "delta" / "spark_variant"

@@ -97,7 +97,7 @@ def test_a_zip_file_beside_the_program(nodes: Cluster, tmp_path: Path) -> None:
     check(seen, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_by_value_from_the_driver_alone(nodes: Cluster, tmp_path: Path) -> None:
     seen = nodes.run(JOB, nodes.master, "ship", tmp_path, options=conf(SPECULATION), PYTHONPATH=str(SRC))
     assert {found for _, found in seen["bare"]} == {"No module named 'gapless'"}

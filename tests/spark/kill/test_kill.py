@@ -66,7 +66,7 @@ def drain(running: Pipeline, dice: random.Random) -> None:
     print(running.check_drained(), flush=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_eo_03_two_queries_into_one_table_are_killed_before_and_after_a_commit(tmp_path: Path) -> None:
     """CI's slice: a life lasts up to a minute on two cores."""
     dice = random.Random(6)

