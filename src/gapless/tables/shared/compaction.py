@@ -161,7 +161,7 @@ class WrittenBin(Generic[OneBin, File]):
 class CompactionProgress(Generic[File]):
     """How far one compaction has come."""
 
-    before: Container[str]
+    before: Container[str] = ()
     """What was live when it began, by key: it takes up no other files but its own."""
     replaced: dict[str, File] = field(default_factory=dict)
     made: dict[str, File] = field(default_factory=dict)
@@ -190,6 +190,7 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
     """Compacts one table; what is abstract is each kind's own: what it plans, how it writes a bin, and what it tells the log."""
 
     context: TableContext[Entry, State]
+    progress: CompactionProgress[File] = field(default_factory=CompactionProgress)
 
     noun: ClassVar[str]
     """What the kind calls a data file."""
@@ -200,7 +201,7 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
         """A commit holds bins of together so many bytes, or the first that goes beyond: a conflict loses no more than that."""
 
     @abstractmethod
-    def next_bins(self, state: State, progress: CompactionProgress[File]) -> Sequence[OneBin]:
+    def next_bins(self, state: State) -> Sequence[OneBin]:
         """What is left to be written anew, of files that are the compaction's own and not hopeless."""
 
     @abstractmethod
@@ -235,16 +236,16 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
         """Told of bins that were committed."""
 
     def run(self, snapshot: Snapshot[State]) -> CompactionReport:
-        """Compact until the plan is empty, so that a second run finds nothing to do.
+        """Compact until the plan is empty, so that a second run finds nothing to do; `progress` began with this version.
 
         Files that other changes remove meanwhile stay removed, and their bin is given up; what others add is left to the next run. Raises
         CommitOutcomeUnknown, StoreError; what was committed until then stands.
         """
-        progress = CompactionProgress[File](before=self.live(snapshot.state))
-        while bins := self.next_bins(snapshot.state, progress):
+        progress = self.progress
+        while bins := self.next_bins(snapshot.state):
             progress.rounds += 1
             for batch in _batches(bins, self.commit_bytes, self.room()):
-                snapshot = self._apply(snapshot, batch, progress)
+                snapshot = self._apply(snapshot, batch)
         before, after = progress.replaced.values(), progress.made.values()
         return CompactionReport(
             version=snapshot.version,
@@ -257,38 +258,36 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
             given_up=tuple(progress.given_up),
         )
 
-    def _apply(self, snapshot: Snapshot[State], batch: Sequence[OneBin], progress: CompactionProgress[File]) -> Snapshot[State]:
+    def _apply(self, snapshot: Snapshot[State], batch: Sequence[OneBin]) -> Snapshot[State]:
         """Write and commit what is left of a batch; the version after it."""
         # Whatever was removed since the plan was made must not come back: this version is the one that the commit is judged from.
-        whole = [one for one in batch if self._is_whole(one, snapshot.state, progress)]
-        written = self._write(snapshot.state, whole, progress)
+        written = self._write(snapshot.state, [one for one in batch if self._is_whole(one, snapshot.state)])
         while written:
             with _discarded_on_error(written):
                 proposal = replace(self.propose(snapshot, written), discard=partial(_discard, written))
             outcome = self.context.committer.commit(snapshot, proposal)
             if not isinstance(outcome, Conflict):
-                self._note_landed(written, progress)
+                self._note_landed(written)
                 return outcome
             # The conflict is certain, so nothing can need these files.
             with _discarded_on_error(written):
                 snapshot = self.context.committer.refresh(snapshot)
-            written = self._left(written, outcome, snapshot.state, progress)
+            written = self._left(written, outcome, snapshot.state)
         return snapshot
 
-    def _write(
-        self, state: State, bins: Sequence[OneBin], progress: CompactionProgress[File]
-    ) -> list[WrittenBin[OneBin, File]]:
+    def _write(self, state: State, bins: Sequence[OneBin]) -> list[WrittenBin[OneBin, File]]:
         """The bins as they were written; the others of them are given up."""
         written: list[WrittenBin[OneBin, File]] = []
         with _discarded_on_error(written):
             for outcome in self.write(state, bins) if bins else ():
                 if isinstance(outcome, GivenUp):
-                    progress.give_up(outcome)
+                    self.progress.give_up(outcome)
                 else:
                     written.append(outcome)
         return written
 
-    def _note_landed(self, written: Sequence[WrittenBin[OneBin, File]], progress: CompactionProgress[File]) -> None:
+    def _note_landed(self, written: Sequence[WrittenBin[OneBin, File]]) -> None:
+        progress = self.progress
         progress.conflicts = 0
         progress.bins += len(written)
         for one in written:
@@ -299,32 +298,28 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
         self.landed(written)
 
     def _left(
-        self,
-        written: Sequence[WrittenBin[OneBin, File]],
-        lost: Conflict,
-        state: State,
-        progress: CompactionProgress[File],
+        self, written: Sequence[WrittenBin[OneBin, File]], lost: Conflict, state: State
     ) -> list[WrittenBin[OneBin, File]]:
         """What may be committed after all of a commit that lost; the other bins are discarded."""
-        progress.conflicts += 1
+        self.progress.conflicts += 1
         left: list[WrittenBin[OneBin, File]] = []
-        if progress.conflicts >= MAX_CONFLICTS:
+        if self.progress.conflicts >= MAX_CONFLICTS:
             why = f"other commits kept coming first; version {lost.version} clashed ({lost.clash.reason})"
             for one in written:
-                progress.give_up(GivenUp(paths=one.bin.paths, why=why, overtaken=True))
+                self.progress.give_up(GivenUp(paths=one.bin.paths, why=why, overtaken=True))
         else:
-            whole = [one for one in written if self._is_whole(one.bin, state, progress)]
+            whole = [one for one in written if self._is_whole(one.bin, state)]
             left = whole if self.outlives(lost) else []
         _discard([one for one in written if one not in left])
         return left
 
-    def _is_whole(self, one: OneBin, state: State, progress: CompactionProgress[File]) -> bool:
+    def _is_whole(self, one: OneBin, state: State) -> bool:
         """Whether all files of a bin are live; a bin that was overtaken is noted, and those of its files that are left are planned anew."""
         live = self.live(state)
         gone = sum(self.key_of(file) not in live for file in one.files)
         if gone:
             why = f"another change removed {gone} of its {count(len(one.files), self.noun)} first"
-            progress.given_up.append(GivenUp(paths=one.paths, why=why, overtaken=True))
+            self.progress.given_up.append(GivenUp(paths=one.paths, why=why, overtaken=True))
         return not gone
 
 

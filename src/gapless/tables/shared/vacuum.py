@@ -17,6 +17,7 @@ from gapless.log.format import Entry, Snapshot, State
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo, ShowsUnfinished, Store
 from gapless.runtime.committer import Committer, Proposal
+from gapless.runtime.environment import Environment
 
 Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "unknown", "expired", "orphan"]
 """Why a file stays, or goes:
@@ -186,6 +187,11 @@ class Vacuum(ABC, Generic[Entry, State]):
     stored: list[ObjectInfo]
     """All that lies in the table's folders, listed before any version was read: one that was committed in between is then named by the log."""
 
+    @property
+    def env(self) -> Environment:
+        """The environment that the table is reached by."""
+        return self.committer.env
+
     @abstractmethod
     def plan(self, snapshot: Snapshot[State]) -> VacuumPlan:
         """What goes and what stays, by a version."""
@@ -211,13 +217,11 @@ class Vacuum(ABC, Generic[Entry, State]):
         plan, done = self.plan(snapshot) if dry_run else VacuumPlan(entries=()), dry_run
         while not done:
             snapshot, plan, done = self._apply(snapshot)
-        url = self.committer.env.store.url
-        return VacuumReport(url=url, version=snapshot.version, dry_run=dry_run, entries=plan.entries)
+        return VacuumReport(url=self.env.store.url, version=snapshot.version, dry_run=dry_run, entries=plan.entries)
 
     def _apply(self, snapshot: Snapshot[State]) -> tuple[Snapshot[State], VacuumPlan, bool]:
         """The version after it, what it went by, and whether all that was deleted in time."""
-        env, land = self.committer.env, self.committer.land
-        begun_ns = env.clock.now_ns()
+        land, begun_ns = self.committer.land, self.env.clock.now_ns()
         decided: list[tuple[Snapshot[State], VacuumPlan]] = []
 
         def start(newest: Snapshot[State]) -> Proposal[Entry] | None:
@@ -229,7 +233,7 @@ class Vacuum(ABC, Generic[Entry, State]):
         snapshot = started or snapshot
         end = partial(self.end, plan=plan, start=snapshot.version)
         try:
-            done = delete_all(env.store, plan.paths_to_delete, partial(self.is_in_time, begun_ns))
+            done = delete_all(self.env.store, plan.paths_to_delete, partial(self.is_in_time, begun_ns))
         except StoreError:
             land(snapshot, partial(end, done=False))
             raise

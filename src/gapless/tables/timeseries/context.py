@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
-from gapless.formats.timeseries.actions import Commit, TableState
+from gapless.formats.timeseries.actions import Action, Commit, TableState
 from gapless.model.segment import Segment
-from gapless.runtime.committer import Committer, Proposal
+from gapless.runtime.committer import ENGINE, Committer, Proposal
+from gapless.runtime.environment import Environment
 from gapless.tables.shared.context import TableContext
 from gapless.tables.timeseries.read.coverage import CoverageCache
 
@@ -34,3 +35,8 @@ class SeriesContext(TableContext[Commit, TableState]):
         """Keep what segments cover that were committed."""
         for segment, covered in zip(segments, coverage, strict=True):
             self.cache.remember(segment, covered)
+
+
+def new_commit(env: Environment, operation: str, parameters: Mapping[str, object], actions: Iterable[Action]) -> Commit:
+    """The log entry of a change without an operation id."""
+    return Commit(id=env.ids.uuid(), operation=operation, engine=ENGINE, parameters=parameters, actions=tuple(actions))

@@ -14,7 +14,6 @@ from gapless.model.instant import NS_PER_DAY
 from gapless.model.protocols import ObjectInfo
 from gapless.tables.delta.care.vacuum_plan import (
     Elsewhere,
-    Surroundings,
     is_written_here,
     nested_tables,
     paths_needed,
@@ -67,7 +66,7 @@ def fate(
     written = int(NOW - written_days_ago * NS_PER_DAY)
     stored = [ObjectInfo(path=one, size=1, modified_ns=written) for one in (path, *beside)]
     limits = Limits(now_ns=NOW, older_than_ns=int(older_than_days * NS_PER_DAY), horizon_ns=NS_PER_DAY)
-    entries_ = plan_vacuum(table, entries, stored, limits, Surroundings(root=ROOT, linked=linked))
+    entries_ = plan_vacuum(table, entries, stored, limits, root=ROOT, linked=linked)
     return next(entry.reason for entry in entries_ if entry.path == path)
 
 
@@ -197,7 +196,7 @@ def test_the_newest_version_that_needs_a_file_is_told() -> None:
     entries = [commit(4, 3, removed(PART, 3))]
     limits = Limits(now_ns=NOW, older_than_ns=7 * NS_PER_DAY, horizon_ns=NS_PER_DAY)
     stored = [ObjectInfo(path=PART, size=9, modified_ns=0)]
-    (entry,) = plan_vacuum(state(gone=[removed(PART, 3)]), entries, stored, limits, Surroundings(root=ROOT))
+    (entry,) = plan_vacuum(state(gone=[removed(PART, 3)]), entries, stored, limits, root=ROOT)
     assert (entry.reason, entry.version, entry.size, entry.goes) == ("retained", 3, 9, False)
 
 

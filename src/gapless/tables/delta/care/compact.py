@@ -62,13 +62,13 @@ class DeltaCompactor(Compaction[Commit, TableState, DeltaBin, AddFile]):
         """Eight times the target size."""
         return _COMMIT_FILES * self.target_size
 
-    def next_bins(self, state: TableState, progress: CompactionProgress[AddFile]) -> Sequence[DeltaBin]:
+    def next_bins(self, state: TableState) -> Sequence[DeltaBin]:
         """See `Compaction`."""
         found = (candidate.file for candidate in select_files(state, self.condition))
-        tried = [file for file in found if file.path not in progress.hopeless]
+        tried = [file for file in found if file.path not in self.progress.hopeless]
         if self.order is not None:
-            return plan_curve([file for file in tried if file.key in progress.before], self.order)
-        return plan_packing([file for file in tried if progress.is_own(file.key)], self.target_size)
+            return plan_curve([file for file in tried if file.key in self.progress.before], self.order)
+        return plan_packing([file for file in tried if self.progress.is_own(file.key)], self.target_size)
 
     def write(self, state: TableState, bins: Sequence[DeltaBin]) -> Iterator[WrittenFiles | GivenUp]:
         """See `Compaction`."""
@@ -180,6 +180,7 @@ class Compacting(DeltaHandle):
         asked = target_size or Settings.of(newest.state.configuration).target_file_size or TARGET_BYTES
         compactor = DeltaCompactor(
             context=context,
+            progress=CompactionProgress(before=newest.state.files),
             target_size=parse_target_size(asked if target_size is None else target_size),
             condition=RowCondition.parse(where, self.schema).pushed,
             where="" if where is None else expression_text(where),

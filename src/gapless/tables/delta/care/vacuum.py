@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -19,7 +20,7 @@ from gapless.log.versions import read_back
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import WRITER_HORIZON_NS, is_old
 from gapless.runtime.committer import Proposal
-from gapless.tables.delta.care.vacuum_plan import Surroundings, paths_needed, plan_vacuum
+from gapless.tables.delta.care.vacuum_plan import paths_needed, plan_vacuum
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.write.commits import new_commit
 from gapless.tables.shared.vacuum import (
@@ -88,73 +89,53 @@ class Vacuuming(DeltaHandle):
         stored = list_stored(self._env.store, ("",), DELTA.folder)
         snapshot = committer.refresh(self._snapshot)
         self._check_writable()
-        asked = _Asked.parse(older_than, snapshot, enforce=enforce_retention)
-        return _DeltaVacuum(committer=committer, stored=stored, asked=asked).run(snapshot, dry_run=dry_run)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """Which age a vacuum goes by, in nanoseconds."""
-
-    older_than_ns: int
-    retention_ns: int
-    """The table's own."""
-    specified: bool
-    enforced: bool
-
-    @classmethod
-    def parse(cls, older_than: object, snapshot: Snapshot[TableState], *, enforce: bool) -> _Asked:
-        """From the arguments; raises InvalidOption for what is no age, or one below the table's retention where that is enforced."""
         kept = Settings.of(snapshot.state.configuration).deleted_file_retention
-        given_ns = parse_retention(older_than, kept, "delta.deletedFileRetentionDuration", enforce=enforce)
-        return cls(older_than_ns=given_ns, retention_ns=age_ns(kept), specified=older_than is not None, enforced=enforce)
-
-    @property
-    def parameters(self) -> dict[str, Json]:
-        """What the commit before says, by Delta's names."""
+        older_than_ns = parse_retention(older_than, kept, "delta.deletedFileRetentionDuration", enforce=enforce_retention)
         said: dict[str, Json] = {
-            "retentionCheckEnabled": self.enforced,
-            "defaultRetentionMillis": self.retention_ns // NS_PER["ms"],
+            "retentionCheckEnabled": enforce_retention,
+            "defaultRetentionMillis": age_ns(kept) // NS_PER["ms"],
+            **({} if older_than is None else {"specifiedRetentionMillis": older_than_ns // NS_PER["ms"]}),
         }
-        return said | ({"specifiedRetentionMillis": self.older_than_ns // NS_PER["ms"]} if self.specified else {})
+        vacuum = _DeltaVacuum(committer=committer, stored=stored, older_than_ns=older_than_ns, parameters=said)
+        return vacuum.run(snapshot, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DeltaVacuum(Vacuum[Commit, TableState]):
     """A commit before files go, and one after."""
 
-    asked: _Asked
+    older_than_ns: int
+    parameters: Mapping[str, Json]
+    """What the commit before says, by Delta's names."""
 
     def plan(self, snapshot: Snapshot[TableState]) -> VacuumPlan:
-        limits = Limits(
-            now_ns=self.committer.env.clock.now_ns(), older_than_ns=self.asked.older_than_ns, horizon_ns=WRITER_HORIZON_NS
-        )
-        around = Surroundings(root=self.committer.env.store.url, linked=linked_folders(self.committer.env.store, self.stored))
-        entries = self.committer.env.drive(read_back(DELTA, snapshot.version))
-        return VacuumPlan(entries=plan_vacuum(snapshot.state, entries, self.stored, limits, around))
+        limits = Limits(now_ns=self.env.clock.now_ns(), older_than_ns=self.older_than_ns, horizon_ns=WRITER_HORIZON_NS)
+        entries, linked = self.env.drive(read_back(DELTA, snapshot.version)), linked_folders(self.env.store, self.stored)
+        planned = plan_vacuum(snapshot.state, entries, self.stored, limits, root=self.env.store.url, linked=linked)
+        return VacuumPlan(entries=planned)
 
     def start(self, snapshot: Snapshot[TableState], plan: VacuumPlan) -> Proposal[Commit] | None:
-        check_writable(snapshot.state.protocol, self.committer.env.store.url, snapshot.state.metadata)
+        check_writable(snapshot.state.protocol, self.env.store.url, snapshot.state.metadata)
         going = [entry for entry in plan.entries if entry.goes]
         if not going:
             return None
         counts = {"numFilesToDelete": len(going), "sizeOfDataToDelete": sum(entry.size for entry in going)}
-        commit = new_commit(self.committer.env, snapshot, START, (), parameters=self.asked.parameters)
+        commit = new_commit(self.env, snapshot, START, (), parameters=self.parameters)
         terms = _VacuumPredicate(
             base=CommitPredicate(state=snapshot.state),
-            root=self.committer.env.store.url,
+            root=self.env.store.url,
             deleted=frozenset(plan.paths_to_delete),
         )
         return Proposal(commit=replace(commit, metrics=counts), check_conflict=terms.check_conflict)
 
     def is_in_time(self, begun_ns: int) -> bool:
         # Whoever restores a version takes a vacuum for dead after a day.
-        return not is_old(self.committer.env.clock.now_ns(), begun_ns)
+        return not is_old(self.env.clock.now_ns(), begun_ns)
 
     def end(self, snapshot: Snapshot[TableState], plan: VacuumPlan, start: int, *, done: bool) -> Proposal[Commit] | None:
         if not plan.paths_to_delete:
             return None
-        commit = new_commit(self.committer.env, snapshot, END, (), parameters={"status": "COMPLETED" if done else "FAILED"})
+        commit = new_commit(self.env, snapshot, END, (), parameters={"status": "COMPLETED" if done else "FAILED"})
         commit = replace(commit, metrics={"numDeletedFiles": len(plan.paths_to_delete) if done else 0}, read_version=start)
         return Proposal(commit=commit, check_conflict=CommitPredicate(state=snapshot.state).check_conflict)
 

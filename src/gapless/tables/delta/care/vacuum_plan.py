@@ -121,27 +121,24 @@ class _Named:
             self.note(vector_path(vector), status, encoded=vector.storage == "p")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What is known of a table's place besides its log."""
-
-    root: str
-    """Its URL."""
-    linked: frozenset[str] = frozenset()
-    """Folders that symbolic links lead to, in which nothing may go."""
-
-
 def plan_vacuum(
-    state: TableState, entries: Entries, stored: Collection[ObjectInfo], limits: Limits, around: Surroundings
+    state: TableState,
+    entries: Entries,
+    stored: Collection[ObjectInfo],
+    limits: Limits,
+    *,
+    root: str,
+    linked: frozenset[str] = frozenset(),
 ) -> tuple[VacuumEntry, ...]:
-    """Judge each stored object outside the log by the newest state and the commits that the log still has.
+    """Say of each stored object outside the log what becomes of it, by the newest state and the commits that the log still has.
 
     Every object was listed before these were read: one that was committed in between is then named by them. What the log does not name goes
-    only where its name is one that Delta's writers give, in a folder where they put it.
+    only where its name is one that Delta's writers give, in a folder where they put it. `root` is the table's URL, `linked` are folders that
+    symbolic links lead to, in which nothing may go.
     """
-    named = _named(state, entries, limits, around.root)
+    named = _named(state, entries, limits, root)
     partitions = _partition_names(state)
-    protected = around.linked | nested_tables([info.path for info in stored])
+    protected = linked | nested_tables([info.path for info in stored])
     return plan_entries(
         stored, lambda info: named.statuses.get(info.path) or _status_of_unnamed(info, named, partitions, limits), protected
     )

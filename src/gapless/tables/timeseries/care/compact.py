@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableState, UpdateTableMeta
@@ -12,11 +13,11 @@ from gapless.formats.timeseries.conflict.maintenance import CompactChecker
 from gapless.log.format import Snapshot
 from gapless.model.properties import Codec
 from gapless.model.segment import Segment
-from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.committer import Proposal
 from gapless.tables.shared.compaction import Compaction, CompactionProgress, CompactionReport, GivenUp
 from gapless.tables.timeseries.care.compact_bin import SegmentBin, codecs_of, write_bin
 from gapless.tables.timeseries.care.compact_plan import Bin, CompactionPlan, CompactOptions, plan_compaction
-from gapless.tables.timeseries.context import SeriesContext, SeriesProposal
+from gapless.tables.timeseries.context import SeriesContext, SeriesProposal, new_commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,30 +33,30 @@ class Compactor(Compaction[Commit, TableState, Bin, Segment]):
 
     def plan(self, snapshot: Snapshot[TableState]) -> CompactionPlan:
         """What `compact` would begin with; reads the segments' footers where their compression matters. Raises CorruptTable."""
-        begun = replace(self, codecs=self._codecs(snapshot.state))
-        return begun.next_plan(snapshot.state, CompactionProgress(before=snapshot.state.live))
+        return self._begun(snapshot.state).next_plan(snapshot.state)
 
     def compact(self, snapshot: Snapshot[TableState]) -> CompactionReport:
         """See `Compaction.run`; with `max_bytes` only what the first plan holds."""
-        return replace(self, codecs=self._codecs(snapshot.state)).run(snapshot)
+        return self._begun(snapshot.state).run(snapshot)
 
-    def _codecs(self, state: TableState) -> dict[str, Codec]:
-        return {} if self.options.codec is None else codecs_of(self.context.store, state.segments)
+    def _begun(self, state: TableState) -> Self:
+        codecs = {} if self.options.codec is None else codecs_of(self.context.store, state.segments)
+        return replace(self, codecs=codecs, progress=CompactionProgress(before=state.live))
 
-    def next_plan(self, state: TableState, progress: CompactionProgress[Segment]) -> CompactionPlan:
+    def next_plan(self, state: TableState) -> CompactionPlan:
         """What is left to be laid out anew, and what to leave."""
         meta = state.meta
         if meta.schema is None:
             return CompactionPlan(bins=(), left={}, target_size=self.options.target_size)
         return plan_compaction(
-            [segment for segment in state.segments if progress.is_own(segment.path)],
+            [segment for segment in state.segments if self.progress.is_own(segment.path)],
             meta.index,
             meta.schema,
             self.options,
             ids=meta.ids,
             codecs=self.codecs,
-            settled=progress.made.keys(),
-            hopeless=progress.hopeless,
+            settled=self.progress.made.keys(),
+            hopeless=self.progress.hopeless,
         )
 
     @property
@@ -63,10 +64,10 @@ class Compactor(Compaction[Commit, TableState, Bin, Segment]):
         """The target size."""
         return self.options.target_size
 
-    def next_bins(self, state: TableState, progress: CompactionProgress[Segment]) -> Sequence[Bin]:
+    def next_bins(self, state: TableState) -> Sequence[Bin]:
         """See `Compaction`."""
-        spent = progress.rounds and self.options.max_bytes is not None
-        return () if spent else self.next_plan(state, progress).bins
+        spent = self.progress.rounds and self.options.max_bytes is not None
+        return () if spent else self.next_plan(state).bins
 
     def write(self, state: TableState, bins: Sequence[Bin]) -> Iterator[SegmentBin | GivenUp]:
         """Each of some bins in its order, as `write_bin` gives it; the files of all are named with one instant.
@@ -88,13 +89,7 @@ class Compactor(Compaction[Commit, TableState, Bin, Segment]):
         parameters: dict[str, object] = {"bins": len(written), "target_size": options.target_size}
         if options.cluster_by:
             parameters["cluster_by"] = list(options.cluster_by)
-        entry = Commit(
-            id=self.context.env.ids.uuid(),
-            operation="compact",
-            engine=ENGINE,
-            parameters=parameters,
-            actions=tuple(actions),
-        )
+        entry = new_commit(self.context.env, "compact", parameters, actions)
         return Proposal(commit=entry, check_conflict=CompactChecker(removed=frozenset(entry.removed)).check_conflict)
 
     def landed(self, written: Sequence[SegmentBin]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gapless.errors import InvalidOption
-from gapless.formats.timeseries.actions import Action, Commit, ExpireVersions, TableState, UpdateTableMeta
+from gapless.formats.timeseries.actions import Action, ExpireVersions, TableState, UpdateTableMeta
 from gapless.formats.timeseries.codec.metadata import CLEANUP_FEATURE, claim
 from gapless.formats.timeseries.conflict.maintenance import check_expiry
 from gapless.formats.timeseries.format import TIME_SERIES
@@ -13,11 +13,11 @@ from gapless.log.cleanup import clean, find_floor
 from gapless.log.format import Snapshot
 from gapless.log.versions import TooEarly, version_at
 from gapless.model.protocols import WRITER_HORIZON_NS
-from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.vacuum import parse_age
 from gapless.tables.timeseries.care.vacuum import load_newest
-from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
+from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal, new_commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,10 @@ class Expiry:
     def _by_age(self, env: Environment, snapshot: Snapshot[TableState]) -> int:
         if self.older_than_ns is None:
             return snapshot.version + 1
-        return newest_before(env, snapshot, env.clock.now_ns() - self.older_than_ns)
+        # The version that was the newest then, or the earliest that is kept.
+        earliest, time_ns = snapshot.state.earliest, env.clock.now_ns() - self.older_than_ns
+        found = env.drive(version_at(TIME_SERIES, snapshot, time_ns, first=earliest))
+        return earliest if isinstance(found, TooEarly) else found
 
 
 def parse_expiry(keep_versions: object, older_than: object) -> Expiry:
@@ -88,13 +91,6 @@ def parse_expiry(keep_versions: object, older_than: object) -> Expiry:
     )
 
 
-def newest_before(env: Environment, snapshot: Snapshot[TableState], time_ns: int) -> int:
-    """The version that was the newest at a time (since 1970 UTC), or the earliest that is kept."""
-    earliest = snapshot.state.earliest
-    found = env.drive(version_at(TIME_SERIES, snapshot, time_ns, first=earliest))
-    return earliest if isinstance(found, TooEarly) else found
-
-
 @dataclass(slots=True, kw_only=True)
 class _Expire:
     env: Environment
@@ -117,13 +113,7 @@ class _Expire:
             actions.insert(0, UpdateTableMeta(replace(claimed, reader_features=claimed.reader_features | {CLEANUP_FEATURE})))
         if not actions:
             return None
-        entry = Commit(
-            id=self.env.ids.uuid(),
-            operation="expire",
-            engine=ENGINE,
-            parameters={"before": before, "clean_log": self.clean_log},
-            actions=tuple(actions),
-        )
+        entry = new_commit(self.env, "expire", {"before": before, "clean_log": self.clean_log}, actions)
         return Proposal(commit=entry, check_conflict=check_expiry)
 
 

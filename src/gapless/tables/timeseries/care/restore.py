@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from gapless.errors import InvalidOption, ObjectNotFound, nearest
-from gapless.formats.timeseries.actions import Action, Commit, SetTag, TableState
+from gapless.formats.timeseries.actions import Commit, SetTag, TableState
 from gapless.formats.timeseries.conflict.maintenance import RestoreChecker, TagChecker, plan_restore
 from gapless.log.format import Snapshot
-from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.committer import Proposal
 from gapless.tables.shared.restore import RestoreReport, missing_file, run_restore
 from gapless.tables.shared.versions import VersionQuery, parse_version
-from gapless.tables.timeseries.context import SeriesProposal
+from gapless.tables.timeseries.context import SeriesProposal, new_commit
 from gapless.tables.timeseries.handle import Handle
 from gapless.tables.timeseries.read.versions import VERSIONS, check_kept, find_version, open_version
 
@@ -41,7 +41,7 @@ class Restoring(Handle):
     ) -> tuple[RestoreReport, SeriesProposal | None]:
         check_kept(now.state, then.version)
         actions = plan_restore(now.state, then.state)
-        commit = self._commit("restore", {"version": then.version}, *actions)
+        commit = new_commit(self._env, "restore", {"version": then.version}, actions)
         report = RestoreReport(
             version=now.version,
             restored=then.version,
@@ -61,9 +61,6 @@ class Restoring(Handle):
                 self._env.store.head(path)
             except ObjectNotFound as error:
                 raise missing_file(version, path, "") from error
-
-    def _commit(self, operation: str, parameters: dict[str, object], *actions: Action) -> Commit:
-        return Commit(id=self._env.ids.uuid(), operation=operation, engine=ENGINE, parameters=parameters, actions=actions)
 
     # -- tags ----------------------------------------------------------------------------------------------------------
 
@@ -118,7 +115,7 @@ class Restoring(Handle):
 
     def _tagging(self, name: str, version: int | None) -> SeriesProposal:
         parameters = {"name": name, **({} if version is None else {"version": version})}
-        commit = self._commit("untag" if version is None else "tag", parameters, SetTag(name, version))
+        commit = new_commit(self._env, "untag" if version is None else "tag", parameters, [SetTag(name, version)])
         return Proposal(commit=commit, check_conflict=TagChecker(name=name, version=version).check_conflict)
 
 

@@ -17,7 +17,7 @@ from gapless.log.format import Snapshot
 from gapless.log.snapshot import load
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo
-from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.vacuum import (
     Limits,
@@ -29,7 +29,7 @@ from gapless.tables.shared.vacuum import (
     parse_age,
 )
 from gapless.tables.timeseries.care.vacuum_plan import PartsInUse, plan_vacuum
-from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
+from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal, new_commit
 
 FOLDERS = (COVERAGE_FOLDER, TIME_SERIES.parts_folder, STAGED_FOLDER, DATA_FOLDER)
 """Where vacuum looks for objects; of the log's folder it only looks at unfinished writes."""
@@ -89,23 +89,18 @@ class _SeriesVacuum(Vacuum[Commit, TableState]):
     """One commit, before anything goes: no writer brings back what it names."""
 
     limits: Limits
-    linked: frozenset[str]
     parts: PartsInUse
 
     def plan(self, snapshot: Snapshot[TableState]) -> VacuumPlan:
-        return plan_vacuum(snapshot.state, self.stored, self.limits, linked=self.linked, parts=self.parts)
+        linked = linked_folders(self.env.store, self.stored)
+        return plan_vacuum(snapshot.state, self.stored, self.limits, linked=linked, parts=self.parts)
 
     def start(self, snapshot: Snapshot[TableState], plan: VacuumPlan) -> SeriesProposal | None:
         if not plan.forget:
             return None
         removed = {path: gone for path in plan.forget if (gone := snapshot.state.removed.get(path)) is not None}
-        entry = Commit(
-            id=self.committer.env.ids.uuid(),
-            operation="vacuum",
-            engine=ENGINE,
-            parameters={"older_than_s": self.limits.older_than_ns / NS_PER["s"], "segments": len(plan.forget)},
-            actions=(ForgetSegments(plan.forget),),
-        )
+        parameters = {"older_than_s": self.limits.older_than_ns / NS_PER["s"], "segments": len(plan.forget)}
+        entry = new_commit(self.env, "vacuum", parameters, [ForgetSegments(plan.forget)])
         checker = VacuumChecker(paths=frozenset(plan.forget), removed=removed)
         return Proposal(commit=entry, check_conflict=checker.check_conflict)
 
@@ -123,8 +118,7 @@ def vacuum_table(
     limits = Limits(now_ns=env.clock.now_ns(), older_than_ns=parse_age("older_than", older_than), horizon_ns=horizon_ns)
     # Files first: one whose commit lands while we look is then named by the log.
     stored = list_stored(env.store, FOLDERS, LOG_FOLDER)
-    linked = linked_folders(env.store, stored)
     snapshot = load_newest(env)
     parts = env.drive(survey_parts(stored, snapshot, limits, dry_run=dry_run))
-    vacuum = _SeriesVacuum(committer=committer, stored=stored, limits=limits, linked=linked, parts=parts)
+    vacuum = _SeriesVacuum(committer=committer, stored=stored, limits=limits, parts=parts)
     return vacuum.run(snapshot, dry_run=dry_run)
