@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -18,7 +17,7 @@ from gapless.files.write.staged_files import StagedFiles
 from gapless.log.commit import Conflict
 from gapless.log.format import Entry, Snapshot, State
 from gapless.predicate.range import check_columns
-from gapless.runtime.committer import Proposal
+from gapless.runtime.committer import Proposal, calling_on_error
 from gapless.tables.shared.context import TableContext
 from gapless.tables.shared.findings import count
 
@@ -262,23 +261,25 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
         """Write and commit what is left of a batch; the version after it."""
         # Whatever was removed since the plan was made must not come back: this version is the one that the commit is judged from.
         written = self._write(snapshot.state, [one for one in batch if self._is_whole(one, snapshot.state)])
-        while written:
-            with _discarded_on_error(written):
-                proposal = replace(self.propose(snapshot, written), discard=partial(_discard, written))
-            outcome = self.context.committer.commit(snapshot, proposal)
-            if not isinstance(outcome, Conflict):
-                self._note_landed(written)
-                return outcome
-            # The conflict is certain, so nothing can need these files.
-            with _discarded_on_error(written):
-                snapshot = self.context.committer.refresh(snapshot)
-            written = self._left(written, outcome, snapshot.state)
-        return snapshot
+        seen, lost = [snapshot], list[Conflict]()
+
+        def propose(newest: Snapshot[State]) -> Proposal[Entry] | None:
+            seen.append(newest)
+            if lost:
+                self._keep_left(written, lost[-1], newest.state)
+            return self.propose(newest, written) if written else None
+
+        discard = partial(_discard, written)
+        landed = self.context.committer.land(snapshot, propose, discard=discard, lost=lost.append, retry_missing=False)
+        if landed is None:
+            return seen[-1]
+        self._note_landed(written)
+        return landed
 
     def _write(self, state: State, bins: Sequence[OneBin]) -> list[WrittenBin[OneBin, File]]:
         """The bins as they were written; the others of them are given up."""
         written: list[WrittenBin[OneBin, File]] = []
-        with _discarded_on_error(written):
+        with calling_on_error(partial(_discard, written)):
             for outcome in self.write(state, bins) if bins else ():
                 if isinstance(outcome, GivenUp):
                     self.progress.give_up(outcome)
@@ -297,10 +298,8 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
             progress.made |= {self.key_of(file): file for file in one.files}
         self.landed(written)
 
-    def _left(
-        self, written: Sequence[WrittenBin[OneBin, File]], lost: Conflict, state: State
-    ) -> list[WrittenBin[OneBin, File]]:
-        """What may be committed after all of a commit that lost; the other bins are discarded."""
+    def _keep_left(self, written: list[WrittenBin[OneBin, File]], lost: Conflict, state: State) -> None:
+        """Keep what may be committed after all of a commit that lost; the other bins are discarded."""
         self.progress.conflicts += 1
         left: list[WrittenBin[OneBin, File]] = []
         if self.progress.conflicts >= MAX_CONFLICTS:
@@ -311,7 +310,7 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
             whole = [one for one in written if self._is_whole(one.bin, state)]
             left = whole if self.outlives(lost) else []
         _discard([one for one in written if one not in left])
-        return left
+        written[:] = left
 
     def _is_whole(self, one: OneBin, state: State) -> bool:
         """Whether all files of a bin are live; a bin that was overtaken is noted, and those of its files that are left are planned anew."""
@@ -335,16 +334,6 @@ def _batches(bins: Iterable[OneBin], size: int, room: int) -> Iterator[list[OneB
             held, filled = [], 0
     if held:
         yield held
-
-
-@contextlib.contextmanager
-def _discarded_on_error(written: Sequence[WrittenBin[Any, Any]]) -> Iterator[None]:
-    """For bins of which no commit was tried, or one that certainly lost."""
-    try:
-        yield
-    except BaseException:
-        _discard(written)
-        raise
 
 
 def _discard(written: Iterable[WrittenBin[Any, Any]]) -> None:
