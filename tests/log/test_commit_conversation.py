@@ -56,7 +56,7 @@ class Toy(Plain[Entry]):
     def time_of(self, data: bytes, version: int) -> int:
         return self.decode(data, version)[1]
 
-    def says_time(self, data: bytes, time_ns: int) -> bool:
+    def has_commit_time(self, data: bytes, time_ns: int) -> bool:
         return False
 
     def id_of(self, entry: Entry) -> str:
@@ -230,7 +230,7 @@ def test_losing_every_race_ends_at_the_deadline_as_a_conflict() -> None:
     world.before_put = lambda put: world.land(put + 1, Entry(f"rival-{put}"))
     outcome = run(world, 0, Entry("mine"))
     assert isinstance(outcome, Conflict)
-    assert "deadline" in outcome.clash.reason
+    assert "deadline" in outcome.cause.reason
 
 
 def test_commit_times_never_run_backward() -> None:
@@ -251,8 +251,8 @@ def test_a_base_time_ahead_of_the_clock_is_kept_ahead_of() -> None:
 # Standing in line
 
 
-def in_line(world: World, base: int, entry: Entry, base_time_ns: int = 0, *, looks_back: bool = True) -> Outcome[Entry]:
-    return world.drive(commit(TOY, base, base_time_ns, entry, check_conflict, looks_back=looks_back, in_turn=True))
+def in_line(world: World, base: int, entry: Entry, base_time_ns: int = 0, *, verify_base: bool = True) -> Outcome[Entry]:
+    return world.drive(commit(TOY, base, base_time_ns, entry, check_conflict, verify_base=verify_base, in_turn=True))
 
 
 def test_whose_turn_comes_at_once_does_what_it_does_without_turns() -> None:

@@ -103,7 +103,7 @@ def test_opening_and_appending_read_no_part_that_they_do_not_need(world: Clocked
 
 
 def test_a_handle_rests_on_the_parts_of_the_checkpoint_it_wrote(world: Clocked) -> None:
-    assert TIME_SERIES.rests_on(world.table._snapshot) == 25
+    assert TIME_SERIES.parts_version(world.table._snapshot) == 25
     assert len(world.table._snapshot.state.live) == 24
     assert world.table._snapshot == world.open()._snapshot
 

@@ -1,4 +1,4 @@
-"""Files that are put ahead of being durable: a file that is put after them can be seen only once they are."""
+"""Files that are deferred of being durable: a file that is put after them can be seen only once they are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from gapless.errors import ObjectExists, StorageFull, StoreError
-from gapless.model.protocols import StoresAhead
+from gapless.model.protocols import DefersWrites
 from gapless.store.local import sync
 from gapless.store.local import sync as ahead
 from gapless.store.local.store import LocalStore
@@ -72,7 +72,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, root: str) -> list[str]:
 
 
 def test_what_comes_first_is_durable_before_the_other_has_a_name(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(store, StoresAhead)
+    assert isinstance(store, DefersWrites)
     store.put("log/0", b"")
     store.put("data/0", b"")
     steps = watch(monkeypatch, store.url)

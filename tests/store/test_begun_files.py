@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.errors import StorageFull, StoreError
-from gapless.model.protocols import streams_ahead
+from gapless.model.protocols import streams_writes
 from gapless.store.local import temp_files
 from gapless.store.local.store import LocalStore
 from gapless.store.memory import MemoryStore
@@ -25,9 +25,9 @@ def files(root: Path) -> list[str]:
 
 def test_pieces_are_one_object_once_it_is_finished(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    assert streams_ahead(store)
-    assert not streams_ahead(MemoryStore("m"))
-    file = store.begin_ahead("data/1")
+    assert streams_writes(store)
+    assert not streams_writes(MemoryStore("m"))
+    file = store.begin_deferred("data/1")
     file.write(b"one ", memoryview(b""), b"two ")
     file.write()
     file.write(memoryview(b"three"))
@@ -44,7 +44,7 @@ def test_pieces_are_one_object_once_it_is_finished(tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_a_file_that_is_discarded(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    file = store.begin_ahead("data/1")
+    file = store.begin_deferred("data/1")
     file.write(b"x")
     file.discard()
     file.discard()
@@ -67,7 +67,7 @@ def test_a_system_that_takes_few_bytes_at_a_time_gets_them_all_in_order(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "writev", reluctant)
-        file = LocalStore(root).begin_ahead("f")
+        file = LocalStore(root).begin_deferred("f")
         file.write(*pieces)
     file.write(b"end")
     file.finish()
@@ -111,7 +111,7 @@ def test_a_file_that_is_not_even_closed_well_is_told_with_what_went_wrong_first(
 
 def test_a_file_that_lost_bytes_gets_no_name(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    file = store.begin_ahead("data/1")
+    file = store.begin_deferred("data/1")
     file.write(b"four")
     (temp,) = (tmp_path / "data").iterdir()
     os.truncate(temp, 3)
@@ -125,7 +125,7 @@ def test_the_disk_is_told_early_of_what_was_written_once_each(tmp_path: Path, mo
     told: list[tuple[int, int]] = []
     monkeypatch.setattr(temp_files, "_EARLY_BYTES", 10)
     monkeypatch.setattr(temp_files, "begin_write_back", lambda _, start, length: told.append((start, length)))
-    file = LocalStore(tmp_path).begin_ahead("data/1")
+    file = LocalStore(tmp_path).begin_deferred("data/1")
     for size in (4, 5, 1, 9, 30, 2):
         file.write(bytes(size))
     file.finish()

@@ -25,7 +25,7 @@ from gapless.errors import (
     StoreError,
     StoreUnavailable,
 )
-from gapless.model.protocols import StoresAhead
+from gapless.model.protocols import DefersWrites
 from gapless.store.object_store import object_store_error
 from gapless.store.open import open_store
 from gapless.testing.store.case import in_child
@@ -212,7 +212,7 @@ def test_a_forked_child_does_not_wait_for_what_its_parent_sends() -> None:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         store = open_store("s3://b/t", {**NOWHERE, "endpoint": endpoint, "max_retries": "0", "retry_timeout": "1"})
         store.put("CURRENT", b"1", mode="overwrite", durable=False)
-        assert isinstance(store, StoresAhead)
+        assert isinstance(store, DefersWrites)
         store.put_deferred("data/1", b"x")
 
         def act() -> None:

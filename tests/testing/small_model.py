@@ -73,7 +73,7 @@ def writer(
             entry = Entry(f"{name}/{operation}/{life}/{send}", operation, covers)
             try:
                 base = snapshot.version, snapshot.time_ns
-                outcome = yield from commit(dialect, *base, entry, check_conflict, looks_back=in_turn, in_turn=in_turn)
+                outcome = yield from commit(dialect, *base, entry, check_conflict, verify_base=in_turn, in_turn=in_turn)
             except StorageFull:
                 results = (*results, (entry.id, "full", 0))
                 continue

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from gapless.errors import CorruptTable
 from gapless.log.effects import Drive
-from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, StoredCheckpoint
+from gapless.log.format import ConflictChecker, Packed, PartName, Snapshot, StoredCheckpoint, WrittenFile
 
 E = TypeVar("E")
 
@@ -33,32 +33,32 @@ class Plain(Generic[E]):
 
     first = 1
     open_at = "open_at"
-    bare = False
+    foreign_checkpoints = False
     tick_ns = 1_000
     parts_folder = "parts"
 
-    def timed(self, entry: E, duration_ms: int) -> E:
+    def with_duration(self, entry: E, duration_ms: int) -> E:
         raise NotImplementedError
 
-    def placed(self, entry: E) -> Iterable[Placed]:
+    def written_files(self, entry: E) -> Iterable[WrittenFile]:
         raise NotImplementedError
 
-    def guarded(self, check_conflict: ConflictChecker[E]) -> ConflictChecker[E]:
+    def with_format_rules(self, check_conflict: ConflictChecker[E]) -> ConflictChecker[E]:
         raise NotImplementedError
 
     def interval(self, state: Any) -> int:
         raise NotImplementedError
 
-    def owes_parts(self, snapshot: Snapshot[Any]) -> bool:
+    def needs_parts(self, snapshot: Snapshot[Any]) -> bool:
         raise NotImplementedError
 
     def pack(self, snapshot: Snapshot[Any], token: str, drive: Drive, lost: frozenset[str] = frozenset()) -> Packed[Any]:
         raise NotImplementedError
 
-    def settle(self, snapshot: Snapshot[Any], packed: Snapshot[Any]) -> None:
+    def share_parts(self, snapshot: Snapshot[Any], packed: Snapshot[Any]) -> None:
         raise NotImplementedError
 
-    def rests_on(self, snapshot: Snapshot[Any]) -> int:
+    def parts_version(self, snapshot: Snapshot[Any]) -> int:
         del snapshot
         return 0
 
@@ -80,11 +80,11 @@ class Plain(Generic[E]):
         versions = sorted(version for name in names if (version := self.checkpoint_of(name)) is not None)
         return [StoredCheckpoint(version, (self.checkpoint_path(version),)) for version in versions]
 
-    def aside_of(self, path: str) -> int | None:
+    def auxiliary_of(self, path: str) -> int | None:
         del path
         return None
 
-    def beside(self, path: str) -> str | None:
+    def checksum_path(self, path: str) -> str | None:
         del path
         return None
 
@@ -123,7 +123,7 @@ class Shared(Plain[Entry]):
     def time_of(self, data: bytes, version: int) -> int:
         return self.decode(data, version)[1]
 
-    def says_time(self, data: bytes, time_ns: int) -> bool:
+    def has_commit_time(self, data: bytes, time_ns: int) -> bool:
         return False
 
     def id_of(self, entry: Entry) -> str:
@@ -149,7 +149,7 @@ class FromZero(Shared):
     """One as Delta's is: its first version is 0, there is no hint, and log checkpoints of others may stand alone."""
 
     first = 0
-    bare = True
+    foreign_checkpoints = True
     hint = None
 
 

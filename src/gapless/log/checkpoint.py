@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from gapless.errors import CorruptTable, StoreError, TableError
-from gapless.log.effects import Conversation, Delete, Get, Later, NewId, Put, PutHint, PutNew, Together, Warn, perform
+from gapless.log.effects import Conversation, Delete, Get, GetDrive, NewId, Put, PutHint, PutNew, Together, Warn, perform
 from gapless.log.format import Entry, Packed, PartName, Snapshot, State, StoredCheckpoint, TableFormat
 from gapless.model.segment import check
 
@@ -37,7 +37,7 @@ def parse_hint(table_format: TableFormat[Entry, State], data: bytes | None) -> S
 def objects_of(table_format: TableFormat[Entry, State], checkpoint: StoredCheckpoint) -> tuple[Get, ...]:
     """What is read for a checkpoint: its objects, and the commit of its version where it may not have that one's time."""
     paths = checkpoint.paths
-    return tuple(map(Get, (*paths, table_format.path_of(checkpoint.version)) if table_format.bare else paths))
+    return tuple(map(Get, (*paths, table_format.path_of(checkpoint.version)) if table_format.foreign_checkpoints else paths))
 
 
 def read_checkpoint(
@@ -58,13 +58,13 @@ def decode_objects(
             yield from perform(Warn(f"the log checkpoint {path} is missing; an older one or the commits serve instead"))
             return None
         pieces.append(data)
-    drive = yield from perform(Later())
+    drive = yield from perform(GetDrive())
     try:
         snapshot = table_format.assemble(pieces, checkpoint, drive)
     except CorruptTable as error:
         yield from perform(Warn(f"{error.what}; an older log checkpoint or the commits serve instead"))
         return None
-    return _with_commit_time(table_format, snapshot, found[len(pieces)]) if table_format.bare else snapshot
+    return _with_commit_time(table_format, snapshot, found[len(pieces)]) if table_format.foreign_checkpoints else snapshot
 
 
 def _with_commit_time(
@@ -135,15 +135,15 @@ def store_snapshot(
     Raises CorruptTable where what they held is not known any more, StoreError.
     """
     packed = Packed(snapshot, ())
-    if table_format.rests_on(snapshot) or table_format.owes_parts(snapshot):
+    if table_format.parts_version(snapshot) or table_format.needs_parts(snapshot):
         again = apart | (yield from lost_parts(table_format.parts_of(snapshot)))
-        packed = table_format.pack(snapshot, (yield from perform(NewId())), (yield from perform(Later())), again)
+        packed = table_format.pack(snapshot, (yield from perform(NewId())), (yield from perform(GetDrive())), again)
     return (yield from store_checkpoint(table_format, packed))
 
 
 def point_to_checkpoint(table_format: TableFormat[Entry, State], snapshot: Snapshot[State], size: int) -> Conversation[None]:
     """Write the hint that names our checkpoint of this snapshot, of `size` bytes."""
-    if (beside := table_format.beside(table_format.last_checkpoint)) is not None:
+    if (checksum := table_format.checksum_path(table_format.last_checkpoint)) is not None:
         with suppress(StoreError):
-            yield from perform(Delete(beside))
+            yield from perform(Delete(checksum))
     yield from perform(PutHint(table_format.last_checkpoint, table_format.encode_pointer(snapshot, size)))

@@ -83,14 +83,14 @@ def clean(table_format: TableFormat[Entry, State], floor: int, tagged: Collectio
 
 def _of_no_use(table_format: TableFormat[Entry, State], names: Iterable[str], floor: int, stay: Collection[int]) -> list[str]:
     """What goes, in order: log checkpoints and pieces of such, then what lies aside, then commits."""
-    first = floor - 1 if table_format.bare else floor
+    first = floor - 1 if table_format.foreign_checkpoints else floor
     checkpoints, asides, commits = [], [], []
     for name in names:
         if (version := table_format.checkpoint_of(name)) is not None:
             checkpoints += [(version, name)] if version < floor and version not in stay else []
         elif (version := table_format.version_of(name)) is not None:
             commits += [(version, name)] if version < first else []
-        elif (version := table_format.aside_of(name)) is not None:
+        elif (version := table_format.auxiliary_of(name)) is not None:
             asides += [(version, name)] if version < first else []
     return [name for _, name in (*sorted(checkpoints), *sorted(asides), *sorted(commits))]
 
@@ -150,8 +150,8 @@ def _ensure_checkpoint(
             return found  # nothing else tells of this version
         # A create would not replace it.
         yield from perform(Delete(path))
-        if (beside := table_format.beside(path)) is not None:
-            yield from perform(Delete(beside))
+        if (checksum := table_format.checksum_path(path)) is not None:
+            yield from perform(Delete(checksum))
     put, _ = yield from store_snapshot(table_format, snapshot, apart)
     if (found := (yield from read_whole(table_format, StoredCheckpoint(version, (path,))))) is not None:
         return found

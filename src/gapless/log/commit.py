@@ -1,7 +1,7 @@
-"""The commit conversation: the one way to change a table.
+"""Optimistic commit with rebase: put-if-absent of the commit file of version N + 1 *is* the commit.
 
-Put-if-absent of the commit file of version N + 1 *is* the commit. Everything unclear is resolved by reading that file back and comparing
-commit ids; a lost race reads only the new commits, asks `check_conflict` whether they clash, and tries the next version.
+An unclear answer is resolved by reading that file back and comparing commit ids. After a lost race only the new commits are read and checked
+for conflicts, and the next version is tried.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Committed(Generic[Entry]):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """It certainly did not land and never will: `version` clashes."""
+    """It certainly did not land and never will: `version` conflicts with it."""
 
     version: int
-    clash: Conflicting
+    cause: Conflicting
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,19 @@ CLEANED = "the log was cleaned past the version that this change was made for"
 
 @dataclass(slots=True)
 class _Race(Generic[Entry]):
-    """A commit on its way to the first free place."""
+    """A commit attempt: the entry, rebased so far, and the version it is to have."""
 
     entry: Entry
     version: int
-    """Where it is to land next."""
+    """To be tried next."""
     time_ns: int
-    """Commit time of the version before that."""
+    """Commit time of the version before."""
     passed: list[tuple[int, Entry, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """One try to land: where, after which commit time, and when."""
+    """One put of a commit attempt: its version, the commit time before it, and when it was."""
 
     version: int
     time_ns: int
@@ -69,7 +69,7 @@ class _Try:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the log may have been cleaned past this place since the version before it was known to be the newest."""
+        """Whether the log may have been cleaned past this version since the one before it was known to be the newest."""
         return self.version > self.first and is_old(self.now_ns, self.time_ns)
 
 
@@ -80,31 +80,31 @@ def commit(
     entry: Entry,
     check_conflict: ConflictChecker[Entry],
     *,
-    looks_back: bool = False,
+    verify_base: bool = False,
     in_turn: bool = False,
 ) -> Conversation[Outcome[Entry]]:
-    """Append `entry` after version `base` (the one before the first: there is no table yet), stepping over commits that do not clash.
+    """Append `entry` after version `base` (the one before the first: there is no table yet), rebasing over commits that do not conflict.
 
-    Commit times never run backward: each is at least a tick of the dialect's after the one before, whatever the clock says.
-    Where so much time went by that the log may have been cleaned, a free place proves nothing unless the commit before it is there. With
-    `looks_back` that is asked before the first try in any case: another table may lie there by now, or none; else once the first try lost
-    to a commit that is there. With `in_turn` it stands in line first.
+    Commit times never run backward: each is at least a tick of the format's after the one before, whatever the clock says.
+    Where so much time went by that the log may have been cleaned, a free version proves nothing unless the commit before it is there. With
+    `verify_base` that is checked before the first try in any case: another table may lie there by now, or none; else once the first try lost
+    to a commit that is there. With `in_turn` it queues first.
     """
-    race, attempt, asked = _Race(entry, base + 1, base_time_ns, []), 0, base
-    if in_turn and (refused := (yield from _line_up(table_format, race, check_conflict))) is not None:
+    race, attempt, tried = _Race(entry, base + 1, base_time_ns, []), 0, base
+    if in_turn and (refused := (yield from _wait_for_turn(table_format, race, check_conflict))) is not None:
         return refused
     while True:
         at = _Try(race.version, race.time_ns, (yield from perform(Now())), table_format.first)
-        if at.is_stale or (looks_back and table_format.first <= base == asked and not race.passed):
-            refused = yield from _look_back(table_format, at, tried=asked == at.version)
+        if at.is_stale or (verify_base and table_format.first <= base == tried and not race.passed):
+            refused = yield from _check_base(table_format, at, tried=tried == at.version)
             if refused is not None:
                 return refused
         ours_ns = max(at.now_ns - at.now_ns % table_format.tick_ns, at.time_ns + table_format.tick_ns)
         data = table_format.encode(race.entry, at.version, ours_ns)
-        put = yield from _put(table_format.path_of(at.version), data, again=asked == at.version)
+        put = yield from _put(table_format.path_of(at.version), data, again=tried == at.version)
         if put in (Put.DONE, Put.LATE):
             return (yield from _landed(table_format, race, at, ours_ns, doubtful=at.is_stale or put is Put.LATE))
-        asked = at.version
+        tried = at.version
         try:
             found = yield from perform(Get(table_format.path_of(at.version)))
         except StoreError:
@@ -122,29 +122,29 @@ def commit(
         if verdict is not None:
             return verdict
         # What came first are commits after the one that this change was made for only if that is there.
-        unseen = at.is_stale or (not looks_back and table_format.first <= base == at.version - 1)
-        if unseen and (yield from _is_cleaned(table_format, at)):
+        unverified = at.is_stale or (not verify_base and table_format.first <= base == at.version - 1)
+        if unverified and (yield from _is_cleaned(table_format, at)):
             return Conflict(at.version, Conflicting(CLEANED))
         attempt += 1
         if not (yield from perform(Wait(attempt))):
             return Conflict(race.version - 1, Conflicting("the deadline passed while other commits kept coming first"))
 
 
-def _line_up(
+def _wait_for_turn(
     table_format: TableFormat[Entry, State], race: _Race[Entry], check_conflict: ConflictChecker[Entry]
 ) -> Conversation[Conflict | Unknown | None]:
-    """Wait for the turn. What others commit meanwhile is read and judged, so that in it next to nothing is left to do; gives back why the
-    entry cannot land any more.
+    """Wait for the turn, checking meanwhile what others commit, so that little is left to do in it; returns why the entry cannot land
+    any more.
     """
     base, waited = _Try(race.version, race.time_ns, race.time_ns, table_format.first), False
     while (yield from perform(TakeTurn())):
         waited = True
-        if (clash := (yield from _read_newest(table_format, race, check_conflict))) is not None:
-            return clash
+        if (conflict := (yield from _read_newest(table_format, race, check_conflict))) is not None:
+            return conflict
     if not waited:
         return None
     # What was read are commits of this table only if the one that it was read from is there.
-    if base.version > table_format.first and (gone := (yield from _look_back(table_format, base, tried=False))) is not None:
+    if base.version > table_format.first and (gone := (yield from _check_base(table_format, base, tried=False))) is not None:
         return gone
     return (yield from _read_newest(table_format, race, check_conflict))
 
@@ -152,7 +152,7 @@ def _line_up(
 def _read_newest(
     table_format: TableFormat[Entry, State], race: _Race[Entry], check_conflict: ConflictChecker[Entry]
 ) -> Conversation[Conflict | None]:
-    """Step over what was committed, before anything of ours was put."""
+    """Rebase over what was committed, before anything of ours was put."""
     found = yield from _read_on(
         table_format, race, (yield from perform(Get(table_format.path_of(race.version)))), check_conflict
     )
@@ -162,7 +162,7 @@ def _read_newest(
 def _read_on(
     table_format: TableFormat[Entry, State], race: _Race[Entry], data: bytes | None, check_conflict: ConflictChecker[Entry]
 ) -> Conversation[Conflict | int | None]:
-    """Step over all commits up to the newest, since a put below it could only be refused; our own ends it with its commit time."""
+    """Rebase over all commits up to the newest, since a put below it could only be refused; returns our own's commit time where it is one."""
     while data is not None:
         _, theirs, race.time_ns = decode_commit(table_format, data, race.version, race.time_ns)
         if table_format.id_of(theirs) == table_format.id_of(race.entry):
@@ -178,8 +178,8 @@ def _read_on(
     return None
 
 
-def _look_back(table_format: TableFormat[Entry, State], at: _Try, *, tried: bool) -> Conversation[Conflict | Unknown | None]:
-    """Why nothing may be put at a place, if the log was cleaned past it; of one that was tried before, no one can say more."""
+def _check_base(table_format: TableFormat[Entry, State], at: _Try, *, tried: bool) -> Conversation[Conflict | Unknown | None]:
+    """Why a version may not be put, if the log was cleaned past it; Unknown for one that was tried before."""
     try:
         if not (yield from _is_cleaned(table_format, at)):
             return None
@@ -191,7 +191,7 @@ def _look_back(table_format: TableFormat[Entry, State], at: _Try, *, tried: bool
 
 
 def _is_cleaned(table_format: TableFormat[Entry, State], at: _Try) -> Conversation[bool]:
-    """Whether the commit before a place is there no more. Cleaning takes commits in order: while it is there, all after it are."""
+    """Whether the commit before a version is gone. Cleaning deletes commits in order: while it is there, all after it are."""
     return not (yield from is_there(table_format, at.version - 1, at.time_ns))
 
 

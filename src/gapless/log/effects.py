@@ -1,7 +1,7 @@
-"""What a conversation asks of the environment, as values.
+"""Store and clock requests as values, yielded by the log engine's generators.
 
 The log decides in generators that yield these requests and are sent the answers, so that production, tests and simulation
-run the same code. `runtime.driver` answers them from a store and a clock.
+run the same code. `runtime.environment` answers them from a store and a clock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Request(Generic[T]):
-    """Something to ask the environment; `T` is what it answers."""
+    """A request to the environment; `T` is its answer."""
 
     __slots__ = ()
 
@@ -29,13 +29,13 @@ Drive = Callable[["Conversation[Any]"], Any]
 
 
 def perform(request: Request[T]) -> Conversation[T]:
-    """Ask, and give back the answer with its type."""
+    """Yield a request and return its answer, typed."""
     answer: T = yield request
     return answer
 
 
 class Put(enum.Enum):
-    """What is known of a put-if-absent once it returned."""
+    """Outcome of a put-if-absent."""
 
     DONE = enum.auto()
     LATE = enum.auto()
@@ -86,7 +86,7 @@ class ListNames(Request["tuple[str, ...]"]):
 
 @dataclass(frozen=True, slots=True)
 class Warn(Request[None]):
-    """Tell whoever runs the program; nothing is lost."""
+    """Warn the user; nothing is lost."""
 
     message: str
 
@@ -100,7 +100,7 @@ class Wait(Request[bool]):
 
 @dataclass(frozen=True, slots=True)
 class TakeTurn(Request[bool]):
-    """Stand in line to create the next object of the log, for a moment; True while others go first, whose commits can be read meanwhile."""
+    """Queue for a moment to create the next object of the log; True while others are first, whose commits can be read meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +110,16 @@ class Now(Request[int]):
 
 @dataclass(frozen=True, slots=True)
 class Together(Request["tuple[Any, ...]"]):
-    """Several requests, none of which waits for another where the store is far; their answers, in order."""
+    """Several requests, made concurrently where the store is remote; their answers, in order."""
 
     requests: tuple[Get | ListNames, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Later(Request[Drive]):
-    """The means to read what lies in the store once this conversation is over."""
+class GetDrive(Request[Drive]):
+    """A `Drive`, to read from the store once this conversation is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewId(Request[str]):
-    """A name that no one else takes."""
+    """A unique name."""

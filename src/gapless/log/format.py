@@ -1,7 +1,4 @@
-"""What a table format must bring to the log engine.
-
-What is said of two commits, the second of which wants to follow the first.
-"""
+"""`TableFormat`: what a table format brings to the log engine, its names, codec, replay and conflict rules, and the values they exchange."""
 
 from __future__ import annotations
 
@@ -23,14 +20,14 @@ class Compatible(Generic[Entry]):
 
 @dataclass(frozen=True, slots=True)
 class Conflicting:
-    """Ours may not follow theirs; `detail` is what the dialect wants to tell its caller."""
+    """Ours may not follow theirs; `detail` is for the caller of the format."""
 
     reason: str
     detail: object = None
 
 
 ConflictChecker = Callable[[Entry, int, Entry], Conversation["Compatible[Entry] | Conflicting"]]
-"""May our entry stand after the other entry, which landed as this version?"""
+"""Conflict detection: may our entry follow the other entry, which was committed as this version?"""
 
 
 State = TypeVar("State")
@@ -62,19 +59,19 @@ class PartName:
     path: str
     """Relative to the table root."""
     checksum: str
-    """Empty where none was told."""
+    """Empty where none is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed(Generic[State]):
-    """A snapshot that names new parts, and what is to be stored before its checkpoint is: path and bytes of each."""
+    """A snapshot that names new parts, and these, which are stored before its checkpoint is: path and bytes of each."""
 
     snapshot: Snapshot[State]
     parts: tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class WrittenFile:
     """A file that a commit makes live, and when it was begun to be written (nanoseconds since 1970 UTC; None: not known)."""
 
     path: str
@@ -83,7 +80,7 @@ class Placed:
 
 
 class TableFormat(Protocol[Entry, State]):
-    """Names, codec and replay of one log format. `Entry` is one commit's content, `State` what replay makes of them."""
+    """Object names, codec and replay of one table format's log. `Entry` is one commit's content, `State` what replay makes of them."""
 
     first: int
     """The number of a table's first version."""
@@ -93,9 +90,8 @@ class TableFormat(Protocol[Entry, State]):
     """What commit times are whole numbers of, in nanoseconds; each is at least one of these after the one before."""
     folder: str
     """The log's folder, relative to the table root."""
-    bare: bool
-    """Whether others write log checkpoints that do not say their commit's time, and may leave a log whose last commit is gone and told by
-    a checkpoint alone."""
+    foreign_checkpoints: bool
+    """Whether other writers may leave log checkpoints without their commit's time, and a log whose last commit is in a checkpoint alone."""
     last_checkpoint: str
     """Path of the object that names the newest log checkpoint when it was written."""
     parts_folder: str
@@ -129,8 +125,8 @@ class TableFormat(Protocol[Entry, State]):
         """The commit time that `decode` gives, without all that a commit says where its codec knows a shorter way. Raises as it does."""
         ...
 
-    def says_time(self, data: bytes, time_ns: int) -> bool:
-        """Whether a commit's bytes have this commit time, as far as a glance at them shows; False where only `decode` could tell."""
+    def has_commit_time(self, data: bytes, time_ns: int) -> bool:
+        """Whether a commit's bytes have this commit time, without decoding them; False where only `decode` could tell."""
         ...
 
     def checkpoint_path(self, version: int) -> str:
@@ -145,12 +141,12 @@ class TableFormat(Protocol[Entry, State]):
         """The log checkpoints in a listing of the folder of which no piece is missing, oldest version first."""
         ...
 
-    def aside_of(self, path: str) -> int | None:
-        """The version with whose commit an object of the folder goes that is neither a commit nor a checkpoint; None for what stays."""
+    def auxiliary_of(self, path: str) -> int | None:
+        """The version of an auxiliary object of the folder, which is deleted with that commit; None for what stays."""
         ...
 
-    def beside(self, path: str) -> str | None:
-        """The object that another writer may have laid beside an object of the folder, and that is wrong once that is replaced."""
+    def checksum_path(self, path: str) -> str | None:
+        """Where another writer may have put a checksum of an object of the folder, which is wrong once that is replaced."""
         ...
 
     def encode_pointer(self, snapshot: Snapshot[State], size: int) -> bytes:
@@ -167,12 +163,12 @@ class TableFormat(Protocol[Entry, State]):
 
     def assemble(self, pieces: Sequence[bytes], stored: StoredCheckpoint, drive: Drive) -> Snapshot[State]:
         """The snapshot that a checkpoint's objects hold, whose parts `drive` reads, now or when they are needed. Its commit time is 0 where
-        a `bare` one does not say it. Raises CorruptTable for any bytes but those that were written, UnsupportedTable, StoreError.
+        a `foreign_checkpoints` one does not say it. Raises CorruptTable for any bytes but those that were written, UnsupportedTable, StoreError.
         """
         ...
 
-    def owes_parts(self, snapshot: Snapshot[State]) -> bool:
-        """Whether a checkpoint of this snapshot is to have new parts."""
+    def needs_parts(self, snapshot: Snapshot[State]) -> bool:
+        """Whether a checkpoint of this snapshot needs new parts."""
         ...
 
     def pack(self, snapshot: Snapshot[State], token: str, drive: Drive, lost: frozenset[str] = frozenset()) -> Packed[State]:
@@ -181,16 +177,16 @@ class TableFormat(Protocol[Entry, State]):
         """
         ...
 
-    def settle(self, snapshot: Snapshot[State], packed: Snapshot[State]) -> None:
-        """Let a snapshot, which stays what it is, rest on the parts of one that is the same and was stored."""
+    def share_parts(self, snapshot: Snapshot[State], packed: Snapshot[State]) -> None:
+        """Let a snapshot, which stays equal, take its content from the parts of the same one that was stored."""
         ...
 
-    def rests_on(self, snapshot: Snapshot[State]) -> int:
-        """The version of the checkpoint whose parts a snapshot rests on; 0 where it knows of none."""
+    def parts_version(self, snapshot: Snapshot[State]) -> int:
+        """The version of the checkpoint whose parts a snapshot takes its content from; 0 where it knows of none."""
         ...
 
     def parts_of(self, snapshot: Snapshot[State]) -> tuple[PartName, ...]:
-        """The parts that a snapshot rests on."""
+        """The parts that a snapshot takes its content from."""
         ...
 
     def part_of(self, path: str) -> int | None:
@@ -198,19 +194,19 @@ class TableFormat(Protocol[Entry, State]):
         ...
 
     def id_of(self, entry: Entry) -> str:
-        """What tells this commit from another's; empty where its writer gave none."""
+        """The commit's id, different from any other's; empty where its writer gave none."""
         ...
 
-    def timed(self, entry: Entry, duration_ms: int) -> Entry:
-        """The same entry, which says how long its change took, from the call to the commit."""
+    def with_duration(self, entry: Entry, duration_ms: int) -> Entry:
+        """The entry with how long its change took, from the call to the commit."""
         ...
 
-    def placed(self, entry: Entry) -> Iterable[Placed]:
-        """The files that a commit makes live and that its writer wrote, with when."""
+    def written_files(self, entry: Entry) -> Iterable[WrittenFile]:
+        """The files that a commit makes live and that its writer wrote."""
         ...
 
-    def guarded(self, check_conflict: ConflictChecker[Entry]) -> ConflictChecker[Entry]:
-        """The same judge, which besides asks what every change of this format must."""
+    def with_format_rules(self, check_conflict: ConflictChecker[Entry]) -> ConflictChecker[Entry]:
+        """The same checker with the rules that hold for every change of this format."""
         ...
 
     def interval(self, state: State) -> int:

@@ -17,7 +17,7 @@ from gapless.log.checkpoint import (
     read_hint,
     store_checkpoint,
 )
-from gapless.log.effects import Conversation, Get, Later, ListNames, NewId, Now, Put, Together, Warn, perform
+from gapless.log.effects import Conversation, Get, GetDrive, ListNames, NewId, Now, Put, Together, Warn, perform
 from gapless.log.format import Entry, Packed, Snapshot, State, StoredCheckpoint, TableFormat
 from gapless.log.segment import BATCH, LogListing, decode_commit, list_log, lost_commit, read_commits
 from gapless.model.protocols import is_old
@@ -215,8 +215,8 @@ def is_there(table_format: TableFormat[Entry, State], version: int, time_ns: int
 def _has_time(table_format: TableFormat[Entry, State], data: bytes, version: int, time_ns: int) -> bool:
     """Whether a commit has this commit time; one that cannot be read is taken to have it."""
     try:
-        return table_format.says_time(data, time_ns) or table_format.time_of(data, version) in (
-            (time_ns, 0) if table_format.bare else (time_ns,)
+        return table_format.has_commit_time(data, time_ns) or table_format.time_of(data, version) in (
+            (time_ns, 0) if table_format.foreign_checkpoints else (time_ns,)
         )
     except TableError:
         return True  # damaged, and so there
@@ -224,7 +224,7 @@ def _has_time(table_format: TableFormat[Entry, State], data: bytes, version: int
 
 def _has_checkpoint(table_format: TableFormat[Entry, State], version: int) -> Conversation[bool]:
     """Whether a log checkpoint may be all that is left of a version's commit, and is there: such go before the commits after them do."""
-    if not table_format.bare:
+    if not table_format.foreign_checkpoints:
         return False
     listing = yield from list_log(table_format)
     return any(checkpoint.version == version for checkpoint in listing.checkpoints)
@@ -278,20 +278,20 @@ def write_checkpoint(table_format: TableFormat[Entry, State], snapshot: Snapshot
         yield from perform(Warn(f"the log checkpoint {path} was not written: {error.what}"))
         return
     if put in (Put.DONE, Put.LATE) and packed.snapshot is not snapshot:
-        table_format.settle(snapshot, packed.snapshot)
+        table_format.share_parts(snapshot, packed.snapshot)
     if put is not Put.NO_ANSWER:
         yield from point_to_checkpoint(table_format, packed.snapshot, size)
 
 
 def _packed(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Packed[State]]:
     """The snapshot with the parts that it owes; on those of the newest checkpoint, where others wrote it."""
-    rests_on = table_format.rests_on(snapshot)
-    if not rests_on and not table_format.owes_parts(snapshot):
+    parts_version = table_format.parts_version(snapshot)
+    if not parts_version and not table_format.needs_parts(snapshot):
         return Packed(snapshot, ())
     hinted = yield from read_hint(table_format)
-    if hinted is not None and rests_on < hinted.version < snapshot.version:
+    if hinted is not None and parts_version < hinted.version < snapshot.version:
         snapshot = yield from _on_newest(table_format, snapshot)
-    return table_format.pack(snapshot, (yield from perform(NewId())), (yield from perform(Later())))
+    return table_format.pack(snapshot, (yield from perform(NewId())), (yield from perform(GetDrive())))
 
 
 def _on_newest(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) -> Conversation[Snapshot[State]]:

@@ -14,7 +14,7 @@ from gapless.model.instant import NS_PER
 
 @dataclass(frozen=True, slots=True)
 class TooEarly:
-    """No version in question is as old as that; the first of them was committed then (nanoseconds since 1970 UTC)."""
+    """No such version is as old as that; the first was committed then (nanoseconds since 1970 UTC)."""
 
     first: int
     time_ns: int

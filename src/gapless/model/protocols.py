@@ -1,7 +1,4 @@
-"""What the core asks of the world: a store, a clock and a source of ids.
-
-How long a writer may take before others may clean up behind it.
-"""
+"""Interfaces of the environment: object store, clock and id source, and how long a writer may take before others clean up behind it."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a store can do, as it declares it; `testing.StoreContract` holds it to that."""
+    """Guarantees that a store declares; `testing.StoreContract` tests them."""
 
     put_if_absent: bool
     """`put(mode="create")` lets exactly one of several racing writers win."""
@@ -39,7 +36,7 @@ class Capabilities:
     survives_fork: bool
     """A handle still works in a forked child."""
     concurrent: bool = False
-    """A request takes long, and several at a time hardly longer than one: readers ask for what follows meanwhile."""
+    """Remote: a request takes long, and several at a time hardly longer than one, so readers prefetch."""
 
 
 class Store(Protocol):
@@ -98,23 +95,23 @@ class ShowsUnfinished(Protocol):
 
 
 @runtime_checkable
-class StoresAhead(Protocol):
-    """A store that can make several objects durable at once, before one that names them."""
+class DefersWrites(Protocol):
+    """A store with deferred writes: several objects become durable at once, before one that names them."""
 
     def put_deferred(self, path: str, *pieces: bytes | memoryview) -> None:
-        """Store the pieces as one object, whole, under a name that no one else takes. This handle can read it at once, others by and by;
-        it is there for good after `put_after` or `settle`.
+        """Write the pieces as one object under a unique name, not yet durable: this handle can read it at once, others later; durable
+        after `put_after` or `settle`.
         """
         ...
 
     def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
-        """`put(path, data)`, which can be seen only once those of `after` that were put ahead are durable. Where one of them cannot be
-        made so, raises StoreError with its path, and again whenever asked again; then nothing is stored under `path`.
+        """`put(path, data)`, which can be seen only once those of `after` that were deferred are durable. Where one of them cannot be
+        made so, raises StoreError with its path, now and at each later call; then nothing is stored under `path`.
         """
         ...
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Make those of these objects durable that were put ahead; raises as `put_after`."""
+        """Make the deferred ones of these objects durable; raises as `put_after`."""
         ...
 
     def forget(self, paths: Iterable[str]) -> None:
@@ -122,65 +119,65 @@ class StoresAhead(Protocol):
         ...
 
 
-class ObjectAhead(Protocol):
-    """An object in the making, which no one sees."""
+class DeferredObject(Protocol):
+    """A deferred write in progress, not visible to readers."""
 
     def write(self, *pieces: bytes | memoryview) -> None:
         """Add bytes."""
         ...
 
     def finish(self) -> None:
-        """It is whole, and there as after `put_deferred`; nothing may be written after."""
+        """Complete it, as `put_deferred` does; nothing may be written after."""
         ...
 
     def discard(self) -> None:
-        """Leave nothing of it; nothing happens where it is finished."""
+        """Abort and remove it; no effect once it is finished."""
         ...
 
 
 @runtime_checkable
-class StreamsAhead(StoresAhead, Protocol):
-    """A store that can take an object ahead piece by piece, while others are made."""
+class StreamsWrites(DefersWrites, Protocol):
+    """A store whose deferred writes may come in pieces, several at a time."""
 
-    def begin_ahead(self, path: str) -> ObjectAhead:
+    def begin_deferred(self, path: str) -> DeferredObject:
         """`put_deferred`, piece by piece; to be finished or discarded."""
         ...
 
 
 class WriterQueue(Protocol):
-    """One who stands in line for a turn."""
+    """A writer's position in the queue for a folder."""
 
     @property
     def mine(self) -> bool:
-        """Whether the turn came."""
+        """Whether it is this writer's turn."""
         ...
 
     def wait(self) -> bool:
-        """Wait for a moment, where it is not one's turn yet; whether to go on waiting. What others created meanwhile can be read before one
-        asks again. False once the turn has come, and where it would be waited for in vain.
+        """Wait for a moment where it is not this writer's turn yet; True to go on waiting, after reading what others created meanwhile.
+        False once the turn has come, and where it cannot come.
         """
         ...
 
 
 @runtime_checkable
 class TakesTurns(Protocol):
-    """A store whose writers can keep out of each other's way."""
+    """A store with a queue of the writers that create objects in one folder."""
 
     def turn(self, folder: str) -> AbstractContextManager[WriterQueue]:
-        """Stand in line to create an object in a folder. The turn is over with the first such create of this thread, or with the context.
-        A courtesy: a create stays exclusive without it, and may come out of turn.
+        """Queue to create an object in a folder. The turn ends with this thread's first such create, or with the context.
+        Advisory: a create is exclusive without it, and may come out of turn.
         """
         ...
 
 
-def stores_ahead(store: Store) -> TypeGuard[StoresAhead]:
-    """Whether a store is a StoresAhead; `isinstance` would look at all its methods each time."""
-    return _is(type(store), StoresAhead)
+def defers_writes(store: Store) -> TypeGuard[DefersWrites]:
+    """Whether a store is a DefersWrites; `isinstance` would look at all its methods each time."""
+    return _is(type(store), DefersWrites)
 
 
-def streams_ahead(store: Store) -> TypeGuard[StreamsAhead]:
-    """Whether a store is a StreamsAhead."""
-    return _is(type(store), StreamsAhead)
+def streams_writes(store: Store) -> TypeGuard[StreamsWrites]:
+    """Whether a store is a StreamsWrites."""
+    return _is(type(store), StreamsWrites)
 
 
 def takes_turns(store: Store) -> TypeGuard[TakesTurns]:
@@ -194,7 +191,7 @@ def _is(kind: type, protocol: type) -> bool:
 
 
 class Clock(Protocol):
-    """Time, as the environment sees it."""
+    """Wall clock, monotonic clock and sleep."""
 
     def now_ns(self) -> int:
         """Nanoseconds since 1970-01-01T00:00Z."""
@@ -210,7 +207,7 @@ class Clock(Protocol):
 
 
 class IdSource(Protocol):
-    """Names that no one else takes."""
+    """Unique names and randomness."""
 
     def uuid(self) -> str:
         """A random UUID, in lower case with hyphens."""

@@ -20,14 +20,14 @@ from gapless.errors import (
 )
 from gapless.log.checkpoint import is_due
 from gapless.log.commit import Committed, Conflict, commit
-from gapless.log.format import ConflictChecker, Entry, Placed, Snapshot, State, TableFormat
+from gapless.log.format import ConflictChecker, Entry, Snapshot, State, TableFormat, WrittenFile
 from gapless.log.snapshot import advance, refresh, write_checkpoint
 from gapless.model.operation import Tally
 from gapless.model.protocols import is_old
 from gapless.runtime.environment import Environment
 
 
-def require_files(env: Environment, placed: Iterable[Placed], version: int) -> None:
+def require_files(env: Environment, placed: Iterable[WrittenFile], version: int) -> None:
     """Raise CommitConflict where a file that a commit makes live was written long ago and is no longer there.
 
     Long is half the writer horizon: until then nothing removes what a writer at work has written. `version` is the newest
@@ -130,17 +130,17 @@ class Committer(Generic[Entry, State]):
         Writes the log checkpoint that the version may owe. Raises CommitOutcomeUnknown, StoreError; CommitConflict where the change
         took so long that its files are gone.
         """
-        entry, check_conflict = self._timed(proposal.commit), self.table_format.guarded(proposal.check_conflict)
+        entry, check_conflict = self._timed(proposal.commit), self.table_format.with_format_rules(proposal.check_conflict)
         try:
-            require_files(self.env, self.table_format.placed(entry), snapshot.version)
+            require_files(self.env, self.table_format.written_files(entry), snapshot.version)
         except CommitConflict:
             proposal.discard()
             raise
         try:
             base = snapshot.version, snapshot.time_ns
-            # Near by, a look back costs next to nothing; where the store is far, nothing beside files that are put ahead.
-            looks_back = bool(proposal.deferred) or not self.env.store.capabilities.concurrent
-            conversation = commit(self.table_format, *base, entry, check_conflict, looks_back=looks_back, in_turn=True)
+            # Near by, a look back costs next to nothing; where the store is far, nothing beside files that are deferred.
+            verify_base = bool(proposal.deferred) or not self.env.store.capabilities.concurrent
+            conversation = commit(self.table_format, *base, entry, check_conflict, verify_base=verify_base, in_turn=True)
             outcome = self.env.drive(conversation, proposal.deferred, turn=self.table_format.folder)
         except CommitConflict:
             proposal.discard()
@@ -242,7 +242,7 @@ class Committer(Generic[Entry, State]):
     def _timed(self, entry: Entry) -> Entry:
         if self.began is None:
             return entry
-        return self.table_format.timed(entry, max(0, round(1_000 * (self.env.clock.monotonic() - self.began))))
+        return self.table_format.with_duration(entry, max(0, round(1_000 * (self.env.clock.monotonic() - self.began))))
 
     def _follow(self, snapshot: Snapshot[State]) -> None:
         """Publish a version of ours, and write the log checkpoint that it owes."""
@@ -253,13 +253,13 @@ class Committer(Generic[Entry, State]):
 
 def refuse_conflict(conflict: Conflict) -> CommitConflict:
     """The error for a commit that lost to one it cannot follow."""
-    detail = f": {conflict.clash.detail}" if conflict.clash.detail is not None else ""
+    detail = f": {conflict.cause.detail}" if conflict.cause.detail is not None else ""
     return CommitConflict(
-        f"version {conflict.version} came first and clashes ({conflict.clash.reason}{detail})",
+        f"version {conflict.version} came first and clashes ({conflict.cause.reason}{detail})",
         why="Another writer committed it while this change was under way; nothing of this change was written",
         fix="Refresh the table, look at that version, and send the change again if it is still wanted",
         version=conflict.version,
-        reason=conflict.clash.reason,
+        reason=conflict.cause.reason,
     )
 
 

@@ -17,7 +17,7 @@ from gapless.log.effects import (
     Conversation,
     Delete,
     Get,
-    Later,
+    GetDrive,
     ListNames,
     NewId,
     Now,
@@ -30,7 +30,7 @@ from gapless.log.effects import (
     Wait,
     Warn,
 )
-from gapless.model.protocols import Clock, IdSource, Store, WriterQueue, is_old, stores_ahead, takes_turns
+from gapless.model.protocols import Clock, IdSource, Store, WriterQueue, defers_writes, is_old, takes_turns
 
 
 class SystemClock:
@@ -85,7 +85,7 @@ class _Pace:
     """The seconds that the last put took, where another's was first; None where none was, or the store did not answer."""
     path: str = ""
     """What the last put was to store."""
-    ahead: tuple[str, ...] = ()
+    deferred: tuple[str, ...] = ()
     """What must be durable before anything that is put, and is not yet."""
     line: WriterQueue | None = None
     """Where it stands in line with others on this machine, who let it go first once its turn has come."""
@@ -105,23 +105,23 @@ class Environment:
     ids: IdSource = field(default_factory=RandomIds)
     deadline_s: float = DEADLINE_S
 
-    def drive(self, conversation: Conversation[T], ahead: Sequence[str] = (), turn: str | None = None) -> T:
+    def drive(self, conversation: Conversation[T], deferred: Sequence[str] = (), turn: str | None = None) -> T:
         """Run a conversation to its end and return what it returns.
 
-        Objects that it creates come after those of `ahead` are durable. To create one in the folder `turn` it may ask for its turn, which
+        Objects that it creates come after those of `deferred` are durable. To create one in the folder `turn` it may ask for its turn, which
         comes at once where the store has no such. An error of the store is thrown into the conversation, which may know what it means;
         else it reaches the caller.
         """
-        pace = _Pace(self.clock.monotonic() + self.deadline_s, ahead=tuple(ahead))
+        pace = _Pace(self.clock.monotonic() + self.deadline_s, deferred=tuple(deferred))
         if turn is None or not takes_turns(self.store):
             return self._converse(conversation, pace)
         with self.store.turn(turn) as pace.line:
             return self._converse(conversation, pace)
 
-    def forget(self, ahead: Sequence[str]) -> None:
-        """Give up those of `ahead` that are not durable: no conversation will create what names them."""
-        if ahead and stores_ahead(self.store):
-            self.store.forget(ahead)
+    def forget(self, deferred: Sequence[str]) -> None:
+        """Give up those of `deferred` that are not durable: no conversation will create what names them."""
+        if deferred and defers_writes(self.store):
+            self.store.forget(deferred)
 
     def _converse(self, conversation: Conversation[T], pace: _Pace) -> T:
         try:
@@ -169,7 +169,7 @@ class Environment:
             case Warn(message):
                 warnings.warn(message, LogWarning, stacklevel=3)
                 return None
-            case Later():
+            case GetDrive():
                 return self.drive
             case NewId():
                 return self.ids.uuid()
@@ -180,9 +180,9 @@ class Environment:
         """Whether others still go first; then what must be durable before ours is made so meanwhile."""
         if pace.line is None or not pace.line.wait():
             return False
-        if pace.ahead and stores_ahead(self.store):
-            self.store.settle(pace.ahead)
-            pace.ahead = ()
+        if pace.deferred and defers_writes(self.store):
+            self.store.settle(pace.deferred)
+            pace.deferred = ()
         return True
 
     def _together(self, requests: tuple[Request[Any], ...], pace: _Pace) -> tuple[object, ...]:
@@ -196,15 +196,15 @@ class Environment:
         began, pace.lost_s, pace.path = self.clock.monotonic(), None, path
         began_ns = self.clock.now_ns()
         try:
-            if pace.ahead and stores_ahead(self.store):
-                self.store.put_after(path, data, pace.ahead)
+            if pace.deferred and defers_writes(self.store):
+                self.store.put_after(path, data, pace.deferred)
             else:
                 self.store.put(path, data)
         except ObjectExists:
             pace.lost_s = self.clock.monotonic() - began
             return Put.REFUSED
         except StoreUnavailable as error:
-            if error.facts.get("path") in pace.ahead or error.facts.get("stored"):
+            if error.facts.get("path") in pace.deferred or error.facts.get("stored"):
                 raise  # what must come before it failed, or it is there and may not last: to look for it would tell nothing
             return Put.NO_ANSWER
         # By the wall clock: the other stands still while a machine sleeps.

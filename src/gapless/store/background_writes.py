@@ -39,7 +39,7 @@ class BackgroundWrites:
         self._put = put
         self._lock = Lock()
         self._hints: dict[str, tuple[bytes, Future[None]]] = {}
-        self._ahead: dict[str, Future[None]] = {}
+        self._deferred: dict[str, Future[None]] = {}
 
     def put_hint(self, path: str, data: bytes) -> None:
         """Overwrite a hint by and by; of several for one path the last is put, and those before may be passed over."""
@@ -71,34 +71,34 @@ class BackgroundWrites:
         if future is None:
             self._put(path, data)
         else:
-            self._ahead[path] = future
+            self._deferred[path] = future
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Wait until those of these paths that were put ahead are stored. Raises StoreError, again if asked again."""
-        found = [(path, self._ahead[path]) for path in paths if path in self._ahead]
+        """Wait until those of these paths that were deferred are stored. Raises StoreError, again if asked again."""
+        found = [(path, self._deferred[path]) for path in paths if path in self._deferred]
         for error in [future.exception() for _, future in found]:
             if error is not None:
                 raise error
         for path, _ in found:
-            self._ahead.pop(path, None)
+            self._deferred.pop(path, None)
 
     def await_path(self, path: str) -> None:
         """Wait for what is under way to this path, whatever becomes of it."""
-        if not self._hints and not self._ahead:
+        if not self._hints and not self._deferred:
             return
         with self._lock:
             hint = self._hints.get(path)
-        for future in (hint[1] if hint else None, self._ahead.get(path)):
+        for future in (hint[1] if hint else None, self._deferred.get(path)):
             if future is not None:
                 future.exception()
 
     def await_all(self) -> None:
         """Wait for all that is under way, whatever becomes of it."""
-        for path in (*self._hints, *self._ahead):
+        for path in (*self._hints, *self._deferred):
             self.await_path(path)
 
     def forget(self, paths: Iterable[str]) -> None:
         """Wait for what is under way to these paths, and settle it no more."""
         for path in paths:
             self.await_path(path)
-            self._ahead.pop(path, None)
+            self._deferred.pop(path, None)

@@ -172,24 +172,24 @@ class ObjectStore:
         self._later.put_hint(path, bytes(data))
 
     def put_deferred(self, path: str, *pieces: bytes | memoryview) -> None:
-        """Begin to store an object under a name that no one else takes; see `StoresAhead.put_deferred`."""
+        """Begin to store an object under a name that no one else takes; see `DefersWrites.put_deferred`."""
         self._refuse_after_fork("writing", path)
         self._key(check_new_path(path))
         self._later.put_deferred(path, pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
-        """Create an object once others are stored; see `StoresAhead.put_after`."""
+        """Create an object once others are stored; see `DefersWrites.put_after`."""
         self._refuse_after_fork("writing", path)
         self._later.settle(after)
         self._put(path, data, "create")
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Wait until objects are stored that were put ahead; see `StoresAhead.settle`."""
+        """Wait until objects are stored that were deferred; see `DefersWrites.settle`."""
         self._refuse_after_fork("writing to", "")
         self._later.settle(paths)
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Give up objects that were put ahead, once they are stored or not; see `StoresAhead.forget`."""
+        """Give up objects that were deferred, once they are stored or not; see `DefersWrites.forget`."""
         if os.getpid() == self._pid:
             self._later.forget(paths)
 

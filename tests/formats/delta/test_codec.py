@@ -122,8 +122,8 @@ def test_a_commit_survives_its_bytes(commit: Commit, time_ms: int) -> None:
     assert told == {name: getattr(commit, name) for name in told}
     assert DELTA.encode(again, 3, time_ns) == data
     assert DELTA.time_of(data, 3) == time_ns
-    assert DELTA.says_time(data, time_ns)
-    assert not DELTA.says_time(data, time_ns + MS)
+    assert DELTA.has_commit_time(data, time_ns)
+    assert not DELTA.has_commit_time(data, time_ns + MS)
 
 
 def test_actions_stand_in_the_order_that_readers_expect_whatever_that_of_the_change() -> None:

@@ -72,7 +72,7 @@ def test_the_first_commit_is_version_0_and_no_hint_is_written() -> None:
     assert log.names() == ["00000000000000000000.json"]
     again = env.drive(commit(DELTA, -1, 0, entry("b", *CREATE), refuses))
     assert isinstance(again, Conflict)
-    assert (again.version, again.clash.reason) == (0, "TEST at 0")
+    assert (again.version, again.cause.reason) == (0, "TEST at 0")
 
 
 def test_times_rise_by_a_millisecond_where_the_clock_stands_still_or_runs_back() -> None:
@@ -143,9 +143,9 @@ def test_a_table_that_was_made_anew_under_a_writer_is_not_written_to(tmp_path: P
     (tmp_path / DELTA.path_of(0)).unlink()
     later = clocked(Log(), ns=made.entries[0][2] + HOUR_NS, store=env.store)
     assert isinstance(later.drive(commit(DELTA, -1, 0, entry("b", *CREATE), stands)), Committed)
-    outcome = later.drive(commit(DELTA, 0, snapshot.time_ns, entry("c", add("x")), stands, looks_back=True))
+    outcome = later.drive(commit(DELTA, 0, snapshot.time_ns, entry("c", add("x")), stands, verify_base=True))
     assert isinstance(outcome, Conflict)
-    assert outcome.clash.reason == CLEANED
+    assert outcome.cause.reason == CLEANED
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ def test_a_log_of_which_only_a_checkpoint_is_left_is_read_refreshed_and_written_
     snapshot = log.load()
     assert (snapshot.version, list(snapshot.state.files)) == (3, ["a", "b", "c"])
     assert log.env.drive(refresh(DELTA, snapshot)) is snapshot
-    for looks_back in (False, True):
-        conversation = commit(DELTA, snapshot.version, snapshot.time_ns, entry("x", add("d")), stands, looks_back=looks_back)
+    for verify_base in (False, True):
+        conversation = commit(DELTA, snapshot.version, snapshot.time_ns, entry("x", add("d")), stands, verify_base=verify_base)
         outcome = clocked(log, ns=START_MS * MS + 9 * NS_PER_DAY).drive(conversation)
         assert isinstance(outcome, Committed)
         assert outcome.version == 4
@@ -230,7 +230,7 @@ def test_a_place_below_the_newest_commit_of_a_cleaned_log_is_not_written_to() ->
     log.drop(0, 1, 2, 3)
     outcome = land(clocked(log, ns=START_MS * MS + 9 * NS_PER_DAY), old, "x", add("z"))
     assert isinstance(outcome, Conflict)
-    assert outcome.clash.reason == CLEANED
+    assert outcome.cause.reason == CLEANED
     assert 3 not in {DELTA.version_of(f"_delta_log/{name}") for name in log.names()}
 
 

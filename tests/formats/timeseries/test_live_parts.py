@@ -66,7 +66,7 @@ class Log:
             self.store.put(path, data)
         data = TIME_SERIES.encode_checkpoint(packed.snapshot)
         if then == "settle":
-            TIME_SERIES.settle(snapshot, packed.snapshot)
+            TIME_SERIES.share_parts(snapshot, packed.snapshot)
         elif then == "open":
             opened = TIME_SERIES.decode_checkpoint(data, version, self.env.drive).state.live
             assert isinstance(opened, LiveSegments)

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gapless.errors import StoreError
-from gapless.model.protocols import ObjectAhead, StoresAhead, stores_ahead, streams_ahead
+from gapless.model.protocols import DeferredObject, DefersWrites, defers_writes, streams_writes
 from gapless.runtime.environment import Environment
 
-MOST_AHEAD = 32
+MOST_DEFERRED = 32
 """Files of an attempt that may wait for its commit to be made durable; a local store holds each open."""
-MOST_AHEAD_BYTES = 64 << 20
+MOST_DEFERRED_BYTES = 64 << 20
 """And their bytes together; a bucket's are held in memory until they are there."""
 
 
@@ -23,57 +23,57 @@ class StagedFiles:
     env: Environment
     written: list[str] = field(default_factory=list, kw_only=True)
     committed_here: bool = field(default=False, kw_only=True)
-    """Whether this process commits it, with `ahead`: what is written may then become durable with the commit, just before it."""
-    ahead: list[str] = field(default_factory=list, kw_only=True)
+    """Whether this process commits it, with `deferred`: what is written may then become durable with the commit, just before it."""
+    deferred: list[str] = field(default_factory=list, kw_only=True)
     """What was written and may not be durable yet."""
-    ahead_bytes: int = field(default=0, kw_only=True)
+    deferred_bytes: int = field(default=0, kw_only=True)
 
     def put(self, path: str, *pieces: bytes | memoryview) -> None:
         """Store the pieces as one object, under a name that no one else takes. Raises StoreError."""
         # Named before it is stored: a put without an answer may have landed.
         self.written.append(path)
         store = self.env.store
-        if self.committed_here and stores_ahead(store):
-            self._put_ahead(store, path, pieces)
+        if self.committed_here and defers_writes(store):
+            self._put_deferred(store, path, pieces)
             return
         # The name is unique, and a bucket may answer "exists" to our own write that its client sent twice.
         store.put(path, pieces[0] if len(pieces) == 1 else b"".join(pieces), mode="overwrite")
 
-    def _put_ahead(self, store: StoresAhead, path: str, pieces: Sequence[bytes | memoryview]) -> None:
+    def _put_deferred(self, store: DefersWrites, path: str, pieces: Sequence[bytes | memoryview]) -> None:
         size = sum(memoryview(piece).nbytes for piece in pieces)
-        if self.ahead and (len(self.ahead) >= MOST_AHEAD or self.ahead_bytes + size > MOST_AHEAD_BYTES):
+        if self.deferred and (len(self.deferred) >= MOST_DEFERRED or self.deferred_bytes + size > MOST_DEFERRED_BYTES):
             self.settle()
-        self.ahead.append(path)
-        self.ahead_bytes += size
+        self.deferred.append(path)
+        self.deferred_bytes += size
         store.put_deferred(path, *pieces)
 
     @contextlib.contextmanager
-    def streamed(self, path: str) -> Iterator[ObjectAhead | None]:
+    def streamed(self, path: str) -> Iterator[DeferredObject | None]:
         """An object to be written under a name that no one else takes, finished with the context and discarded where that fails; None where
         the store takes objects only whole. Raises StoreError.
         """
         store = self.env.store
-        if not (self.committed_here and streams_ahead(store)):
+        if not (self.committed_here and streams_writes(store)):
             yield None
             return
-        if len(self.ahead) >= MOST_AHEAD:
+        if len(self.deferred) >= MOST_DEFERRED:
             self.settle()
         self.written.append(path)
-        begun = store.begin_ahead(path)
+        begun = store.begin_deferred(path)
         try:
             yield begun
             begun.finish()
         except BaseException:
             begun.discard()
             raise
-        self.ahead.append(path)
+        self.deferred.append(path)
 
     def settle(self) -> None:
         """Make what was written durable now, so that it may be committed later, or more than once. Raises StoreError."""
-        if self.ahead and stores_ahead(self.env.store):
-            self.env.store.settle(self.ahead)
-            self.ahead.clear()
-            self.ahead_bytes = 0
+        if self.deferred and defers_writes(self.env.store):
+            self.env.store.settle(self.deferred)
+            self.deferred.clear()
+            self.deferred_bytes = 0
 
     @contextlib.contextmanager
     def discarded_on_error(self) -> Iterator[None]:

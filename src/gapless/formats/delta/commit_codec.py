@@ -68,7 +68,7 @@ def encode_json(body: Json) -> str:
     return _COMPACT.encode(body)
 
 
-def says_time(data: bytes, time_ns: int) -> bool:
+def has_commit_time(data: bytes, time_ns: int) -> bool:
     """Whether a commit begins with this time, spelled as `encode_commit` and others spell it."""
     said = b"%d," % (time_ns // NS_PER["ms"])
     return data.startswith((b'{"commitInfo":{"inCommitTimestamp":' + said, b'{"commitInfo":{"timestamp":' + said)) and (

@@ -14,7 +14,7 @@ from gapless.formats.delta.checkpoint.reading import read_checkpoint
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.replay import Draft, LiveFiles
 from gapless.log.effects import Drive
-from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, StoredCheckpoint
+from gapless.log.format import ConflictChecker, Packed, PartName, Snapshot, StoredCheckpoint, WrittenFile
 from gapless.model.instant import NS_PER
 
 
@@ -26,7 +26,7 @@ class Delta:
     tick_ns = NS_PER["ms"]
     folder = checkpoint_names.LOG_FOLDER
     hint = None
-    bare = True
+    foreign_checkpoints = True
     last_checkpoint = f"{folder}/_last_checkpoint"
     parts_folder = checkpoint_names.SIDECARS_FOLDER
 
@@ -50,9 +50,9 @@ class Delta:
         """A commit's time, 0 where it says none; its actions are not looked at where they need not be. Raises as `decode`."""
         return commit_codec.commit_time(data, self.path_of(version))
 
-    def says_time(self, data: bytes, time_ns: int) -> bool:
+    def has_commit_time(self, data: bytes, time_ns: int) -> bool:
         """Whether a commit begins with this time, as ours and Spark's do."""
-        return commit_codec.says_time(data, time_ns)
+        return commit_codec.has_commit_time(data, time_ns)
 
     def checkpoint_path(self, version: int) -> str:
         """`_delta_log/00000000000000000100.checkpoint.parquet` for version 100: the one name that every reader knows, for V2 too."""
@@ -66,13 +66,13 @@ class Delta:
         """Classic ones, those of all their pieces, and those named by a UUID."""
         return checkpoint_names.checkpoints_in(names)
 
-    def aside_of(self, path: str) -> int | None:
+    def auxiliary_of(self, path: str) -> int | None:
         """The version of a version checksum or a log compaction file."""
-        return checkpoint_names.aside_of(path)
+        return checkpoint_names.auxiliary_of(path)
 
-    def beside(self, path: str) -> str:
+    def checksum_path(self, path: str) -> str:
         """The checksum that Hadoop lays beside each file on a disk, and holds against it."""
-        return checkpoint_names.beside(path)
+        return checkpoint_names.checksum_path(path)
 
     def encode_pointer(self, snapshot: Snapshot[TableState], size: int) -> bytes:
         """`_last_checkpoint`."""
@@ -90,9 +90,9 @@ class Delta:
         """The snapshot in a checkpoint of any kind; sidecars are read at once, so that a damaged one is passed over whole."""
         return read_checkpoint(pieces, stored, drive)
 
-    def owes_parts(self, snapshot: Snapshot[TableState]) -> bool:
+    def needs_parts(self, snapshot: Snapshot[TableState]) -> bool:
         """Whether file actions go into sidecars: so the table's policy says, and there are many."""
-        return writing.owes_sidecars(snapshot.state)
+        return writing.needs_sidecars(snapshot.state)
 
     def pack(
         self, snapshot: Snapshot[TableState], token: str, drive: Drive, lost: frozenset[str] = frozenset()
@@ -101,10 +101,10 @@ class Delta:
         del drive, lost
         return writing.pack(snapshot, token)
 
-    def settle(self, snapshot: Snapshot[TableState], packed: Snapshot[TableState]) -> None:
+    def share_parts(self, snapshot: Snapshot[TableState], packed: Snapshot[TableState]) -> None:
         """Nothing rests on sidecars once they were read."""
 
-    def rests_on(self, snapshot: Snapshot[TableState]) -> int:
+    def parts_version(self, snapshot: Snapshot[TableState]) -> int:
         """Its own version, since each checkpoint has sidecars of its own."""
         return snapshot.version
 
@@ -121,17 +121,17 @@ class Delta:
         """`commitInfo.txnId`; empty for writers that give none."""
         return entry.id
 
-    def timed(self, entry: Commit, duration_ms: int) -> Commit:
+    def with_duration(self, entry: Commit, duration_ms: int) -> Commit:
         """The entry with how long its change took."""
         return replace(entry, duration_ms=duration_ms)
 
-    def placed(self, entry: Commit) -> Iterator[Placed]:
+    def written_files(self, entry: Commit) -> Iterator[WrittenFile]:
         """The files below the table root that it makes live, with when they were written."""
         for file in entry.added:
             if isinstance(place := locate(file.path), RelativePath):
-                yield Placed(place.path, file.modified_ms * NS_PER["ms"])
+                yield WrittenFile(place.path, file.modified_ms * NS_PER["ms"])
 
-    def guarded(self, check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
+    def with_format_rules(self, check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
         """The same: what every change must ask is part of Delta's conflict rules."""
         return check_conflict
 

@@ -14,10 +14,10 @@ from gapless.formats.timeseries.checkpoint import checkpoint
 from gapless.formats.timeseries.checkpoint.part_reading import read_parts
 from gapless.formats.timeseries.checkpoint.segments import CheckpointSegments, ReadParts
 from gapless.formats.timeseries.codec import commit
-from gapless.formats.timeseries.conflict.maintenance import guarded
+from gapless.formats.timeseries.conflict.maintenance import with_table_rules
 from gapless.formats.timeseries.replay import Draft, LiveSegments
 from gapless.log.effects import Drive
-from gapless.log.format import ConflictChecker, Packed, PartName, Placed, Snapshot, StoredCheckpoint
+from gapless.log.format import ConflictChecker, Packed, PartName, Snapshot, StoredCheckpoint, WrittenFile
 from gapless.model.instant import NS_PER
 
 LOG_FOLDER = "_timeseries_log"
@@ -34,7 +34,7 @@ class TimeSeries:
     tick_ns = NS_PER["us"]
     folder = LOG_FOLDER
     hint = f"{LOG_FOLDER}/CURRENT"
-    bare = False
+    foreign_checkpoints = False
     last_checkpoint = f"{LOG_FOLDER}/_last_checkpoint"
     parts_folder = checkpoint.PARTS_FOLDER
 
@@ -59,9 +59,9 @@ class TimeSeries:
         """A commit's time; raises as `decode`."""
         return self.decode(data, version)[1]
 
-    def says_time(self, data: bytes, time_ns: int) -> bool:
+    def has_commit_time(self, data: bytes, time_ns: int) -> bool:
         """Whether this commit time stands where our commits have theirs."""
-        return commit.says_time(data, time_ns)
+        return commit.has_commit_time(data, time_ns)
 
     def checkpoint_path(self, version: int) -> str:
         """`_timeseries_log/0000000100.checkpoint.parquet` for version 100."""
@@ -77,10 +77,10 @@ class TimeSeries:
         found = {version: name for name in names if (version := self.checkpoint_of(name)) is not None}
         return [StoredCheckpoint(version, (name,)) for version, name in sorted(found.items())]
 
-    def aside_of(self, path: str) -> None:
+    def auxiliary_of(self, path: str) -> None:
         """Cleaning takes nothing else."""
 
-    def beside(self, path: str) -> None:
+    def checksum_path(self, path: str) -> None:
         """There is no such thing."""
 
     def encode_pointer(self, snapshot: Snapshot[TableState], size: int) -> bytes:
@@ -108,7 +108,7 @@ class TimeSeries:
         """The snapshot in a checkpoint, whose parts `drive` reads once they are needed; raises CorruptTable or UnsupportedTable."""
         return checkpoint.decode_checkpoint(data, version, self.checkpoint_path(version), self._reader(drive))
 
-    def owes_parts(self, snapshot: Snapshot[TableState]) -> bool:
+    def needs_parts(self, snapshot: Snapshot[TableState]) -> bool:
         """Whether so many segments came or went that parts are due."""
         return checkpoint.owes(snapshot.state)
 
@@ -118,12 +118,12 @@ class TimeSeries:
         """See `gapless.formats.timeseries.checkpoint.checkpoint`."""
         return checkpoint.pack(snapshot, token, self._reader(drive), lost)
 
-    def settle(self, snapshot: Snapshot[TableState], packed: Snapshot[TableState]) -> None:
+    def share_parts(self, snapshot: Snapshot[TableState], packed: Snapshot[TableState]) -> None:
         """Let the live segments rest on the same parts."""
         if isinstance(snapshot.state.live, LiveSegments):
             snapshot.state.live.rest_on(checkpoint.checkpoint_segments(packed.state))
 
-    def rests_on(self, snapshot: Snapshot[TableState]) -> int:
+    def parts_version(self, snapshot: Snapshot[TableState]) -> int:
         """The version of the log checkpoint whose parts these are; 0 for none."""
         stock = self._base(snapshot)
         return stock.version if stock is not None and stock.catalogue.parts else 0
@@ -149,20 +149,20 @@ class TimeSeries:
         """The commit id; empty for other writers' commits."""
         return entry.id
 
-    def timed(self, entry: Commit, duration_ms: int) -> Commit:
+    def with_duration(self, entry: Commit, duration_ms: int) -> Commit:
         """The entry with how long its change took."""
         return replace(entry, duration_ms=duration_ms)
 
-    def placed(self, entry: Commit) -> Iterator[Placed]:
+    def written_files(self, entry: Commit) -> Iterator[WrittenFile]:
         """The objects of the segments that it makes live; of those with names of ours, with when their attempt began."""
         for segment in entry.added:
             name = parse_own_name(segment.path)
             for path in segment.files:
-                yield Placed(path, None if name is None else name.instant_ns)
+                yield WrittenFile(path, None if name is None else name.instant_ns)
 
-    def guarded(self, check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
+    def with_format_rules(self, check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
         """Lets nothing stand whose segments a vacuum that came first was to delete."""
-        return guarded(check_conflict)
+        return with_table_rules(check_conflict)
 
     def interval(self, state: TableState) -> int:
         """The table's `checkpoint_interval`."""

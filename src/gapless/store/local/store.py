@@ -17,7 +17,7 @@ from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, WriterQue
 from gapless.store.local.file_system import files_below, store_error, typed_os_errors
 from gapless.store.local.publish import change_hint, discard, make_folder, publish_new, replace_hint, sync_folder, write_all
 from gapless.store.local.queue import Ticket
-from gapless.store.local.sync import Ahead, Folders
+from gapless.store.local.sync import DeferredFiles, Folders
 from gapless.store.local.temp_files import BegunFile, TempFiles, open_temp
 from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, resolve_range, truncated
 
@@ -34,7 +34,7 @@ class LocalStore:
         self._root = os.path.realpath(root)
         self._below = self._root.rstrip("/") + "/"
         self._folders = Folders(self._root)
-        self._ahead = Ahead(self._folders)
+        self._deferred = DeferredFiles(self._folders)
         self._turn = Ticket()
         self._drafts = TempFiles()
 
@@ -73,22 +73,22 @@ class LocalStore:
         self._put(path, data, mode, durable=durable)
 
     def put_deferred(self, path: str, *pieces: bytes | memoryview) -> None:
-        """Store the pieces as one file, whole, under a name that no one else takes; see `StoresAhead.put_deferred`."""
-        self.begin_ahead(path).put(*pieces)
+        """Store the pieces as one file, whole, under a name that no one else takes; see `DefersWrites.put_deferred`."""
+        self.begin_deferred(path).put(*pieces)
 
-    def begin_ahead(self, path: str) -> BegunFile:
-        """A file to be put ahead piece by piece; see `StreamsAhead.begin_ahead`."""
+    def begin_deferred(self, path: str) -> BegunFile:
+        """A file to be deferred piece by piece; see `StreamsWrites.begin_deferred`."""
         target = self._file(check_new_path(path))
         folder = os.path.dirname(target)
         try:
             opened = self._open_temp(folder, durable=True)
         except OSError as error:
             raise self._put_error(error, path) from error
-        keep = partial(self._ahead.add, path, folder=folder)
+        keep = partial(self._deferred.add, path, folder=folder)
         return BegunFile(opened, target, keep, partial(self._put_error, path=path))
 
     def put_after(self, path: str, data: bytes | memoryview, after: Iterable[str]) -> None:
-        """Create a file once others are durable; see `StoresAhead.put_after`."""
+        """Create a file once others are durable; see `DefersWrites.put_after`."""
         self._put(path, data, "create", durable=True, after=after)
 
     @contextmanager
@@ -99,12 +99,12 @@ class LocalStore:
             yield line
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Make files durable that were put ahead; see `StoresAhead.settle`."""
-        self._refuse_lost(self._ahead.settle(paths))
+        """Make files durable that were deferred; see `DefersWrites.settle`."""
+        self._refuse_lost(self._deferred.settle(paths))
 
     def forget(self, paths: Iterable[str]) -> None:
-        """Give up files that were put ahead; see `StoresAhead.forget`."""
-        self._ahead.forget(paths)
+        """Give up files that were deferred; see `DefersWrites.forget`."""
+        self._deferred.forget(paths)
 
     def _put(self, path: str, data: bytes | memoryview, mode: PutMode, *, durable: bool, after: Iterable[str] = ()) -> None:
         target = self._file(check_new_path(path))
@@ -139,7 +139,7 @@ class LocalStore:
     def delete(self, path: str) -> None:
         """Remove a file; no error where there is none."""
         target = self._file(path)
-        self._ahead.forget([path])
+        self._deferred.forget([path])
         try:
             os.unlink(target)
         except (FileNotFoundError, NotADirectoryError):
@@ -173,7 +173,7 @@ class LocalStore:
             try:
                 write_all(handle, data)
                 if durable:
-                    self._refuse_lost(self._ahead.settle(after, handle))
+                    self._refuse_lost(self._deferred.settle(after, handle))
             finally:
                 os.close(handle)
             if mode == "create":
@@ -190,7 +190,7 @@ class LocalStore:
             discard(temp)
 
     def _refuse_lost(self, failed: tuple[str, OSError] | None) -> None:
-        """Raise StoreError where a file that was put ahead is not durable."""
+        """Raise StoreError where a file that was deferred is not durable."""
         if failed is not None:
             path, error = failed
             raise store_error(error, act="writing", path=path, url=self._root) from error

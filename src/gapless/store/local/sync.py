@@ -166,7 +166,7 @@ class _Written:
     failure: OSError | None = None
 
 
-class Ahead:
+class DeferredFiles:
     """What was written ahead of being durable, by path; a file that could not be synced once counts as lost for ever."""
 
     def __init__(self, folders: Folders) -> None:

@@ -26,7 +26,7 @@ _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 
 
 class BegunFile:
-    """See `gapless.model.protocols.ObjectAhead`."""
+    """See `gapless.model.protocols.DeferredObject`."""
 
     __slots__ = ("_early", "_error", "_handle", "_keep", "_size", "_target", "_temp")
 
@@ -48,7 +48,7 @@ class BegunFile:
             raise
 
     def write(self, *pieces: bytes | memoryview) -> None:
-        """Add bytes; see `ObjectAhead.write`."""
+        """Add bytes; see `DeferredObject.write`."""
         left = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
         try:
             while left:
@@ -60,7 +60,7 @@ class BegunFile:
             self._early = self._size
 
     def finish(self) -> None:
-        """Give it its name; see `ObjectAhead.finish`."""
+        """Give it its name; see `DeferredObject.finish`."""
         try:
             self._check_size()
             os.replace(self._temp, self._target)
@@ -70,7 +70,7 @@ class BegunFile:
         self._keep(handle)
 
     def discard(self) -> None:
-        """Leave nothing of it, unless it has its name; see `ObjectAhead.discard`."""
+        """Leave nothing of it, unless it has its name; see `DeferredObject.discard`."""
         if self._handle >= 0:
             handle, self._handle = self._handle, -1
             with suppress(OSError):

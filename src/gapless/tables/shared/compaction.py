@@ -303,7 +303,7 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
         self.progress.conflicts += 1
         left: list[WrittenBin[OneBin, File]] = []
         if self.progress.conflicts >= MAX_CONFLICTS:
-            why = f"other commits kept coming first; version {lost.version} clashed ({lost.clash.reason})"
+            why = f"other commits kept coming first; version {lost.version} clashed ({lost.cause.reason})"
             for one in written:
                 self.progress.give_up(GivenUp(paths=one.bin.paths, why=why, overtaken=True))
         else:

@@ -16,7 +16,7 @@ class TestMyStore(StoreContract):
 Within one test every call of `make_store` must give a new handle on the same place, which is empty when the test starts.
 Where the store declares that it cannot do something (`Store.capabilities`), the tests of that are skipped.
 
-The part of the store contract about objects that are put ahead of one that names them.
+The part of the store contract about objects that are deferred of one that names them.
 """
 
 from __future__ import annotations
@@ -27,56 +27,56 @@ from collections.abc import Callable
 import pytest
 
 from gapless.errors import GaplessError, InvalidPath, ObjectExists, ObjectNotFound, StoreError
-from gapless.model.protocols import Store, StoresAhead, stores_ahead
+from gapless.model.protocols import DefersWrites, Store, defers_writes
 from gapless.testing.store.case import DIGITS, ListingContract, ReadingContract, StoreCase, in_child, paths_in, race
 
 
 class AheadContract(StoreCase):
-    """What a store keeps that is a `StoresAhead`; skipped for others."""
+    """What a store keeps that is a `DefersWrites`; skipped for others."""
 
     @pytest.fixture
-    def ahead(self, store: Store) -> StoresAhead:
-        """The store, as one that stores ahead."""
-        if not stores_ahead(store):
-            pytest.skip("the store puts nothing ahead")
+    def deferred(self, store: Store) -> DefersWrites:
+        """The store, as one that defers writes."""
+        if not defers_writes(store):
+            pytest.skip("the store defers nothing")
         return store
 
-    def test_what_was_put_ahead_is_there_with_what_follows_it(self, store: Store, ahead: StoresAhead) -> None:
+    def test_what_was_put_ahead_is_there_with_what_follows_it(self, store: Store, deferred: DefersWrites) -> None:
         """This handle reads it at once; another sees it with the object that was put after it."""
-        ahead.put_deferred("data/1", b"on", b"e")
-        ahead.put_deferred("data/2", memoryview(b"two"))
+        deferred.put_deferred("data/1", b"on", b"e")
+        deferred.put_deferred("data/2", memoryview(b"two"))
         assert store.get("data/1") == b"one"
         assert store.head("data/2").size == 3
         assert paths_in(store, "data") == ["data/1", "data/2"]
-        ahead.put_after("log/1", b"names them", ["data/1", "data/2", "data/not put ahead"])
+        deferred.put_after("log/1", b"names them", ["data/1", "data/2", "data/not deferred"])
         other = self.make_store()
         assert [other.get(path) for path in paths_in(other)] == [b"one", b"two", b"names them"]
 
-    def test_a_create_after_others_is_exclusive(self, store: Store, ahead: StoresAhead) -> None:
-        """It replaces nothing, and what was put ahead can go with the next try."""
+    def test_a_create_after_others_is_exclusive(self, store: Store, deferred: DefersWrites) -> None:
+        """It replaces nothing, and what was deferred can go with the next try."""
         self.make_store().put("log/1", b"theirs")
-        ahead.put_deferred("data/1", b"one")
+        deferred.put_deferred("data/1", b"one")
         with pytest.raises(ObjectExists):
-            ahead.put_after("log/1", b"ours", ["data/1"])
+            deferred.put_after("log/1", b"ours", ["data/1"])
         assert store.get("log/1") == b"theirs"
-        ahead.put_after("log/2", b"ours", ["data/1"])
+        deferred.put_after("log/2", b"ours", ["data/1"])
         assert paths_in(self.make_store()) == ["data/1", "log/1", "log/2"]
 
-    def test_what_was_put_ahead_can_be_settled_or_taken_back(self, store: Store, ahead: StoresAhead) -> None:
+    def test_what_was_put_ahead_can_be_settled_or_taken_back(self, store: Store, deferred: DefersWrites) -> None:
         """`settle` makes it stay without anything after it; `delete` removes it for good."""
         for number in range(40):
-            ahead.put_deferred(f"data/{number:02}", b"x")
+            deferred.put_deferred(f"data/{number:02}", b"x")
         for number in range(20, 40):
             store.delete(f"data/{number:02}")
-        ahead.settle([f"data/{number:02}" for number in range(40)])
+        deferred.settle([f"data/{number:02}" for number in range(40)])
         assert paths_in(self.make_store()) == [f"data/{number:02}" for number in range(20)]
 
-    def test_what_was_given_up_can_be_deleted(self, store: Store, ahead: StoresAhead) -> None:
+    def test_what_was_given_up_can_be_deleted(self, store: Store, deferred: DefersWrites) -> None:
         """`forget` lets go of it, and a `delete` after it is the last word."""
-        ahead.put_deferred("data/1", b"x")
-        ahead.forget(["data/1", "data/not put ahead"])
+        deferred.put_deferred("data/1", b"x")
+        deferred.forget(["data/1", "data/not deferred"])
         store.delete("data/1")
-        ahead.settle(["data/1"])
+        deferred.settle(["data/1"])
         assert paths_in(self.make_store()) == []
 
 

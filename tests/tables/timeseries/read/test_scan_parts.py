@@ -43,7 +43,7 @@ def test_a_plan_is_that_of_a_look_at_every_segment(
     table: gl.TimeSeriesTable, where: str | None, bounds: tuple[int | None, int | None]
 ) -> None:
     state = table._snapshot.state
-    assert TIME_SERIES.rests_on(table._snapshot) == 60
+    assert TIME_SERIES.parts_version(table._snapshot) == 60
     assert state.meta.schema is not None
     request = ScanRequest(start=bounds[0], end=bounds[1], where=where, entity={}, columns=None, order=None)
     plan = request.plan(state)

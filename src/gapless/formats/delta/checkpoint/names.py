@@ -70,7 +70,7 @@ def checkpoints_in(names: Iterable[str]) -> list[StoredCheckpoint]:
     return [stored for _, _, stored in sorted(whole, key=lambda one: (one[0], one[1], one[2].paths))]
 
 
-def aside_of(path: str) -> int | None:
+def auxiliary_of(path: str) -> int | None:
     """The version with whose commit an object goes: a version checksum, the checksum file that Hadoop lays beside each file on a disk, or a
     log compaction file, that one with the commit before its first.
     """
@@ -81,7 +81,7 @@ def aside_of(path: str) -> int | None:
     return int(match[3]) - 1 if checksum is None else int(checksum)
 
 
-def beside(path: str) -> str:
+def checksum_path(path: str) -> str:
     """Where Hadoop has the checksum of a file on a disk: `_delta_log/._last_checkpoint.crc`."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}.crc"

@@ -68,7 +68,7 @@ def encode_pointer(snapshot: Snapshot[TableState], size: int) -> bytes:
     return names.encode_pointer(snapshot.version, actions, files, size + sum(one.size for one in sidecars))
 
 
-def owes_sidecars(state: TableState) -> bool:
+def needs_sidecars(state: TableState) -> bool:
     """Whether the table's policy is V2, and there are so many files that they go into sidecars."""
     return _is_v2(state) and len(state.files) + len(state.removed) >= FILES_FROM
 
@@ -80,7 +80,7 @@ def pack(snapshot: Snapshot[TableState], token: str) -> Packed[TableState]:
     """
     files = LiveFiles.of(snapshot.state.files)
     stored: list[tuple[str, bytes]] = []
-    if owes_sidecars(snapshot.state):
+    if needs_sidecars(snapshot.state):
         chunks = list(_chunks(list(snapshot.state.files.values()), _tombstones(snapshot)))
         for number, (adds, removes) in enumerate(chunks, 1):
             path = names.sidecar_path(snapshot.version, number, len(chunks), token)

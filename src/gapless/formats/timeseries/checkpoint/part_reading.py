@@ -10,7 +10,7 @@ from gapless.formats.timeseries.actions import AddSegment, Commit, LiveSegment, 
 from gapless.formats.timeseries.checkpoint.part import PartRef, PartRows, decode_part, encode_part
 from gapless.formats.timeseries.checkpoint.segments import PartRequest
 from gapless.formats.timeseries.replay import LiveSegments
-from gapless.log.effects import Conversation, Drive, Get, Later, T, Together, Warn, perform
+from gapless.log.effects import Conversation, Drive, Get, GetDrive, T, Together, Warn, perform
 from gapless.log.format import Snapshot, TableFormat
 from gapless.log.segment import list_log, read_commits
 from gapless.model.segment import check
@@ -108,7 +108,7 @@ def _rows_of_checkpoints(table_format: Log, ref: PartRef, gone: frozenset[int]) 
     """What is left of a part, by ordinal, from a log checkpoint that does not name it and the commits after; None where none tells."""
     for stored in reversed((yield from list_log(table_format)).checkpoints):
         data = yield from perform(Get(stored.paths[0]))
-        drive = yield from perform(Later())
+        drive = yield from perform(GetDrive())
         try:
             snapshot = table_format.assemble((data or b"",), stored, _Alone(drive))
             left = yield from _left_of(table_format, snapshot, ref, ref.segments - len(gone))

@@ -95,7 +95,7 @@ _HEAD_BYTES = 128
 """Within so many bytes of a commit of ours its time is said: only two versions come before it."""
 
 
-def says_time(data: bytes, time_ns: int) -> bool:
+def has_commit_time(data: bytes, time_ns: int) -> bool:
     """Whether the beginning of a commit says this time, spelled as `encode_commit` spells it."""
     return f'"timestamp":"{format_instant(time_ns)}"'.encode() in data[:_HEAD_BYTES]
 

@@ -92,7 +92,7 @@ def forgets(theirs: Commit, mine: Commit) -> bool:
     return bool(gone) and any(segment.path in gone for segment in mine.added)
 
 
-def guarded(check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
+def with_table_rules(check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
     """The same judge, which besides lets nothing stand whose segments a vacuum that came first was to delete."""
 
     def judge_first(mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:

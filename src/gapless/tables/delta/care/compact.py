@@ -104,7 +104,7 @@ class DeltaCompactor(Compaction[Commit, TableState, DeltaBin, AddFile]):
 
     def outlives(self, lost: Conflict) -> bool:
         """After a commit that removed files."""
-        return lost.clash.reason == "same files"
+        return lost.cause.reason == "same files"
 
     def live(self, state: TableState) -> Container[str]:
         """By path and deletion vector."""

@@ -46,7 +46,7 @@ class Append:
             blind_append=True,
         )
         check_conflict = CommitPredicate(state=snapshot.state).check_conflict
-        return Proposal(commit=commit, check_conflict=check_conflict, tally=fresh.tally, deferred=tuple(fresh.attempt.ahead))
+        return Proposal(commit=commit, check_conflict=check_conflict, tally=fresh.tally, deferred=tuple(fresh.attempt.deferred))
 
 
 def write_parameters(mode: str, state: TableState) -> Mapping[str, Json]:

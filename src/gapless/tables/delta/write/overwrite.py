@@ -76,7 +76,7 @@ class Overwrite:
             check_conflict=CommitPredicate(state=state, reads=decision.reads).check_conflict,
             tally=tally,
             discard=beside.discard,
-            deferred=tuple(beside.ahead),
+            deferred=tuple(beside.deferred),
         )
 
 

@@ -130,7 +130,7 @@ class RowChanging(DeltaHandle):
             check_conflict=CommitPredicate(state=state, reads=decision.reads).check_conflict,
             tally=revision.tally,
             discard=attempt.discard,
-            deferred=tuple(attempt.ahead),
+            deferred=tuple(attempt.deferred),
         )
 
 

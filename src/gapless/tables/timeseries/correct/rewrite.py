@@ -118,7 +118,7 @@ class Rewriter:
             tally=made.tally,
             discard=attempt.discard,
             landed=lambda: self.context.remember(attempt.segments, attempt.coverage),
-            deferred=attempt.ahead,
+            deferred=attempt.deferred,
         )
 
     def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> Made:

@@ -137,7 +137,7 @@ class Appender:
             check_conflict=staged.checker.check_conflict,
             tally=attempt.tally,
             landed=lambda: self.context.remember(attempt.segments, attempt.coverage),
-            deferred=attempt.ahead,
+            deferred=attempt.deferred,
         )
 
     def commit(self, snapshot: Snapshot[TableState], staged: Staged) -> AppendReport | Conflict:
@@ -154,7 +154,7 @@ class Appender:
         Raises CommitConflict where it is not: rows that were left out, or are to be taken away, are not at hand.
         """
         now, heeds = snapshot.state.meta.properties.on_overlap, self.heeds(snapshot)
-        if lost.clash.reason not in (OVERLAP, PROPERTIES, CLEANED) or (
+        if lost.cause.reason not in (OVERLAP, PROPERTIES, CLEANED) or (
             not heeds and (now == "replace" or attempt.skipped_rows)
         ):
             raise refuse_conflict(lost)
