@@ -16,8 +16,7 @@ from pyroaring import BitMap64
 from gapless.coverage.bitmap import CoverageMap
 from gapless.errors import GaplessError
 from gapless.files.write.staged_write import StagedWrite
-from gapless.formats.timeseries.actions import TableMeta, TableState
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.actions import TableState
 from gapless.model.operation import ChangeReport, OperationId, Tally, parse_operation_id
 from gapless.model.segment import Segment
 from gapless.spark.correct.arrivals import Arrivals
@@ -90,13 +89,12 @@ class _Rewrite:
         schema = state.meta.schema if self.arrivals is None else self.arrivals.schema_for(state)
         if schema is None:
             return self.rewriter.made_of_nothing(state, self.wish, attempt)
-        meta = state.meta if schema == state.meta.schema else claim(dataclasses.replace(state.meta, schema=schema))
         before = BaseVersion(state=state, schema=schema, cache=self.context.cache)
         self.wish.check(before)
         arrived = self._arrived(before)
         cut, goes = self.wish.decide(before, arrived)
-        revision = self._revise(before, meta, arrived, (cut, goes), attempt)
-        return self.rewriter.made(before, meta, self.wish, cut, revision, attempt)
+        revision = self._revise(before, arrived, (cut, goes), attempt)
+        return self.rewriter.made(before, self.wish, cut, revision, attempt)
 
     def _arrived(self, before: BaseVersion) -> Arrived:
         if self.arrivals is None:
@@ -104,7 +102,7 @@ class _Rewrite:
         return self.arrivals.staged(before, self.wish.distinct(before))
 
     def _revise(
-        self, before: BaseVersion, meta: TableMeta, arrived: Arrived, going: tuple[Cut, ByKey | Filter], attempt: StagedWrite
+        self, before: BaseVersion, arrived: Arrived, going: tuple[Cut, ByKey | Filter], attempt: StagedWrite
     ) -> RewriteResult:
         """Have executors write what takes the place of the segments that are touched: `revise`, spread over them."""
         cut, goes = going
@@ -113,7 +111,7 @@ class _Rewrite:
         plan = planner.plan(lambda: parallelism(self.spark))
         staged = arrived.attempt
         ground = CorrectionContext(store=before.store, meta=before.meta, schema=before.schema, arrivals=tuple(staged.segments))
-        reviser = Reviser(ground=ground, meta=meta, instant=attempt.instant, goes=goes)
+        reviser = Reviser(ground=ground, instant=attempt.instant, goes=goes)
         revised = _gathered(spread_work(self.spark, reviser.revise, plan.tasks), before, attempt)
         self.adopted = tuple(staged.segments[place] for place in plan.adopted)
         attempt.segments += self.adopted

@@ -191,8 +191,6 @@ class Reviser:
     """Revises segments; picklable. What it raises leaves nothing stored; a task that is killed leaves orphans."""
 
     ground: CorrectionContext
-    meta: TableMeta
-    """The table's after the change."""
     instant: str
     goes: ByKey | Filter
     """Which rows go."""
@@ -209,13 +207,13 @@ class Reviser:
             marks, hits = self._marked(task, before, self.goes)
         removed, removed_rows = [], 0
         for touched in task.touched:
-            writer = self._writer(before, self._cut(touched, before, marks), attempt)
+            writer = SuccessorWriter(before=before, cut=self._cut(touched, before, marks), attempt=attempt)
             if touched.home or self._loses(touched, writer, marks):
                 writer.succeed(touched.segment, self._arriving(before, touched.rows_from, touched.home))
                 removed.append(touched.segment.path)
                 removed_rows += writer.losses.rows
         for rest in task.rests:
-            writer = self._writer(before, _Marked(np.zeros(0, dtype=bool)), attempt)
+            writer = SuccessorWriter(before=before, cut=_Marked(np.zeros(0, dtype=bool)), attempt=attempt)
             rows = self._arriving(before, (rest.number,), rest.coverage)
             if rows is not None:
                 writer.write_new(rows)
@@ -224,9 +222,6 @@ class Reviser:
 
     def _arriving(self, before: BaseVersion, arrivals: tuple[int, ...], coverage: bytes) -> Run | None:
         return self.ground.rows_in(before, arrivals, decode(coverage, before.entity_types)) if coverage else None
-
-    def _writer(self, before: BaseVersion, cut: Splitting, attempt: StagedWrite) -> SuccessorWriter:
-        return SuccessorWriter(before=before, meta=self.meta, cut=cut, attempt=attempt)
 
     def _cut(self, touched: Touched, before: BaseVersion, marks: dict[str, Mask]) -> Splitting:
         if isinstance(self.goes, Filter):

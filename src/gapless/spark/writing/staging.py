@@ -13,13 +13,11 @@ from itertools import chain
 
 import pyarrow as pa
 
-from gapless.coverage.bitmap import overlap
 from gapless.errors import InvalidOption
 from gapless.files.ingest.batches import Batches
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import SetTransaction, TableState
 from gapless.formats.timeseries.codec.metadata import claim
-from gapless.formats.timeseries.replay import live_meeting
 from gapless.model.operation import AppendReport, ChangeReport, JobId, OperationId, SequenceId
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
@@ -166,8 +164,9 @@ def _schema_of(encoding: Encoding) -> pa.Schema:
 
 def _schema_with(given: pa.Schema, context: SeriesContext, state: TableState) -> pa.Schema:
     """The schema of this version once it has taken rows of these columns; raises SchemaMismatch."""
-    stager = Stager(env=context.env, state=state, cache=context.cache, on_overlap="allow")
-    schema = stager.schema_for((Batches(source="the DataFrame", schema=given, read=lambda: iter(())),))
+    schema = Stager.of(context, state, "allow").schema_for(
+        (Batches(source="the DataFrame", schema=given, read=lambda: iter(())),)
+    )
     assert schema is not None
     return schema
 
@@ -186,12 +185,10 @@ def _stands(appender: Appender, state: TableState, attempt: StagedWrite) -> bool
         return False
     if appender.on_overlap == "allow" or not attempt.segments or state.meta.schema is None:
         return True
-    covered, types = attempt.covered, entity_types(state.meta.schema, state.meta.index)
-    near = live_meeting(state, covered, appender.context.grid)
-    present = appender.context.cache.union(near, types, frozenset(covered.identities()))
-    found = overlap(covered, present, signed=appender.context.grid.signed)
+    types, context = entity_types(state.meta.schema, state.meta.index), appender.context
+    _, found = Stager.of(context, state, appender.on_overlap).meet(state, attempt.covered, types)
     if found is not None and appender.on_overlap == "reject":
-        raise overlap_error(state, appender.context.cache, found, types, appender.context.grid)
+        raise overlap_error(state, context.cache, found, types, context.grid)
     return found is None
 
 

@@ -1,7 +1,4 @@
-"""One correction made to one version of a table: which segments it touches, and what takes their place.
-
-Which segments new rows belong to.
-"""
+"""One correction made to one version of a table: which segments it affects, what takes their place, and where new rows go."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ import numpy as np
 from gapless.coverage.bitmap import CoverageMap
 from gapless.files.sort.run import Run
 from gapless.files.write.staged_write import StagedWrite
-from gapless.formats.timeseries.actions import TableMeta
 from gapless.formats.timeseries.replay import live_meeting
 from gapless.model.operation import Tally
 from gapless.model.segment import Segment
@@ -113,16 +109,16 @@ class AffectedFiles:
         return CoverageMap.union_of(covered for _, covered in self.holders).intersection(coverage).cardinality()
 
 
-def revise(before: BaseVersion, meta: TableMeta, decision: RowChanges, attempt: StagedWrite) -> RewriteResult:
+def revise(before: BaseVersion, decision: RowChanges, attempt: StagedWrite) -> RewriteResult:
     """Write what takes the place of the segments that the decision touches, as segments of `attempt`.
 
-    `meta` is the table's after the change. A new row goes into the successor of the segment that covers its bucket, if one does. Segments
+    A new row goes into the successor of the segment that covers its bucket, if one does. Segments
     of which every row certainly goes are not read. Raises CorruptTable, StoreError.
     """
     cut, coverage = decision.cut, decision.rows.coverage
     touch = AffectedFiles.of(before, cut, coverage)
     placement = place(decision.rows, touch.lasting)
-    writer = SuccessorWriter(before=before, meta=meta, cut=cut, attempt=attempt)
+    writer = SuccessorWriter(before=before, cut=cut, attempt=attempt)
     rewritten = []
     for segment in before.state.segments:
         arrivals = placement.homes.get(segment.path)

@@ -1,9 +1,9 @@
-"""The life of a correction, from the version it finds to the commit."""
+"""Committing corrections of a time-series table: made to a version, and anew to a newer one where another's commit clashes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -127,24 +127,20 @@ class Rewriter:
             return self._write(state, correction, parts, attempt)
 
     def _write(self, state: TableState, correction: Correction, parts: tuple[Batches, ...], attempt: StagedWrite) -> Made:
-        stager = Stager(env=self.context.env, state=state, cache=self.context.cache, on_overlap="replace")
+        stager = Stager.of(self.context, state, "replace")
         schema = stager.schema_for(parts)
         if schema is None:
             return self.made_of_nothing(state, correction, attempt)
-        meta = state.meta if schema == state.meta.schema else claim(replace(state.meta, schema=schema))
         before = BaseVersion(state=state, schema=schema, cache=self.context.cache)
         rows = [restore(batch, schema, ids=state.meta.ids) for batch in stager.fitted(parts, schema)]
         decision = correction.decide(before, pa.Table.from_batches(rows, schema))
-        made = revise(before, meta, decision, attempt)
-        return self.made(before, meta, correction, decision.cut, made, attempt)
+        made = revise(before, decision, attempt)
+        return self.made(before, correction, decision.cut, made, attempt)
 
     def made(  # all that a log entry is made of
-        self, before: BaseVersion, meta: TableMeta, correction: CommitInfo, cut: Cut, made: RewriteResult, attempt: StagedWrite
+        self, before: BaseVersion, correction: CommitInfo, cut: Cut, made: RewriteResult, attempt: StagedWrite
     ) -> Made:
-        """What was written for a correction, whose rows go by `cut`, with its log entry and what must hold for that.
-
-        `meta` is the table's after the change, `before.meta` itself where it stays.
-        """
+        """What was written for a correction, whose rows go by `cut`, with its log entry and what must hold for that."""
         checker = RewriteChecker(
             near=cut.near,
             reaches=lambda segment, coverage: cut.reach(segment, lambda: coverage) != "none",
@@ -155,7 +151,7 @@ class Rewriter:
             written=attempt.covered,
         )
         return Made(
-            actions=self._actions(before.state, meta, made, attempt),
+            actions=self._actions(before.state, before.after, made, attempt),
             parameters={**correction.parameters, KEEPS_OVERLAPS: True} if made.keeps_overlaps else correction.parameters,
             checker=checker,
             attempt=attempt,

@@ -6,7 +6,7 @@ What a correction finds: one version of a table, and how its rows are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from gapless.files.read.row_filter import EVERYTHING
 from gapless.files.read.scan import ReadPlan, read
 from gapless.files.sort.run import sort_run
 from gapless.formats.timeseries.actions import TableMeta, TableState
+from gapless.formats.timeseries.codec.metadata import claim
 from gapless.formats.timeseries.conflict.rows import meeting_coverage
 from gapless.model.index import EntityType, IndexSpec
 from gapless.model.protocols import Store
@@ -69,6 +70,12 @@ class BaseVersion:
     def meta(self) -> TableMeta:
         """The table's metadata."""
         return self.state.meta
+
+    @property
+    def after(self) -> TableMeta:
+        """The metadata with the declared schema, which the correction's rows are written for; `meta` itself where that has it."""
+        meta = self.state.meta
+        return meta if self.schema == meta.schema else claim(replace(meta, schema=self.schema))
 
     @property
     def index(self) -> IndexSpec:

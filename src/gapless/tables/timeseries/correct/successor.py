@@ -1,7 +1,4 @@
-"""What takes the place of a segment from which rows go or to which rows come.
-
-Corrections that give rows other values and leave them where they are: then a segment's file is patched, and not written anew.
-"""
+"""Rewriting a segment from which rows go or to which rows come: as a new file, or as a patched one where values alone change."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from gapless.files.sort.merge_runs import gather_runs, merge_runs
 from gapless.files.sort.run import Run, sort_run
 from gapless.files.write.segment_encoder import EncodedSegment, SegmentEncoder
 from gapless.files.write.staged_write import StagedWrite
-from gapless.formats.timeseries.actions import TableMeta
 from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
 from gapless.model.fit import fit, restore
 from gapless.model.schema import stored_schema
@@ -49,8 +45,6 @@ class Patcher:
     """Patches segments of one version for a change by key."""
 
     before: BaseVersion
-    meta: TableMeta
-    """The table's metadata after the change."""
     cut: KeyCut
 
     def patch(self, segment: Segment, arrivals: pa.Table, stored: pa.Table) -> Patched | None:
@@ -63,10 +57,10 @@ class Patcher:
         if (
             set(keys.columns) != set(before.keys)
             or segment.sorted_by != before.keys
-            or METADATA_FEATURE in self.meta.reader_features
+            or METADATA_FEATURE in before.after.reader_features
         ):
             return None
-        source = PatchedSource.open(before.store, segment, stored.schema, self.meta.properties.codec)
+        source = PatchedSource.open(before.store, segment, stored.schema, before.meta.properties.codec)
         if source is None:
             return None
         found = list(self._found(source))
@@ -84,7 +78,7 @@ class Patcher:
 
     def _found(self, source: PatchedSource) -> Iterator[tuple[int, KeyIds, KeyIds]]:
         """By row group that may hold a key: the positions of the rows that have one, and its number."""
-        schema, ids, groups = self.before.schema, self.meta.ids, source.footer.groups
+        schema, ids, groups = self.before.schema, self.before.meta.ids, source.footer.groups
         keyed = pa.schema([schema.field(name) for name in self.before.keys])
         stats = [groups.of(number, schema, ids) for number in range(len(groups.rows))]
         stages = [self._stage(name, source.segment) for name in self.before.keys]
@@ -99,7 +93,7 @@ class Patcher:
     def _stage(self, name: str, segment: Segment) -> Stage:
         """How rows with a key's value in one column are found."""
         one, terms = pa.schema([self.before.schema.field(name)]), conjunction(terms_on(self.cut.seen.predicate, name))
-        ids = self.meta.ids
+        ids = self.before.meta.ids
         return Stage(name=name, keep=lambda rows: kept_positions(terms, restore(rows, one, ids=ids, path=segment.path)))
 
 
@@ -122,8 +116,6 @@ class SuccessorWriter:
     """Writes what remains of segments, and new rows, as segments of an attempt."""
 
     before: BaseVersion
-    meta: TableMeta
-    """The table's metadata after the change."""
     cut: Splitting
     attempt: StagedWrite
     losses: Losses = field(default_factory=Losses)
@@ -155,7 +147,7 @@ class SuccessorWriter:
         """Write the segment with `arrivals` in the place of as many rows that have their keys; False where it has other rows, too."""
         if not isinstance(self.cut, KeyCut):
             return False
-        patcher = Patcher(before=self.before, meta=self.meta, cut=self.cut)
+        patcher = Patcher(before=self.before, cut=self.cut)
         patched = patcher.patch(segment, arrivals.table, self._stored(arrivals).table)
         if patched is None:
             return False
@@ -175,9 +167,9 @@ class SuccessorWriter:
         """Write runs, each of which belongs after those before it, as one segment; nothing where they hold no rows."""
         encoder: SegmentEncoder | None = None
         for run in runs:
-            stored = as_written(self._stored(run), self.meta)
+            stored = as_written(self._stored(run), self.before.after)
             if encoder is None:
-                encoder = SegmentEncoder(stored.rows.schema, self.before.index, self.meta.properties.codec)
+                encoder = SegmentEncoder(stored.rows.schema, self.before.index, self.before.meta.properties.codec)
             encoder.write(stored)
         if encoder is not None and encoder.rows:
             self.attempt.write(encoder.finish(), self.before.state, self.before.entity_types)
@@ -206,7 +198,7 @@ class SuccessorWriter:
                 )  # fmt: skip
 
     def _stored(self, run: Run) -> Run:
-        schema, ids = self.before.schema, self.meta.ids
+        schema, ids = self.before.schema, self.before.meta.ids
         stored = stored_schema(schema, ids)
         if run.rows.schema.equals(stored):
             # Restored or fitted once already: to fit the values again would give the same.

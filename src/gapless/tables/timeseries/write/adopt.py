@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gapless.coverage.bitmap import CoverageMap, overlap
+from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.errors import CoverageOverlap, InvalidOption, StoreError
 from gapless.files.adopt.keys import KeyScan
@@ -25,8 +25,6 @@ from gapless.files.ingest.files import format_of
 from gapless.files.sort.run import sort_run
 from gapless.files.write.staged_write import StagedWrite, only_identity
 from gapless.formats.timeseries.actions import SetTransaction, TableState, segment_path
-from gapless.formats.timeseries.codec.metadata import claim
-from gapless.formats.timeseries.replay import live_meeting
 from gapless.log.commit import Conflict
 from gapless.log.format import Snapshot
 from gapless.model.fit import restore
@@ -252,16 +250,13 @@ class Adopter:
         """Of each file, whether it is left out, since the table covers all its buckets under "skip"; raises CoverageOverlap."""
         if appender.on_overlap in ("allow", "replace"):
             return [False] * len(surveyed)
-        context = appender.context
-        types, grid, cache = entity_types(schema, state.meta.index), context.grid, context.cache
-        left_out = []
+        context, types = appender.context, entity_types(schema, state.meta.index)
+        stager, left_out = self._stager(state), []
         for one in surveyed:
-            near = live_meeting(state, one.coverage, grid)
-            present = cache.union(near, types, frozenset(one.coverage.identities()))
-            found = overlap(one.coverage, present, signed=grid.signed)
+            present, found = stager.meet(state, one.coverage, types)
             whole = appender.on_overlap == "skip" and not one.coverage.difference(present)
             if found is not None and not whole:
-                raise _refuse_overlap(one.source, overlap_error(state, cache, found, types, grid))
+                raise _refuse_overlap(one.source, overlap_error(state, context.cache, found, types, context.grid))
             left_out.append(whole)
         return left_out
 
@@ -291,21 +286,20 @@ class Adopter:
         replacement = ReplaceCovered(by_table=self.newest if self.appender.by_table else None)
         schema, index, grid = self._schema(state, sources), state.meta.index, self.appender.context.grid
         self._check_keys(self._stager(state), schema, taken)
-        meta = state.meta if schema == state.meta.schema else claim(replace(state.meta, schema=schema))
         before = BaseVersion(state=state, schema=schema, cache=self.appender.context.cache)
         replacement.check(before)
         coverage = CoverageMap.union_of(one.coverage for one in taken)
         cut = CoverageCut.of(before, coverage)
         fresh = _holding(replace(attempt, written=[]), taken)
         with fresh.discarded_on_error():
-            revision = revise(before, meta, RowChanges(sort_run(schema.empty_table(), index, grid), cut), fresh)
+            revision = revise(before, RowChanges(sort_run(schema.empty_table(), index, grid), cut), fresh)
         tally = replace(
             revision.tally,
             rows=sum(one.segment.rows for one in taken),
             buckets=coverage.cardinality(),
             replaced_buckets=AffectedFiles.of(before, cut, coverage).replaced(coverage),
         )
-        return rewriter.made(before, meta, replacement, cut, replace(revision, coverage=coverage, tally=tally), fresh)
+        return rewriter.made(before, replacement, cut, replace(revision, coverage=coverage, tally=tally), fresh)
 
     def _tidy(self, attempt: StagedWrite, kept: set[str]) -> None:
         """Remove what was placed and not committed."""
@@ -315,13 +309,7 @@ class Adopter:
                     self.appender.context.store.delete(path)
 
     def _stager(self, state: TableState, on_overlap: OnOverlap | None = None) -> Stager:
-        appender = self.appender
-        return Stager(
-            env=appender.context.env,
-            state=state,
-            cache=appender.context.cache,
-            on_overlap=on_overlap or appender.on_overlap,
-        )
+        return Stager.of(self.appender.context, state, on_overlap or self.appender.on_overlap)
 
 
 def _no_rows() -> Iterator[pa.RecordBatch]:

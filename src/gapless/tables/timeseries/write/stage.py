@@ -38,6 +38,7 @@ from gapless.model.segment import Segment
 from gapless.model.stats import Bound, ColumnStats
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
+from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.correct.row_selection import BaseVersion
 from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.write.refusals import check_absent, check_distinct, overlap_error
@@ -79,6 +80,11 @@ class Stager:
     """Up to which size the first segment of an attempt is left to its commit."""
     newest: Callable[[], TableState] | None = None
     """Asks for the table's newest version, before rows are refused or left out for what `state` covers."""
+
+    @classmethod
+    def of(cls, context: SeriesContext, state: TableState, on_overlap: OnOverlap) -> Stager:
+        """That of a version, for segments that are stored whole; by the overlap policy of the caller."""
+        return cls(env=context.env, state=state, cache=context.cache, on_overlap=on_overlap)
 
     @property
     def grid(self) -> Grid:
@@ -176,11 +182,11 @@ class Stager:
         if self.on_overlap == "allow" or not run.rows.count:
             return Filtered(run)
         state, mine = self.state, run.coverage
-        present, found = self._meet(state, mine, types, also)
+        present, found = self.meet(state, mine, types, also)
         if found is not None and self.newest is not None:
             # What this version covers may be gone from a newer one, and then nothing may be refused or left out for it.
             state = self.newest()
-            present, found = self._meet(state, mine, types, also)
+            present, found = self.meet(state, mine, types, also)
         if found is None:
             return Filtered(run)
         if self.on_overlap == "reject":
@@ -189,8 +195,8 @@ class Stager:
         kept = run.without(covered)
         return Filtered(kept, run.rows.count - kept.rows.count, covered)
 
-    def _meet(
-        self, state: TableState, mine: CoverageMap, types: tuple[EntityType, ...], also: CoverageMap | None
+    def meet(
+        self, state: TableState, mine: CoverageMap, types: tuple[EntityType, ...], also: CoverageMap | None = None
     ) -> tuple[CoverageMap, Overlap | None]:
         """What live segments (and `also`) cover, of the identities of `mine`, where they could meet it; and where they do."""
         near = live_meeting(state, mine, self.grid)
