@@ -47,6 +47,15 @@ def parse_operation_id(given: object) -> OperationId:
     )
 
 
+OperationArgument = tuple[str, int] | str | None
+"""An operation id as callers write it; None for a change that has none."""
+
+
+def parse_operation(given: object) -> OperationId | None:
+    """Read an `OperationArgument`; raises InvalidOption."""
+    return None if given is None else parse_operation_id(given)
+
+
 def _is_name(text: str) -> bool:
     """Whether a log can hold it: UTF-8 has no half surrogates."""
     return text != "" and not any("\ud800" <= character <= "\udfff" for character in text)

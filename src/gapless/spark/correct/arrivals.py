@@ -1,7 +1,4 @@
-"""A DataFrame's rows on their way into a correction: written once as segments, which no commit names until they are placed.
-
-The keys of arriving rows, looked at by executors before any segment is rewritten for them.
-"""
+"""A DataFrame's rows on their way into a correction: stored once as segments, their keys checked by executors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The driver's half of a correction: rows staged, a plan by what the log says, one commit of what executors wrote.
-
-Upsert, delete and replace for tables that outgrow one machine: decided by the driver, written by executors, one commit.
-"""
+"""Upsert, delete and replace for tables that outgrow one machine: planned by the driver, written by executors, one commit."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.errors import GaplessError
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import TableState
-from gapless.model.operation import ChangeReport, OperationId, Tally, parse_operation_id
+from gapless.model.operation import ChangeReport, OperationArgument, OperationId, Tally, parse_operation
 from gapless.model.segment import Segment
 from gapless.spark.correct.arrivals import Arrivals
 from gapless.spark.correct.revise import ByKey, CorrectionContext, Revised, Reviser
@@ -142,9 +139,6 @@ def _gathered(answers: Sequence[Revised | GaplessError], before: BaseVersion, at
     return revised
 
 
-OperationArgument = tuple[str, int] | str | None
-
-
 def upsert(
     frame: DataFrame,
     table: TimeSeriesTable | Location,
@@ -169,7 +163,7 @@ def upsert(
     Raises DuplicateKey where rows of the DataFrame share a key, and as `table.upsert`; NotSupported for a table in memory, InvalidOption
     for a view; errors of Spark itself are not touched.
     """
-    handle, operation = open_to_write(table), _parse(operation_id)
+    handle, operation = open_to_write(table), parse_operation(operation_id)
     return _upserted(frame, handle, key, operation)
 
 
@@ -198,7 +192,7 @@ def delete(  # the arguments of `table.delete`, and where
     do, by our own readers and writers: columns may have types that Spark lacks. The report counts `removed_rows`.
     Raises as `table.delete`; NotSupported for a table in memory, InvalidOption for a view; errors of Spark itself are not touched.
     """
-    handle, operation = open_to_write(table), _parse(operation_id)
+    handle, operation = open_to_write(table), parse_operation(operation_id)
     asked = CorrectionArguments(start=start, end=end, where=where, entity=entity)
     return rewrite(spark, handle, ConditionRequest(correction=asked.delete(handle.index, handle.schema)), operation)
 
@@ -223,7 +217,7 @@ def replace(
     The report counts `rows` and `removed_rows`. Raises as `table.replace` (the `row` of an InvalidValue for a row outside is -1: its place
     is not known); NotSupported for a table in memory, InvalidOption for a view; errors of Spark itself are not touched.
     """
-    handle, operation = open_to_write(table), _parse(operation_id)
+    handle, operation = open_to_write(table), parse_operation(operation_id)
     start, end = parse_span(span)
     asked = CorrectionArguments(start=start, end=end, entity=entity)
     wish = ConditionRequest(correction=asked.replace(handle.index, handle.schema))
@@ -233,7 +227,3 @@ def replace(
 def _upserted(frame: DataFrame, handle: TimeSeriesTable, key: object, operation: OperationId | None) -> ChangeReport:
     wish = UpsertRequest(upsert=parse_upsert(key, "error", [frame.columns]))
     return rewrite(frame.sparkSession, handle, wish, operation, frame)
-
-
-def _parse(operation_id: object) -> OperationId | None:
-    return None if operation_id is None else parse_operation_id(operation_id)

@@ -1,7 +1,4 @@
-"""The executors' half of a correction: some segments of the table in, what takes their place out.
-
-What the tasks of a correction stand on: one version of a table, and the rows that arrive, as segments that no commit names yet.
-"""
+"""What tasks of a correction do on executors: rewrite some segments of one version with the rows that arrive."""
 
 from __future__ import annotations
 

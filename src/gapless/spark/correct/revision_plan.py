@@ -1,7 +1,4 @@
-"""What an upsert, a deletion and a replacement are to a rewrite whose rows arrive as segments.
-
-Which task of a correction takes which segments, and which arriving ones go into the table as they are.
-"""
+"""Planning a correction by executors: which task rewrites which segments, and which arriving ones are committed as they are."""
 
 from __future__ import annotations
 

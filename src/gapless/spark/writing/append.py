@@ -1,9 +1,4 @@
-"""DataFrames into tables: written by executors, committed once by the driver.
-
-Which rows go to which task of a write.
-
-The table that a write goes to, made where it is not there yet.
-"""
+"""Writing DataFrames to a table: executors store the rows, the driver commits once; a missing table is made."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ import pyarrow as pa
 from gapless.errors import InvalidOption, TableExists, TableNotFound, UnknownColumn
 from gapless.model.index import Bucket, FixedWidth, IndexSpec, IntWidth, LocalDays, Months, format_bucket, parse_bucket
 from gapless.model.instant import NS_PER
-from gapless.model.operation import AppendReport, ChangeReport, parse_operation_id
+from gapless.model.operation import AppendReport, ChangeReport, parse_operation
 from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.spark.reading.arrow_columns import arriving_schema
 from gapless.spark.reading.columns import number, quoted
@@ -92,7 +87,7 @@ def write(
     """
     delivery = Delivery(
         on_overlap=None if on_overlap is None else parse_on_overlap(on_overlap),
-        operation=None if operation_id is None else parse_operation_id(operation_id),
+        operation=parse_operation(operation_id),
     )
     handle = open_to_write(table)
     if (report := recognised(handle, delivery)) is not None:
@@ -113,7 +108,7 @@ def overwrite(
     the driver holds the rows in memory and looks at their keys. The report counts `rows` and `removed_rows`.
     Raises as `write`; there is no overlap.
     """
-    delivery = Delivery(operation=None if operation_id is None else parse_operation_id(operation_id))
+    delivery = Delivery(operation=parse_operation(operation_id))
     handle = open_to_write(table)
     if (report := recognised(handle, delivery)) is not None:
         return ChangeReport.of(report, report.version, already_applied=True)

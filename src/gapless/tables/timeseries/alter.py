@@ -11,19 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.errors import InvalidChange
-from gapless.formats.timeseries.actions import Action, Commit, SetTransaction, TableMeta, TableState, UpdateTableMeta
+from gapless.formats.timeseries.actions import Action, SetTransaction, TableMeta, TableState, UpdateTableMeta
 from gapless.formats.timeseries.codec.metadata import claim
 from gapless.formats.timeseries.conflict.maintenance import PropertyChecker, check_alter
 from gapless.log.format import Snapshot
 from gapless.model import evolve
 from gapless.model.column_ids import ColumnPath
 from gapless.model.evolve import Columns, NewColumn, parse_metadata, parse_names, parse_path, parse_type
-from gapless.model.operation import OperationId, Tally, parse_operation_id
+from gapless.model.operation import OperationId, Tally, parse_operation
 from gapless.model.properties import Properties
 from gapless.model.protocols import Store
-from gapless.runtime.committer import ENGINE, Proposal
+from gapless.runtime.committer import Proposal
 from gapless.tables.shared.landing import land_change
-from gapless.tables.timeseries.context import SeriesProposal
+from gapless.tables.timeseries.context import SeriesProposal, new_commit
 from gapless.tables.timeseries.handle import Handle
 from gapless.tables.timeseries.read.scan import ScanRequest
 from gapless.tables.timeseries.write.append import check_writable
@@ -161,10 +161,7 @@ class Evolution(Handle):
         if changed.same_as(columns):
             return None
         new = claim(replace(meta, schema=changed.schema, ids=changed.ids))
-        entry = Commit(
-            id=self._env.ids.uuid(), operation="alter", engine=ENGINE, parameters=shown, actions=(UpdateTableMeta(new),)
-        )
-        return Proposal(commit=entry, check_conflict=check_alter)
+        return Proposal(commit=new_commit(self._env, "alter", shown, [UpdateTableMeta(new)]), check_conflict=check_alter)
 
 
 def _dotted(name: object) -> str:
@@ -191,7 +188,7 @@ class Settings(Handle):
         One commit; the table's version where nothing differs. `unique=True` reads the keys of all rows first. Raises InvalidOption,
         DuplicateKey where a table that shall be unique is not, UpgradeNeeded, CommitConflict, CommitOutcomeUnknown, StoreError.
         """
-        operation = None if operation_id is None else parse_operation_id(operation_id)
+        operation = parse_operation(operation_id)
         committer = self._committer
         snapshot = committer.refresh(self._snapshot)
         self._check_writable()
@@ -214,15 +211,9 @@ class Settings(Handle):
         becomes_unique = new.unique and not old.unique
         if becomes_unique:
             _check_unique(self._env.store, state)
-        commit = Commit(
-            id=self._env.ids.uuid(),
-            operation="set_properties",
-            engine=ENGINE,
-            parameters=dict(changes),
-            actions=tuple(actions),
-        )
         return Proposal(
-            commit=commit, check_conflict=PropertyChecker(checked_rows=becomes_unique, operation=operation).check_conflict
+            commit=new_commit(self._env, "set_properties", dict(changes), actions),
+            check_conflict=PropertyChecker(checked_rows=becomes_unique, operation=operation).check_conflict,
         )
 
 

@@ -38,5 +38,5 @@ class SeriesContext(TableContext[Commit, TableState]):
 
 
 def new_commit(env: Environment, operation: str, parameters: Mapping[str, object], actions: Iterable[Action]) -> Commit:
-    """The log entry of a change without an operation id."""
+    """The log entry of a change of ours; `operation` is what the log calls it."""
     return Commit(id=env.ids.uuid(), operation=operation, engine=ENGINE, parameters=parameters, actions=tuple(actions))

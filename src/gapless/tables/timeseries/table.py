@@ -18,7 +18,7 @@ from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import refresh
 from gapless.model.keywords import with_defaults
-from gapless.model.operation import AppendReport, parse_operation_id
+from gapless.model.operation import AppendReport, parse_operation
 from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.runtime.concurrency import Turns
 from gapless.runtime.environment import Environment
@@ -212,7 +212,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         progress: Progress | None,
     ) -> AppendReport:
         given = None if on_overlap is None else parse_on_overlap(on_overlap)
-        operation = None if operation_id is None else parse_operation_id(operation_id)
+        operation = parse_operation(operation_id)
         before, context = self.version, self._context
         newest = context.refresh()
         self._check_writable()
@@ -229,7 +229,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
 
     def _append_rows(self, parts: Iterable[Batches], on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         policy = self._overlap_policy if on_overlap is None else parse_on_overlap(on_overlap)
-        operation = None if operation_id is None else parse_operation_id(operation_id)
+        operation = parse_operation(operation_id)
         parts = [part for part in parts if part.schema.names]
         # No rows and no columns, as from an empty list: nothing to check and nothing to write.
         if not parts and operation is None:

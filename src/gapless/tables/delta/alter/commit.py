@@ -1,7 +1,4 @@
-"""Committing a change of what a Delta table is.
-
-What a Delta table is, without its rows.
-"""
+"""Committing changes of a Delta table's metadata and protocol."""
 
 from __future__ import annotations
 

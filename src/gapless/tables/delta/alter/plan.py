@@ -1,9 +1,4 @@
-"""What changes of a Delta table's columns make of it. Pure.
-
-What of a Delta table's metadata speaks of a column by its name, and Spark's SQL, in which tables keep their expressions.
-
-What changes of a Delta table's properties and constraints make of it. Pure.
-"""
+"""Changes of a Delta table's columns, properties and constraints, as the metadata after them. Pure."""
 
 from __future__ import annotations
 

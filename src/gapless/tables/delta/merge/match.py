@@ -1,7 +1,4 @@
-"""Which rows of a table belong to which rows of a merge's source.
-
-Rows of many files, each with where it lies, for DuckDB to match; and what it found, by file.
-"""
+"""Joining the rows of a merge's source to the table's in DuckDB, a number of files at a time."""
 
 from __future__ import annotations
 

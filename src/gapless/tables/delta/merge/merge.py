@@ -11,13 +11,13 @@ import pyarrow as pa
 from gapless.errors import InvalidOption, SchemaMismatch
 from gapless.files.ingest.batches import Batches
 from gapless.model.convert import convert
-from gapless.model.operation import ChangeReport
+from gapless.model.operation import ChangeReport, OperationArgument
 from gapless.model.types import bare_type, declared_field
 from gapless.predicate.range import matching
 from gapless.tables.delta.merge.plan import Act, Clause, Match, check_clauses
 from gapless.tables.delta.merge.rows import MergeRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
-from gapless.tables.delta.write.rewrite import OperationArgument, RowChanging
+from gapless.tables.delta.write.rewrite import RowChanging
 from gapless.tables.shared.inputs import as_batches
 
 Values = Mapping[str, object]

@@ -12,14 +12,13 @@ from gapless.files.ingest.files import expand_paths, open_files
 from gapless.formats.delta.actions import Commit, Json, TableState
 from gapless.formats.delta.conflict import CommitPredicate
 from gapless.log.format import Snapshot
-from gapless.model.operation import AppendReport, OperationId, Tally, parse_operation_id
+from gapless.model.operation import AppendReport, OperationArgument, OperationId, Tally, parse_operation
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.write.commits import new_commit
 from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
-from gapless.tables.delta.write.rewrite import OperationArgument
 from gapless.tables.shared.inputs import as_batches
 
 
@@ -106,7 +105,7 @@ class Appending(DeltaHandle):
 
     def _append(self, parts: Sequence[Batches], operation_id: object, schema_mode: object) -> AppendReport:
         mode = parse_schema_mode(schema_mode, ("strict", "merge"))
-        operation = None if operation_id is None else parse_operation_id(operation_id)
+        operation = parse_operation(operation_id)
         committer = RowCommitter(
             committer=self._committer,
             propose=Append(env=self._env, operation=operation).propose,

@@ -1,9 +1,4 @@
-"""Log entries of changes of ours, with what every one of them says.
-
-Tables that say of themselves that rows only come.
-
-Arguments that the log keeps as texts.
-"""
+"""Log entries of changes of ours; append-only tables (`delta.appendOnly`); checks of text arguments."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ import numpy as np
 from gapless.errors import InvalidOption, nearest
 from gapless.formats.delta.actions import AddFile, Json, TableState
 from gapless.formats.delta.partitions import Partitions
-from gapless.model.operation import ChangeReport
+from gapless.model.operation import ChangeReport, OperationArgument
 from gapless.predicate.range import find_column
 from gapless.tables.delta.files.opened import POSITION
 from gapless.tables.delta.merge.match import FILE, Numbers, by_file, numbered_rows
-from gapless.tables.delta.write.rewrite import BaseVersion, OperationArgument, RowChanges, RowChanging, reads_of
+from gapless.tables.delta.write.rewrite import BaseVersion, RowChanges, RowChanging, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile, known_rows
 from gapless.tables.shared.duckdb_session import FEW_ROWS, duck_session
 from gapless.tables.shared.scan import Condition

@@ -1,7 +1,4 @@
-"""Input rows as rows of a Delta table: columns found by name, values converted without loss, missing columns filled in.
-
-Rows that a change of rows writes: generated columns computed anew, constraints checked.
-"""
+"""Input rows as rows of a Delta table: columns by name, values converted without loss, generated columns and constraints."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from gapless.formats.delta.conflict import EVERYTHING, CommitPredicate, Reads
 from gapless.formats.delta.partitions import Partitions
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
-from gapless.model.operation import AppendReport, OperationId, Tally, parse_operation_id
+from gapless.model.operation import AppendReport, OperationArgument, OperationId, Tally, parse_operation
 from gapless.predicate.prune_files import expression_text
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
@@ -29,7 +29,7 @@ from gapless.tables.delta.write.delete import Delete
 from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
 from gapless.tables.delta.write.revision import ChangeLog, RewriteResult
-from gapless.tables.delta.write.rewrite import BaseVersion, OperationArgument, RowChanges, no_rows
+from gapless.tables.delta.write.rewrite import BaseVersion, RowChanges, no_rows
 from gapless.tables.delta.write.row_edit import AffectedFile
 
 
@@ -169,7 +169,7 @@ class Overwriting(DeltaHandle):
     ) -> AppendReport:
         mode = parse_schema_mode(schema_mode, ("strict", "merge", "overwrite"))
         part = _parse_part(where, partitions, mode)
-        operation = None if operation_id is None else parse_operation_id(operation_id)
+        operation = parse_operation(operation_id)
         snapshot = self._committer.refresh(self._snapshot)
         check_may_remove(snapshot.state, "WRITE")
         if partitions is not None:

@@ -1,7 +1,4 @@
-"""The files that a change of rows makes of one version: which go, which come, and what the change feed is told.
-
-Rows of the change feed on their way into files, a bounded number at a time.
-"""
+"""The files that a change of rows makes of one version: data files, deletion vectors, and change data files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The life of a change of rows, from the version it finds to the commit.
-
-Which rows a change of rows means: any SQL condition over a row, as far as possible in words that statistics understand.
-"""
+"""Changes of rows of a Delta table, made to a version and committed, and made anew to a newer one where that has to be."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from gapless.formats.delta.actions import AddFile, Commit, Json, TableState, can
 from gapless.formats.delta.conflict import CommitPredicate, Reads
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
-from gapless.model.operation import ChangeReport, OperationId, Tally, parse_operation_id
+from gapless.model.operation import ChangeReport, OperationId, Tally, parse_operation
 from gapless.runtime.committer import Proposal
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite
@@ -26,8 +23,6 @@ from gapless.tables.delta.write.revision import RewriteResult
 from gapless.tables.delta.write.row_edit import AffectedFile
 from gapless.tables.shared.landing import land_change
 from gapless.tables.shared.scan import Condition
-
-OperationArgument = tuple[str, int] | str | None
 
 
 def no_rows() -> Iterable[pa.RecordBatch]:
@@ -92,7 +87,7 @@ class RowChanging(DeltaHandle):
 
         Raises CommitConflict at the deadline, CommitOutcomeUnknown, StoreError, and what `change` raises.
         """
-        operation = None if operation_id is None else parse_operation_id(operation_id)
+        operation = parse_operation(operation_id)
         committer = self._committer
         snapshot = committer.refresh(self._snapshot)
         self._check_writable()

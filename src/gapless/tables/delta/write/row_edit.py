@@ -1,7 +1,4 @@
-"""Rows deleted by deletion vectors: which vectors files get, and which files go altogether.
-
-What a change does to some rows of a data file, and the rows that come of it. Pure.
-"""
+"""Edits of some rows of a data file: as rows of a new file, or as a deletion vector."""
 
 from __future__ import annotations
 

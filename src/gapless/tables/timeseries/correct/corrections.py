@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from gapless.errors import InvalidOption, nearest
 from gapless.files.ingest.batches import Batches
 from gapless.model.index import IndexSpec
-from gapless.model.operation import AppendReport, ChangeReport, parse_operation_id
+from gapless.model.operation import AppendReport, ChangeReport, OperationArgument, parse_operation
 from gapless.predicate.range import check_entity_values
 from gapless.tables.shared.inputs import as_batches
 from gapless.tables.timeseries.correct.correction import ON_DUPLICATE, Delete, OnDuplicate, Replace, ReplaceCovered, Upsert
@@ -118,9 +118,6 @@ def _parse_on_duplicate(value: object) -> OnDuplicate:
     )
 
 
-OperationArgument = tuple[str, int] | str | None
-
-
 class Corrections(Handle):
     """Upsert, delete, replace: each is one commit to the newest version, made anew where another's came first into what it decided about.
 
@@ -208,7 +205,7 @@ class Corrections(Handle):
         return AppendReport.of(report, report.version, already_applied=report.already_applied)
 
     def _correct(self, correction: Correction, parts: tuple[Batches, ...], operation_id: object) -> ChangeReport:
-        operation = None if operation_id is None else parse_operation_id(operation_id)
+        operation = parse_operation(operation_id)
         context = self._context
         newest = context.refresh()
         self._check_writable()

@@ -14,7 +14,6 @@ from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import (
     Action,
     AddSegment,
-    Commit,
     RemoveSegment,
     SetTransaction,
     TableMeta,
@@ -26,9 +25,9 @@ from gapless.formats.timeseries.conflict.rows import KEEPS_OVERLAPS, RewriteChec
 from gapless.log.format import Snapshot
 from gapless.model.fit import restore
 from gapless.model.operation import OperationId, Tally
-from gapless.runtime.committer import ENGINE, Proposal, nothing
+from gapless.runtime.committer import Proposal, nothing
 from gapless.tables.shared.landing import ChangeOutcome, land_change
-from gapless.tables.timeseries.context import SeriesContext, SeriesProposal
+from gapless.tables.timeseries.context import SeriesContext, SeriesProposal, new_commit
 from gapless.tables.timeseries.correct.revision import RewriteResult, RowChanges, revise
 from gapless.tables.timeseries.correct.row_selection import BaseVersion, Cut
 from gapless.tables.timeseries.write.stage import Stager
@@ -107,13 +106,7 @@ class Rewriter:
     def _proposal(self, operation: str, made: Made) -> SeriesProposal:
         attempt = made.attempt
         return Proposal(
-            commit=Commit(
-                id=self.context.env.ids.uuid(),
-                operation=operation,
-                engine=ENGINE,
-                parameters=made.parameters,
-                actions=made.actions,
-            ),
+            commit=new_commit(self.context.env, operation, made.parameters, made.actions),
             check_conflict=made.checker.check_conflict,
             tally=made.tally,
             discard=attempt.discard,

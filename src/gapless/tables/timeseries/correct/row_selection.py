@@ -1,7 +1,4 @@
-"""Which rows of a table a correction takes away.
-
-What a correction finds: one version of a table, and how its rows are read.
-"""
+"""The version that a correction is made to, and which of its rows go: by condition, by key, by covered buckets."""
 
 from __future__ import annotations
 

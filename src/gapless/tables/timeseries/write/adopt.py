@@ -1,7 +1,4 @@
-"""Appending Parquet files as they are: each becomes a segment, of which only the footer and the key columns were read.
-
-Files on their way into a table's store: placed by one thread while another reads their keys.
-"""
+"""Appending Parquet files as they are: each becomes a segment, of which only the footer and the key columns are read."""
 
 from __future__ import annotations
 

@@ -33,10 +33,10 @@ from gapless.model.operation import AppendReport, OperationId, Tally
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
-from gapless.runtime.committer import ENGINE, Proposal, refuse_conflict, require_file
+from gapless.runtime.committer import Proposal, refuse_conflict, require_file
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.landing import ChangeOutcome, Prepared, ProposeRows, land_change
-from gapless.tables.timeseries.context import SeriesContext, SeriesProposal
+from gapless.tables.timeseries.context import SeriesContext, SeriesProposal, new_commit
 from gapless.tables.timeseries.write.stage import Staged, Stager
 
 
@@ -308,9 +308,7 @@ class Overwriter:
             operation=self.operation,
         )
         return Proposal(
-            commit=Commit(
-                id=self.context.env.ids.uuid(), operation="overwrite", engine=ENGINE, parameters={}, actions=tuple(actions)
-            ),
+            commit=new_commit(self.context.env, "overwrite", {}, actions),
             check_conflict=checker.check_conflict,
             tally=tally,
             landed=lambda: self.context.remember(attempt.segments, attempt.coverage),

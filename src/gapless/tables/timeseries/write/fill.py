@@ -1,7 +1,4 @@
-"""Filling gaps: ask for what is missing, append what comes.
-
-What `fetch` gave for a gap, as rows to append: of that gap and no other.
-"""
+"""Filling gaps: fetch the rows of each gap, check that they belong to it, append them."""
 
 from __future__ import annotations
 

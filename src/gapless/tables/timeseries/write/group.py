@@ -1,7 +1,4 @@
-"""Group commit: small appends of one handle that come at the same time share a segment and a log entry.
-
-The rows of several appends as one run: the fast way of a group, where none of them needs an answer of its own.
-"""
+"""Group commit: small appends of one handle that come at the same time share a segment and a log entry."""
 
 from __future__ import annotations
 

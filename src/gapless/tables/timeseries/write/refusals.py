@@ -1,7 +1,4 @@
-"""Keys that several rows have where only one may.
-
-The errors a write ends with, from the values that say why.
-"""
+"""The errors that a write ends with: overlaps, keys that several rows have, groups that were interrupted."""
 
 from __future__ import annotations
 

@@ -36,9 +36,8 @@ from gapless.model.properties import OnOverlap
 from gapless.model.schema import adopt_schema, annotated_schema, entity_types, reconcile, stored_schema
 from gapless.model.segment import Segment
 from gapless.model.stats import Bound, ColumnStats
-from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
-from gapless.tables.timeseries.context import SeriesContext
+from gapless.tables.timeseries.context import SeriesContext, new_commit
 from gapless.tables.timeseries.correct.row_selection import BaseVersion
 from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.write.refusals import check_absent, check_distinct, overlap_error
@@ -217,13 +216,7 @@ class Stager:
         actions += applied
         if not attempt.segments and schema == old.schema and not applied:
             return None
-        return Commit(
-            id=self.env.ids.uuid(),
-            operation="append",
-            engine=ENGINE,
-            parameters={"on_overlap": self.on_overlap},
-            actions=tuple(actions),
-        )
+        return new_commit(self.env, "append", {"on_overlap": self.on_overlap}, actions)
 
 
 def _has_columns_of(meta: TableMeta, other: TableMeta) -> bool:
