@@ -364,7 +364,7 @@ class StoreUnavailable(StoreError):
 
 
 class LogWarning(UserWarning):
-    """A shortcut of the log, such as a checkpoint, is missing or damaged, and the table is read without it; or upkeep failed after an append."""
+    """A shortcut of the log, such as a checkpoint, is missing or damaged, and the table is read without it; or compaction after an append failed."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -29,6 +29,7 @@ from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal
 from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.write import group
 from gapless.testing.simulation.timeline import SimIds
+from testing.broken_maintenance import MAINTENANCE_PLANTS
 from testing.broken_talk import (
     append_again_after_a_lost_reply,
     hint_before_the_commit,
@@ -37,7 +38,6 @@ from testing.broken_talk import (
     skip_the_read_back,
     take_exists_for_done,
 )
-from testing.broken_upkeep import UPKEEP_PLANTS
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Conversation = Callable[..., Talk[Any]]
@@ -211,7 +211,7 @@ PLANTS: tuple[Plant, ...] = (
     take_silence_for_absence,
     ask_for_the_operation_only_where_it_clashed,
     refuse_members_for_what_did_not_land,
-    *UPKEEP_PLANTS,
+    *MAINTENANCE_PLANTS,
 )
 
 

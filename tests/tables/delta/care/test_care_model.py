@@ -1,4 +1,4 @@
-"""Random upkeep of a Delta table among random changes: no row is lost or doubled, and what is within its retention can be read."""
+"""Random maintenance of a Delta table among random changes: no row is lost or doubled, and what is within its retention can be read."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Model:
 @pytest.mark.parametrize("partition_by", [(), ("day",)])
 @settings(max_examples=12, deadline=None)
 @given(plan=st.lists(acts, min_size=4, max_size=14))
-def test_upkeep_loses_no_row_and_keeps_what_is_retained(
+def test_maintenance_loses_no_row_and_keeps_what_is_retained(
     kind: str, partition_by: tuple[str, ...], plan: list[tuple[str, object]]
 ) -> None:
     model = Model(ClockedDelta(KINDS[kind], partition_by=partition_by, schema=WITH_DAY))

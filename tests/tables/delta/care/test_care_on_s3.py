@@ -1,4 +1,4 @@
-"""The upkeep of a Delta table in a bucket, with partition values of every kind of character."""
+"""Maintenance of a Delta table in a bucket, with partition values of every kind of character."""
 
 from __future__ import annotations
 

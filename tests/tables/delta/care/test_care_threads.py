@@ -1,4 +1,4 @@
-"""Upkeep of a Delta table beside writers that are at work: nothing is lost, nothing comes back, nothing is doubled."""
+"""Maintenance of a Delta table beside writers that are at work: nothing is lost, nothing comes back, nothing is doubled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDS = 6
 
 
 @pytest.mark.parametrize("layout", ["copies and feed", "vectors and feed"])
-def test_writers_and_upkeep_run_side_by_side(layout: str, tmp_path: Path) -> None:
+def test_writers_and_maintenance_run_side_by_side(layout: str, tmp_path: Path) -> None:
     table = DeltaTable.create(tmp_path / "t", SCHEMA, properties=LAYOUTS[layout])
     table.append(numbered(*range(10_000, 10_000 + 10 * ROUNDS)))
 

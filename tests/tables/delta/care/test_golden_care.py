@@ -1,4 +1,4 @@
-"""Delta's own test tables under our upkeep: however they were written, it keeps their rows."""
+"""Delta's own test tables under our maintenance: however they were written, it keeps their rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 @pytest.mark.filterwarnings("ignore::gapless.errors.LogWarning")  # some of their checkpoints are damaged on purpose
 @pytest.mark.parametrize("name", names())
-def test_upkeep_keeps_the_rows_of_a_golden_table(name: str, tmp_path: Path, shared: Path) -> None:
+def test_maintenance_keeps_the_rows_of_a_golden_table(name: str, tmp_path: Path, shared: Path) -> None:
     assert shared.is_dir()
     shutil.copytree(GOLDEN / name / "delta", tmp_path / "t")
     try:

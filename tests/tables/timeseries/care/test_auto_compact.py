@@ -160,8 +160,8 @@ def test_numbers_that_mean_nothing_are_refused(given: dict[str, Any]) -> None:
 
 
 def test_versions_that_are_passed_over_are_not_missed() -> None:
-    upkeep = AutoCompaction.of(Properties(auto_compact_segments=10))
-    assert upkeep is not None
-    assert [now for now in range(1, 30) if upkeep.is_due(now - 1, now)] == [5, 10, 15, 20, 25]
-    assert upkeep.is_due(3, 27)
+    auto = AutoCompaction.of(Properties(auto_compact_segments=10))
+    assert auto is not None
+    assert [now for now in range(1, 30) if auto.is_due(now - 1, now)] == [5, 10, 15, 20, 25]
+    assert auto.is_due(3, 27)
     assert AutoCompaction.of(Properties()) is None

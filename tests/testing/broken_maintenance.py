@@ -188,7 +188,7 @@ def checkpoint_without_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
     _checkpoints_of(monkeypatch, lambda state: replace(state, removed={}))
 
 
-UPKEEP_PLANTS: tuple[Plant, ...] = (
+MAINTENANCE_PLANTS: tuple[Plant, ...] = (
     compact_without_asking,
     compact_against_a_fresh_version,
     rewrite_without_asking,
