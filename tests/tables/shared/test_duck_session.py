@@ -73,8 +73,8 @@ def test_rows_that_are_looked_at_alone_need_no_duckdb_of_their_own(monkeypatch: 
         begun.append(settings)
         return real(**settings)
 
-    real = duckdb_session.open_apart
-    monkeypatch.setattr(duckdb_session, "open_apart", opened)
+    real = duckdb_session.open_duckdb
+    monkeypatch.setattr(duckdb_session, "open_duckdb", opened)
     for rows, expected in ((FEW_ROWS + 1, 0), (FEW_ALONE + 1, 1)):
         numbers = pa.table({"x": pa.array(range(rows), pa.int64())})
         found = evaluate(numbers, {"y": "x * 2"}, SCHEMA).column("y")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gapless.tables.shared.duckdb_session import APART, SharedDuck, open_apart
+from gapless.tables.shared.duckdb_session import STATEFUL_FUNCTIONS, SharedDuck, open_duckdb
 
 DAY_US = 86_400_000_000
 REFUSED = (duckdb.BinderException, duckdb.NotImplementedException)
@@ -47,7 +47,7 @@ def shared() -> SharedDuck:
 
 @pytest.fixture(scope="module")
 def apart() -> Iterator[duckdb.DuckDBPyConnection]:
-    with open_apart() as connection:
+    with open_duckdb() as connection:
         connection.register("x", instants())
         yield connection
 
@@ -161,7 +161,7 @@ def test_every_function_that_answers_otherwise_each_time_is_known(apart: duckdb.
     )
     names = {name for (name,) in found.fetchall()}
     assert len(names) > 15
-    assert names <= APART
+    assert names <= STATEFUL_FUNCTIONS
 
 
 def test_names_of_one_query_are_not_those_of_another(shared: SharedDuck) -> None:

@@ -31,7 +31,7 @@ from gapless.tables.shared.lifecycle import commit_first, kind_of, table_exists
 def new_metadata(
     env: Environment, schema: pa.Schema | None, partition_by: Sequence[str] | str, properties: Mapping[str, Any]
 ) -> tuple[Metadata, Protocol]:
-    """What a new table is and needs. Raises UnsupportedType, UnknownColumn, InvalidOption, NotSupported."""
+    """The metadata and protocol of a new table. Raises UnsupportedType, UnknownColumn, InvalidOption, NotSupported."""
     columns = StructType(fields=()) if schema is None else from_arrow(schema)
     wanted = parse_properties(properties, constraints=True)
     kept = stored(wanted)
@@ -61,7 +61,7 @@ def create_table(  # what a table is, said once, at its birth
     name: str | None = None,
     description: str | None = None,
 ) -> Snapshot[TableState]:
-    """Commit version 0. Raises TableExists, or what a wrong schema or property deserves."""
+    """Commit version 0. Raises TableExists, StoreError, and as `new_metadata`."""
     check_text("name", name, optional=True)
     check_text("description", description, optional=True)
     if kind_of(env.store) is not None:

@@ -1,4 +1,4 @@
-"""The change data feed of every kind of table: rows commit by commit, with what became of them, in which version and when."""
+"""The change data feed of every kind of table: changed rows commit by commit, with kind of change, version and commit time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Change = TypeVar("Change")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitChange(Generic[Change]):
-    """What one commit changed, as its log tells it."""
+    """What one commit changed, by the log."""
 
     version: int
     time_ns: int
@@ -58,7 +58,7 @@ def check_range(first: int, last: int, *, earliest: int, newest: int) -> None:
 def collect_changes(
     entries: Iterable[tuple[int, Entry, int]], change_of: Callable[[int, Entry], Change | None], *, since_ns: int = 0
 ) -> list[CommitChange[Change]]:
-    """What `change_of` says of each commit (version, entry, commit time) in turn; those that it says nothing of are left out.
+    """The changes of commits (version, entry, commit time) by `change_of`, asked in turn; commits of which it gives None are left out.
 
     A commit time that runs backward is that of the commit before, `since_ns` for the first.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import duckdb
 
 
-APART = frozenset({
+STATEFUL_FUNCTIONS = frozenset({
     "add_grammar_extension", "checkpoint", "create_external_resource", "current_connection_id", "current_query", "current_query_id",
     "current_transaction_id", "currval", "deregister_external_resource", "destroy_external_resource", "disable_logging",
     "disable_profiling", "enable_logging", "enable_profiling", "error", "force_checkpoint", "gen_random_uuid", "nextval", "random",
@@ -58,7 +58,7 @@ FASTER = f"CREATE MACRO date_trunc{_TRUNCATED}; CREATE MACRO datetrunc{_TRUNCATE
 """Of an aware time DuckDB asks a calendar, which takes eight times as long as to count: in UTC, where every query is, both are the same."""
 
 
-def open_apart(**settings: str | int) -> duckdb.DuckDBPyConnection:
+def open_duckdb(**settings: str | int) -> duckdb.DuckDBPyConnection:
     """A DuckDB by itself, whose times are in UTC wherever this runs."""
     import duckdb
 
@@ -68,7 +68,7 @@ def open_apart(**settings: str | int) -> duckdb.DuckDBPyConnection:
 
 
 def _open_for_queries() -> duckdb.DuckDBPyConnection:
-    base = open_apart()
+    base = open_duckdb()
     # A file that a query names is read again by the next.
     base.execute("SET GLOBAL enable_external_file_cache = false")
     base.execute(FASTER)
@@ -99,7 +99,7 @@ class SharedDuck:
         """A connection for a query that does no more than select; None for any other, and for text that is no SQL."""
         import duckdb
 
-        if "://" in query or not APART.isdisjoint(re.findall(r"\w+", query.lower())):
+        if "://" in query or not STATEFUL_FUNCTIONS.isdisjoint(re.findall(r"\w+", query.lower())):
             return None
         connection = self.cursor()
         try:
@@ -125,7 +125,7 @@ FEW_ALONE = 1 << 20
 """The same of rows that are looked at one by one, and not joined, sorted or counted."""
 _JOINS_AS_WRITTEN = {"disabled_optimizers": "join_order,build_side_probe_side"}
 # One thread is the caller's own: none is there that a fork would lose.
-_FEW = SharedDuck(lambda: open_apart(threads=1, **_JOINS_AS_WRITTEN))
+_FEW = SharedDuck(lambda: open_duckdb(threads=1, **_JOINS_AS_WRITTEN))
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def duck_session(rows: int, few: int = FEW_ROWS) -> Iterator[duckdb.DuckDBPyConn
     """A session to register about so many rows in, of which nothing is left after. More than `few` have threads. Times are in UTC, and of a join
     the right side is held while the left one streams past it.
     """
-    with _of_few() if rows <= few else open_apart(**_JOINS_AS_WRITTEN) as session:
+    with _of_few() if rows <= few else open_duckdb(**_JOINS_AS_WRITTEN) as session:
         yield session
 
 
@@ -175,11 +175,11 @@ def duck_type(type_: pa.DataType) -> pa.DataType | None:
 
 def duck_schema(schema: pa.Schema) -> pa.Schema:
     """The columns of a declared schema that DuckDB can hold, as it reads them."""
-    unheld = withheld(schema)
+    unheld = unsupported_columns(schema)
     return pa.schema([field.with_type(duck_type(field.type)) for field in schema if field.name not in unheld])
 
 
-def withheld(schema: pa.Schema) -> dict[str, str]:
+def unsupported_columns(schema: pa.Schema) -> dict[str, str]:
     """Why DuckDB cannot read a column, as a sentence, by the names of the columns that it cannot read."""
     # DuckDB folds ASCII letters only, and of two names that it takes for one it would give the first for both.
     folded = Counter(name.encode().lower() for name in schema.names)

@@ -1,4 +1,4 @@
-"""Where tables lie and how they begin: the kind of table at a place, its first commit, and the errors for a place that has one already."""
+"""Create and open tables of every kind: what lies at a location, and the first commit."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gapless.errors import NotSupported
 from gapless.predicate.range import check_columns
-from gapless.tables.shared.duckdb_session import duck_schema, holds_type, withheld
+from gapless.tables.shared.duckdb_session import duck_schema, holds_type, unsupported_columns
 
 if TYPE_CHECKING:
     import duckdb
@@ -85,7 +85,7 @@ class Rows:
         """
         import duckdb
 
-        for why in withheld(self.schema).values():
+        for why in unsupported_columns(self.schema).values():
             raise _not_held("DuckDB", why)
         try:
             table = self.to_arrow().cast(duck_schema(self.schema))

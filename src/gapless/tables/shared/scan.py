@@ -1,4 +1,4 @@
-"""What a scan of any kind of table is given: a condition on rows, and the columns to give back."""
+"""The arguments of a scan of any kind of table: a condition on rows, and the columns to return."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gapless.predicate.where import parse_where
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A `where`, understood."""
+    """A parsed `where`: a predicate, or a pyarrow expression."""
 
     schema: pa.Schema
     """The logical columns."""
@@ -31,7 +31,7 @@ class Condition:
 
     @property
     def filter(self) -> RowFilter:
-        """What tells the rows that it keeps."""
+        """The filter of files, row groups and rows."""
         named = () if self.expression is None else self.columns
         return RowFilter(schema=self.schema, predicate=self.predicate, expression=self.expression, columns=named)
 

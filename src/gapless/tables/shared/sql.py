@@ -11,7 +11,7 @@ import pyarrow as pa
 from gapless.errors import GaplessError, InvalidQuery
 from gapless.files.read.scan import Pinned
 from gapless.tables.shared import duckdb_session
-from gapless.tables.shared.duckdb_session import duck_schema, withheld
+from gapless.tables.shared.duckdb_session import duck_schema, unsupported_columns
 from gapless.tables.shared.rows import Rows
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Query:
                     duckdb_session.SHARED.give_up()
                 except (duckdb.BinderException, duckdb.NotImplementedException):
                     pass  # what the one apart says counts
-            return self._answer(duckdb_session.open_apart())
+            return self._answer(duckdb_session.open_duckdb())
         except duckdb.Error as error:
             raise self._refusal(error) from error
 
@@ -87,7 +87,7 @@ class Query:
 
     def _name(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
         """Make the table known by a name; a column that DuckDB cannot hold raises once a query reads it."""
-        unheld = withheld(self.schema)
+        unheld = unsupported_columns(self.schema)
         if not unheld:
             connection.register(name, self.source.dataset)
             return

@@ -1,4 +1,4 @@
-"""Time travel for every kind of table: which version a number, a commit time or a tag names, and the way to it."""
+"""Time travel for every kind of table: find and open a version by number, commit time or tag."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def warn_of_damage(damage: CorruptTable) -> None:
 
 
 def parse_version(value: object, name: str = "version", *, first: int = 1) -> int:
-    """A version number that a caller typed, of a table whose versions begin with `first`; raises InvalidOption for what is no whole number."""
+    """A caller's version number, of a table whose versions begin with `first`; raises InvalidOption for what is no whole number."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidOption(
             f"{name}={value!r} is no version",
@@ -211,7 +211,7 @@ def parse_instant_value(value: object, *, name: str) -> int:
 
 
 def read_time(value: object, name: str) -> tuple[int, bool | None]:
-    """(ns, whether it said its zone; None for a date, which never does)."""
+    """A caller's time in ns since 1970 UTC, and whether it had a zone; None for a date, which never has."""
     if value != value or value is None or str(value) == "NaT":  # noqa: PLR0124  # NaT is the value that differs from itself
         raise InvalidTime(f"{name}={value!r} is no instant", fix="Leave the argument out for an open end", value=value)
     if isinstance(value, datetime):

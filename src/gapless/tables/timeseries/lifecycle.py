@@ -84,7 +84,7 @@ def _entity_columns(entity: object) -> tuple[str, ...]:
 def create_table(
     env: Environment, path: str, index: IndexSpec, schema: pa.Schema | None, properties: Mapping[str, Any]
 ) -> Snapshot[TableState]:
-    """Commit version 1. Raises TableExists, also where a Delta table lies, or what a wrong schema or property deserves."""
+    """Commit version 1. Raises TableExists, also where a Delta table lies, SchemaMismatch, UnsupportedType, InvalidOption, StoreError."""
     if env.drive(load(TIME_SERIES)) is not None:
         raise _exists(path)
     if kind_of(env.store) == "delta":

@@ -84,7 +84,7 @@ def quoted(name: str) -> str:
 
 
 def checked(rows: Rows, state: TableState, *, first_row: int = 0) -> Rows:
-    """The same rows, if each may be written to this version of the table; all columns present, in the types of the table's schema.
+    """Check rows, which have all columns in the types of the table's schema, against a version's constraints; returns them.
 
     `first_row` is the number of the first, for messages. Raises InvalidValue that names the constraint (or column), its expression, the
     first row that breaks it and its values; UnsupportedTable for an expression that cannot be evaluated here.

@@ -110,7 +110,7 @@ def evaluate(
     deterministic: bool = True,
     first_row: int = 0,
 ) -> pa.Table:
-    """One column for each expression, named and typed as `schema` has it, with a row for each row of `table`, in its order.
+    """Compute SQL expressions over rows: a column for each, named and typed as `schema` has it, with a row for each row of `table`, in order.
 
     `expressions` maps names of `schema` to SQL over the columns of `table` (exact name, else without regard to case where unique; `"…"`
     quotes). `dialect` is "duckdb" (standard SQL) or "spark" (what a table's constraints and generated columns speak). A value must be one
@@ -226,7 +226,7 @@ _TRUE = pa.schema([pa.field("true", pa.bool_())])
 
 
 def true_rows(rows: pa.Table, condition: str) -> npt.NDArray[np.bool_]:
-    """For each row whether the condition, SQL over its columns, is true: where it is false or null it is not.
+    """Evaluate a SQL condition: one boolean per row, false where it is null.
 
     Raises InvalidQuery, also for an expression that is neither true nor false; UnknownColumn; InvalidValue for a row for which it
     cannot be computed.

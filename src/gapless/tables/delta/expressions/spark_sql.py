@@ -66,8 +66,8 @@ def refuse(text: str, why: str, fix: str = "Write what a row's own columns and c
     raise InvalidQuery(f"{text!r} is no expression over a row", why=why, fix=fix, sql=text)
 
 
-def as_spark_means(tree: exp.Expr, text: str, schema: pa.Schema) -> exp.Expr:
-    """An expression of Spark's, over columns c0, c1, … of `schema`, as one for DuckDB that gives what Spark does.
+def spark_to_duckdb(tree: exp.Expr, text: str, schema: pa.Schema) -> exp.Expr:
+    """Translate a Spark expression over columns c0, c1, … of `schema` to one by which DuckDB gives the same values.
 
     Raises InvalidQuery where the two may differ.
     """

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gapless.errors import InvalidQuery, UnknownColumn, nearest
 from gapless.predicate.range import matching
 from gapless.predicate.where import why_unparsed
-from gapless.tables.delta.expressions.spark_sql import as_spark_means, refuse
+from gapless.tables.delta.expressions.spark_sql import refuse, spark_to_duckdb
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -27,7 +27,7 @@ Dialect = Literal["duckdb", "spark"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowExpression:
-    """One expression."""
+    """A parsed SQL expression over the columns of a row."""
 
     text: str
     """As it was written."""
@@ -40,7 +40,7 @@ class RowExpression:
 
 
 def parse_expression(text: str, schema: pa.Schema, dialect: Dialect, *, deterministic: bool = True) -> RowExpression:
-    """Read an expression over the columns of `schema`; raises InvalidQuery, UnknownColumn."""
+    """Parse an expression over the columns of `schema`; raises InvalidQuery, UnknownColumn."""
     return _parsed_expression(text, schema, dialect, deterministic)
 
 
@@ -55,7 +55,7 @@ def _parsed_expression(text: str, schema: pa.Schema, dialect: Dialect, determini
         renamed = tree.transform(_Names(text=text, schema=schema).renamed)
         columns = tuple(sorted({int(one.name[1:]) for one in renamed.find_all(exp.Column)}))
         _check_functions(renamed.sql(dialect="duckdb"), text, deterministic=deterministic)
-        meant = as_spark_means(renamed, text, schema) if dialect == "spark" else renamed
+        meant = spark_to_duckdb(renamed, text, schema) if dialect == "spark" else renamed
         sql = meant.sql(dialect="duckdb")
     except (SqlglotError, RecursionError) as error:
         raise _no_expression(text, _why(error)) from error
@@ -196,7 +196,7 @@ def _functions() -> dict[str, str]:
 
 
 def terms(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """What AND joins in a condition, each of which must be true."""
+    """The conjuncts of a condition, each of which must be true."""
     from sqlglot import exp
 
     if isinstance(tree, exp.Paren):

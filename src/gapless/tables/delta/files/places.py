@@ -36,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The stores of one table: its own, and others as its log names them."""
+    """Resolves the paths of a table's log: to its own store, or to another that the log names."""
 
     home: Store
     """The store whose root is the table's."""

@@ -71,7 +71,7 @@ def _codes(columns: Sequence[pa.Array], rows: int) -> Codes:
 
 @dataclass(slots=True)
 class StagedWrite(StagedFiles):
-    """The files of one change: data, change rows, deletion vectors. `put` stores one, `discard` removes all."""
+    """Files staged for one commit: data, change data, deletion vectors. `put` stores one, `discard` removes all."""
 
     instant_ms: int
     """When it began, in milliseconds since 1970 UTC: its files' modification time, as the log says it."""

@@ -21,16 +21,16 @@ from gapless.tables.shared.changes import TYPE_FIELD, CommitChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """Change rows that the commit's writer stored."""
+class ChangeFile:
+    """A change data file of the commit (`cdc`)."""
 
     file: AddFile
-    """The change file, as if it were a data file."""
+    """As if it were a data file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
-    """All live rows of a file came, or went."""
+class WholeFile:
+    """A data file that was added or removed, with all its live rows."""
 
     kind: str
     """`row_diff.INSERT` or `DELETE`."""
@@ -38,42 +38,42 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vectors:
-    """A file's deletion vector was replaced: rows that it deletes now and did not are gone, others came back."""
+class ReplacedVector:
+    """A data file whose deletion vector was replaced: rows that it deletes now and did not are deleted, others inserted again."""
 
     before: AddFile
     after: AddFile
 
 
-Part = Written | Whole | Vectors
+FileChange = ChangeFile | WholeFile | ReplacedVector
 Live = Callable[[AddFile | RemoveFile], AddFile | None]
 """The file as it was live before the commit; None where it was not, or is not known."""
 
 
-def changed_files(commit: Commit, live: Live) -> Iterator[Part]:
-    """What a commit changed, deletions first. Where it has change files, nothing else counts."""
+def changed_files(commit: Commit, live: Live) -> Iterator[FileChange]:
+    """The files by which a commit changed rows, deletions first; its change data files alone, where it has some."""
     if commit.change_files:
-        yield from (Written(file=_as_data(file)) for file in commit.change_files)
+        yield from (ChangeFile(file=_as_data(file)) for file in commit.change_files)
         return
     removed = {canonical(file.path): _as_live(file, live) for file in commit.removed if file.data_change}
     added = {canonical(file.path): file for file in commit.added if file.data_change}
     for path, before in removed.items():
         if path not in added:
-            yield Whole(kind=DELETE, file=before)
+            yield WholeFile(kind=DELETE, file=before)
         elif _vector(before) != _vector(added[path]):
-            yield Vectors(before=before, after=added[path])
+            yield ReplacedVector(before=before, after=added[path])
     for path, after in added.items():
         # One that was live already was added again with other metadata, and no row came with it.
         if path not in removed and live(after) is None:
-            yield Whole(kind=INSERT, file=after)
+            yield WholeFile(kind=INSERT, file=after)
 
 
-def files_of(part: Part) -> tuple[AddFile, ...]:
-    """The files that are read for a part."""
+def files_of(part: FileChange) -> tuple[AddFile, ...]:
+    """The files that are read for a change."""
     match part:
-        case Written(file=file) | Whole(file=file):
+        case ChangeFile(file=file) | WholeFile(file=file):
             return (file,)
-        case Vectors(before=before, after=after):
+        case ReplacedVector(before=before, after=after):
             return before, after
 
 
@@ -98,7 +98,7 @@ def _vector(file: AddFile) -> str | None:
 
 
 def unreadable_as(before: Metadata, target: Metadata) -> str | None:
-    """Why rows that were written under one metadata cannot be shown under another; None where they can, as far as plain columns tell."""
+    """Why rows written under one schema cannot be read as another; None where they can, as far as plain columns tell."""
     known = {field.physical_name: field for field in before.schema.fields}
     for field in target.schema.fields:
         then = known.get(field.physical_name)
@@ -124,13 +124,13 @@ def with_change_type(metadata: Metadata, name: str) -> Metadata:
     return replace(metadata, schema=replace(metadata.schema, fields=(*metadata.schema.fields, field)))
 
 
-CommitRows = CommitChange[tuple[Part, ...]]
-"""What one commit changed, part by part."""
+CommitRows = CommitChange[tuple[FileChange, ...]]
+"""What one commit changed, file by file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """Reads the rows of changes."""
+    """Reader of changed rows, in the columns of one version."""
 
     places: Places
     metadata: Metadata
@@ -140,13 +140,13 @@ class ChangedRows:
         """The changed rows in these columns, with their kind of change behind, each table with its commit."""
         parts = [(one, part) for one in commits for part in one.change]
         for (kind, parted), some in groupby(parts, key=lambda found: (type(found[1]), self._parted(found[1]))):
-            reader = self._reader(parted, marked=kind is Written)
-            if kind is Vectors:
+            reader = self._reader(parted, marked=kind is ChangeFile)
+            if kind is ReplacedVector:
                 yield from ((one, rows) for one, part in some for rows in self._between(reader, part, names))
             else:
-                yield from self._read(reader, list(some), (*names, CHANGE_TYPE) if kind is Written else names)
+                yield from self._read(reader, list(some), (*names, CHANGE_TYPE) if kind is ChangeFile else names)
 
-    def _parted(self, part: Part) -> tuple[str, ...]:
+    def _parted(self, part: FileChange) -> tuple[str, ...]:
         """The columns whose values the log has for a part's files, by whatever the table was partitioned when they were written."""
         values = files_of(part)[0].partition_values
         return tuple(one.name for one in self.metadata.schema.fields if one.physical_name in values)
@@ -157,7 +157,7 @@ class ChangedRows:
         return FileReader.of(self.places, with_change_type(metadata, CHANGE_TYPE) if marked else metadata)
 
     def _read(
-        self, reader: FileReader, parts: Sequence[tuple[CommitRows, Part]], names: tuple[str, ...]
+        self, reader: FileReader, parts: Sequence[tuple[CommitRows, FileChange]], names: tuple[str, ...]
     ) -> Iterator[tuple[CommitRows, pa.Table]]:
         """The rows of whole files, in order; together, so that those that follow are fetched meanwhile."""
         # A file may come twice, when it came and when it went.
@@ -165,9 +165,9 @@ class ChangedRows:
         known = {id(file): found for file, found in zip(files, parts, strict=True)}
         for file, rows in reader.read(files, Projection(columns=names)):
             one, part = known[id(file)]
-            yield one, _with_type(rows, part.kind) if isinstance(part, Whole) else rows
+            yield one, _with_type(rows, part.kind) if isinstance(part, WholeFile) else rows
 
-    def _between(self, reader: FileReader, part: Part, names: tuple[str, ...]) -> Iterator[pa.Table]:
+    def _between(self, reader: FileReader, part: FileChange, names: tuple[str, ...]) -> Iterator[pa.Table]:
         """The rows that one deletion vector deletes and the other does not."""
         before, after = files_of(part)
         old, new = self._gone(before), self._gone(after)

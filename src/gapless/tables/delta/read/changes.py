@@ -17,7 +17,7 @@ from gapless.log.format import Snapshot
 from gapless.log.versions import read_range
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.places import Places
-from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, Part, changed_files, files_of, unreadable_as
+from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, FileChange, changed_files, files_of, unreadable_as
 from gapless.tables.delta.read.versions import VERSIONS, first_missing, open_version, version_since
 from gapless.tables.shared.changes import COMMIT_FIELDS, change_feed, check_range, collect_changes, feed_schema
 from gapless.tables.shared.rows import Rows
@@ -84,7 +84,7 @@ class _ChangeCursor:
         key = file.key
         return self.since[key] if key in self.since else self.files.get(key)
 
-    def change(self, version: int, commit: Commit) -> tuple[Part, ...]:
+    def change(self, version: int, commit: Commit) -> tuple[FileChange, ...]:
         """What the next commit changed; raises VersionNotFound, SchemaMismatch, UnsupportedTable where that cannot be read."""
         if commit.protocol is not None:
             check_readable(commit.protocol, self.url)

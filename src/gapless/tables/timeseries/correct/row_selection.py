@@ -30,7 +30,7 @@ from gapless.predicate.predicate import IsTruth, Predicate
 from gapless.predicate.prune import ALWAYS, answers
 from gapless.predicate.range import key_bounds
 from gapless.tables.timeseries.read.coverage import CoverageCache
-from gapless.tables.timeseries.read.scan import prune_opaque
+from gapless.tables.timeseries.read.scan import prune_by_pyarrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ class ConditionCut:
         """See `Cut.near`."""
         before, expression = self.before, self.seen.expression
         kept = prune(segments, self.seen.predicate, before.index, before.schema, before.meta.ids)
-        return kept if expression is None else prune_opaque(kept, expression, before.state, before.schema)
+        return kept if expression is None else prune_by_pyarrow(kept, expression, before.state, before.schema)
 
     def reach(self, segment: Segment, coverage: Callable[[], CoverageMap]) -> Reach:
         """See `Cut.reach`."""

@@ -94,7 +94,7 @@ def _ns(column: Any) -> list[Any]:
 def expected_ids(
     calendar: str | Calendar | None, index: IndexSpec, schema: pa.Schema | None, grid: Grid, spans: Iterable[Span]
 ) -> ExpectedIds:
-    """The buckets of all the spans that a calendar expects rows in; without one, all of them.
+    """The expected buckets of spans: those that a calendar has sessions in; without one, all.
 
     `calendar` is weekly hours as text, the name of an exchange, or anything with the method of `Calendar`. Raises InvalidOption,
     NotSupported and InvalidTime.

@@ -26,7 +26,7 @@ from gapless.tables.timeseries.read.versions import open_version, remains
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The segments that hold what a change took away, and what it brought; some rows may be in both."""
+    """The segments that a commit removed and added; some rows may be in both."""
 
     removed: tuple[Segment, ...]
     added: tuple[Segment, ...]
@@ -65,8 +65,8 @@ def rows_of_changes(store: Store, state: TableState, commits: Sequence[CommitRow
 def changes_between(
     env: Environment, newest: Snapshot[TableState], start: int, end: int
 ) -> tuple[list[CommitRows], list[TableMeta]]:
-    """What the commits of versions `[start, end)`, at least one, changed, those left out that changed no row; and what the table was
-    before them and as each of them left it, as far as they say it.
+    """The changes of versions `[start, end)`, at least one, without commits that changed no row; and the table's metadata before them and
+    after each that changed it.
 
     Raises VersionNotFound where that can be told no longer, CorruptTable, StoreError.
     """

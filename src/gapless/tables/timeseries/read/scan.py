@@ -67,7 +67,7 @@ class ScanRequest:
         predicate, expression = condition.predicate, condition.expression
         segments = prune(candidates(state, may_hold(predicate, index, schema)), predicate, index, schema, state.meta.ids)
         if expression is not None:
-            segments = prune_opaque(segments, expression, state, schema)
+            segments = prune_by_pyarrow(segments, expression, state, schema)
         plan = ReadPlan(
             groups=(),
             index=index,
@@ -109,10 +109,10 @@ class ScanRequest:
         return replace(given, predicate=conjunction([*terms, given.predicate]))
 
 
-def prune_opaque(
+def prune_by_pyarrow(
     segments: Sequence[Segment], expression: pc.Expression, state: TableState, schema: pa.Schema
 ) -> tuple[Segment, ...]:
-    """The segments that may hold a row for which a pyarrow expression is true; raises InvalidFilter."""
+    """Prune segments by a pyarrow expression: those that may hold a row for which it is true. Raises InvalidFilter."""
     index, ids, names = state.meta.index, state.meta.ids, expression_columns(expression, schema)
     known = [stats_of(segment, index, ids) for segment in segments]
     named = [{name: found for name in names if (found := stats(name)) is not None} for stats in known]
@@ -130,7 +130,7 @@ def pin_version(store: Store, state: TableState, types: pa.Schema) -> Pinned:
     encoded = frozenset(name for name in index.entity if name in types.names and pa.types.is_string(types.field(name).type))
 
     def scan(columns: tuple[str, ...], expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
-        segments = state.segments if expression is None else prune_opaque(state.segments, expression, state, types)
+        segments = state.segments if expression is None else prune_by_pyarrow(state.segments, expression, state, types)
         plan = ReadPlan(
             groups=tuple(ReadGroup(segments=(segment,), sort=False) for segment in segments),
             index=index,
