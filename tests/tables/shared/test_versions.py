@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -91,7 +92,7 @@ def test_a_version_before_a_damaged_commit_opens_with_a_warning(make: Any, first
 def test_history_has_the_newest_commits_up_to_a_version(make: Any, first: int, open_at: Any, place: str) -> None:
     table = filled(make, place)
     assert [entry.version for entry in table.history()] == [first, first + 1, first + 2, first + 3]
-    assert [entry.version for entry in table.history(2)] == [first + 2, first + 3]
+    assert [entry.version for entry in table.history(np.int64(2))] == [first + 2, first + 3]
     assert [entry.version for entry in open_at(place, first + 1).history(1)] == [first + 1]
     assert table.history(0) == []
     times = [entry.time for entry in table.history()]

@@ -17,7 +17,7 @@ from gapless.coverage.expected import ExpectedIds, Span, hull, plan_expected
 from gapless.errors import InvalidOption, InvalidTime, NotSupported, nearest
 from gapless.model.index import IndexSpec
 from gapless.model.instant import NS_PER, format_instant
-from gapless.tables.timeseries.read.values import is_aware, shown_zone
+from gapless.tables.timeseries.read.values import display_zone, is_aware
 
 _MARGIN = timedelta(days=7)
 """A session may lie on another day than the one it is named by."""
@@ -131,7 +131,7 @@ def parse_calendar(given: str | Calendar, index: IndexSpec, schema: pa.Schema | 
             "Write hours by the clock of the index, without a zone; or make the table with a timezone",
         )
     if isinstance(given, WeeklyHours) and given.timezone is None:
-        return replace(given, timezone=str(shown_zone(index, schema) or "UTC"))
+        return replace(given, timezone=str(display_zone(index, schema) or "UTC"))
     return given
 
 

@@ -57,7 +57,7 @@ def presenter(index: IndexSpec, schema: pa.Schema | None, *like: object) -> Call
     """
     if index.type != "timestamp":
         return int
-    zone = shown_zone(index, schema)
+    zone = display_zone(index, schema)
     if is_aware(index, schema) is None and any(map(_says_zone, like)):
         zone = UTC
 
@@ -80,7 +80,7 @@ def format_index_value(ns: int, index: IndexSpec) -> str:
     return format_instant(ns) if index.type == "timestamp" else str(ns)
 
 
-def shown_zone(index: IndexSpec, schema: pa.Schema | None) -> tzinfo | None:
+def display_zone(index: IndexSpec, schema: pa.Schema | None) -> tzinfo | None:
     """The zone that times are shown in: the table's, else the index's (UTC for a mere offset); None for a naive index."""
     if index.timezone is not None:
         return parse_zone(index.timezone)
