@@ -68,7 +68,7 @@ def cluster_columns(given: object, schema: pa.Schema, option: str = "cluster_by"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenUp:
-    """A bin that was not laid out anew after all."""
+    """A bin that was not rewritten after all."""
 
     paths: tuple[str, ...]
     """Its segments, or those of them that are to blame."""
@@ -100,7 +100,7 @@ class CompactionReport:
     rows: int = 0
     """Rows in them."""
     given_up: tuple[GivenUp, ...] = ()
-    """Bins that were not laid out anew after all, with why: their segments are what they were."""
+    """Bins that were not rewritten after all, with why: their segments are what they were."""
 
 
 # -- one compaction, from plan to commits ------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class VerifyReport:
     unchecked: int
     """Segments of other writers, for which the log has no checksum: only a deep look says more of them."""
     findings: tuple[Finding, ...]
-    """Problems and notes, in the order of the table: log, segments, coverage, strays."""
+    """Problems and notes, in the order of the table: log, segments, coverage, orphans."""
 
     @property
     def ok(self) -> bool:

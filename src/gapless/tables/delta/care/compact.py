@@ -137,7 +137,7 @@ class Compacting(DeltaHandle):
         and makes no commit. Raises InvalidOption, InvalidFilter, InvalidQuery, UnknownColumn, UnsupportedTable, CommitOutcomeUnknown,
         StoreError.
         """
-        return self._lay_out(None, target_size, where)
+        return self._rewrite(None, target_size, where)
 
     def zorder(
         self,
@@ -171,9 +171,9 @@ class Compacting(DeltaHandle):
                 option="columns",
                 value=columns,
             )
-        return self._lay_out(Curved(columns=names, curve="z" if curve == "z" else "hilbert"), target_size, where)
+        return self._rewrite(Curved(columns=names, curve="z" if curve == "z" else "hilbert"), target_size, where)
 
-    def _lay_out(self, order: Curved | None, target_size: int | None, where: str | pc.Expression | None) -> CompactionReport:
+    def _rewrite(self, order: Curved | None, target_size: int | None, where: str | pc.Expression | None) -> CompactionReport:
         context = self._context
         newest = context.refresh()
         self._check_writable()

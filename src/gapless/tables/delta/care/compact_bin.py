@@ -93,7 +93,7 @@ class BinWriter:
     def _unreadable(self, one: DeltaBin, error: CorruptTable | DataError) -> GivenUp:
         named = error.facts.get("path")
         blamed = next((file.path for file in one.files if file.path == named), self.reading)
-        return GivenUp(paths=(blamed,), why=f"file {blamed} cannot be laid out anew: {error.what}")
+        return GivenUp(paths=(blamed,), why=f"file {blamed} cannot be rewritten: {error.what}")
 
     def _miscounted(self, one: DeltaBin) -> GivenUp | None:
         told = read_rows(stats_column(one.files)) or [rows_of(file.stats) for file in one.files]

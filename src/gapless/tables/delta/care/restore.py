@@ -120,7 +120,7 @@ def _retention_ms(parameters: Mapping[str, Any]) -> int:
 
 
 class Restoring(DeltaHandle):
-    """Bringing versions back."""
+    """RESTORE of a Delta table."""
 
     def restore(self, version: int | None = None, *, time: object = None) -> RestoreReport:
         """Make the rows, the columns and the properties those of an earlier version again, as a new commit; no version is lost.

@@ -157,7 +157,7 @@ class _VacuumPredicate:
 
 
 class Checkpointing(DeltaHandle):
-    """A Delta table's log, kept short."""
+    """Log checkpoints and log cleanup of a Delta table."""
 
     def checkpoint(self) -> int:
         """Store a log checkpoint of the newest version, where there is none, so that opening needs no commit before it; returns the version.

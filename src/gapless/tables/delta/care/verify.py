@@ -127,7 +127,7 @@ def _unsupported(env: Environment, state: TableState) -> list[Finding]:
 
 
 class Verifying(DeltaHandle):
-    """`verify`."""
+    """Verify a Delta table."""
 
     def verify(self, *, deep: bool = False) -> VerifyReport:
         """Look for damage in the table's log, and in all files that its newest version names, whichever version this handle sees.

@@ -44,7 +44,7 @@ class Compactor(Compaction[Commit, TableState, Bin, Segment]):
         return replace(self, codecs=codecs, progress=CompactionProgress(before=state.live))
 
     def next_plan(self, state: TableState) -> CompactionPlan:
-        """What is left to be laid out anew, and what to leave."""
+        """What is left to be rewritten, and what to leave."""
         meta = state.meta
         if meta.schema is None:
             return CompactionPlan(bins=(), left={}, target_size=self.options.target_size)

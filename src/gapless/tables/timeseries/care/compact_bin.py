@@ -75,7 +75,7 @@ def _written(one: Bin, writer: _Writer) -> GivenUp | None:
     try:
         writer.write(one)
     except (CorruptTable, DataError) as error:
-        return GivenUp(paths=(writer.reading,), why=f"segment {writer.reading} cannot be laid out anew: {error.what}")
+        return GivenUp(paths=(writer.reading,), why=f"segment {writer.reading} cannot be rewritten: {error.what}")
     for segment in one.segments:
         if (rows := writer.rows[segment.path]) != segment.rows:
             why = f"segment {segment.path} gave {count(rows, 'row')}, and the log says {segment.rows:,}"

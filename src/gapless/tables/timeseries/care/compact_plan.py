@@ -1,4 +1,4 @@
-"""Plan the compaction of a time-series table: which segments are written anew, together with which others and why. Pure."""
+"""Plan the compaction of a time-series table: which segments are rewritten, together with which others and why. Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Bin(FileBin[Segment]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """What to lay out anew, and what to leave."""
+    """What to rewrite, and what to leave."""
 
     bins: tuple[Bin, ...]
     left: Mapping[str, Rest]
@@ -296,7 +296,7 @@ SORT_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactOptions:
-    """How segments are laid out anew, and which; checked by `parse`."""
+    """How segments are rewritten, and which; checked by `parse`."""
 
     target_size: int = TARGET_BYTES
     """Bytes of Parquet that a segment shall have."""

@@ -17,7 +17,7 @@ from gapless.tables.timeseries.read.versions import VERSIONS, check_kept, find_v
 
 
 class Restoring(Handle):
-    """Bringing versions back, and keeping them."""
+    """Restore and tags of a time-series table."""
 
     def restore(self, version: int | None = None, *, time: object = None, tag: str | None = None) -> RestoreReport:
         """Make the rows, the columns and the properties those of an earlier version again, as a new commit; no version is lost.

@@ -79,7 +79,7 @@ def examine_table(store: Store, *, deep: bool = False, progress: Progress = no_p
     examined = Examination(view, list(view.findings))
     if view.state is not None:
         _examine_state(store, view.state, examined, deep=deep, progress=progress)
-    examined.findings += _strays(stored, view)
+    examined.findings += _orphans(stored, view)
     return examined
 
 
@@ -212,7 +212,7 @@ def _examine_rows(
             examined.lost_coverage.append(segment)
 
 
-def _strays(stored: Sequence[str], view: LogView) -> list[Finding]:
+def _orphans(stored: Sequence[str], view: LogView) -> list[Finding]:
     """Files that no version names: what an interrupted write left, or one that is under way."""
     named = view.named | view.parts
     return [
