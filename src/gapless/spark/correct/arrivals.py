@@ -49,7 +49,7 @@ class Suspects:
 class Examination:
     """Finds arriving rows that share a key; picklable."""
 
-    ground: CorrectionContext
+    context: CorrectionContext
     distinct: tuple[tuple[str, ...], ...]
     """Lists of columns, each of which no two rows may have alike."""
 
@@ -58,12 +58,12 @@ class Examination:
 
         Raises DuplicateKey where rows of the suspects share a key with the segment's, or these among themselves.
         """
-        before = self.ground.before()
+        before = self.context.before()
         found = [self._examined(before, suspects, columns) for columns in self.distinct]
         return found[0]
 
     def _examined(self, before: BaseVersion, suspects: Suspects, columns: tuple[str, ...]) -> Predicate:
-        segments = self.ground.arrivals
+        segments = self.context.arrivals
         rows = pa.concat_tables(before.rows(segments[suspects.number], Filter(columns=columns)))
         keys = KeySet.of(rows, columns)
         if keys.count < rows.num_rows:
@@ -78,14 +78,14 @@ class Examination:
         return near
 
     def _refused(self, rows: pa.Table, columns: tuple[str, ...]) -> DuplicateKey:
-        shown = tuple(name for name in self.ground.meta.index.keys if name in columns)
+        shown = tuple(name for name in self.context.meta.index.keys if name in columns)
         shown += tuple(name for name in columns if name not in shown)
         error = refuse_duplicates(rows, shown, "more than once in the input", self._why(columns))
         fix = "Leave one row of each key in the DataFrame: the one that should stay"
         return DuplicateKey(error.what, why=error.why, fix=fix, **error.facts)
 
     def _why(self, columns: tuple[str, ...]) -> str:
-        if self.ground.meta.properties.unique and set(columns) == set(self.ground.meta.index.keys):
+        if self.context.meta.properties.unique and set(columns) == set(self.context.meta.index.keys):
             return "The table is unique: no two rows may have one identity and index value"
         return "Which of the rows should stay is not said"
 
@@ -142,7 +142,7 @@ class Arrivals:
     def _examine(self, before: BaseVersion, attempt: StagedWrite, distinct: tuple[Columns, ...]) -> tuple[Predicate, ...]:
         if not distinct:
             return ()
-        ground = CorrectionContext(store=before.store, meta=before.meta, schema=before.schema, arrivals=tuple(attempt.segments))
+        context = CorrectionContext.of(before, attempt.segments)
         by_bucket = all(set(before.keys) <= set(columns) for columns in distinct)
         others = _sharing(attempt.coverage) if by_bucket else {}
         last = len(attempt.segments)
@@ -150,7 +150,7 @@ class Arrivals:
             Suspects(number, tuple(others.get(number, ())) if by_bucket else tuple(range(number + 1, last)))
             for number in range(last)
         ]
-        examination = Examination(ground=ground, distinct=distinct)
+        examination = Examination(context=context, distinct=distinct)
         return tuple(required(spread_work(self.frame.sparkSession, examination.bounds, suspects)))
 
 

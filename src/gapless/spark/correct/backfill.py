@@ -218,8 +218,8 @@ class _Executors:
         except GaplessError as error:
             # A matter of the table and not of the gaps: raised where answers are appended.
             return [error] * len(gaps)
-        errand = FillTask(fetch=self.fetch, gaps=tuple(gaps), encoding=encoding, goes_on=self.goes_on)
-        (answers,) = required(spread_work(self.spark, FillTask.run, [errand]))
+        task = FillTask(fetch=self.fetch, gaps=tuple(gaps), encoding=encoding, goes_on=self.goes_on)
+        (answers,) = required(spread_work(self.spark, FillTask.run, [task]))
         return [Failed(one.error) if isinstance(one, Failure) and one.by_fetch else one for one in answers]
 
     def append(self, _asked: FetchedRows, answer: object) -> AppendReport | None:

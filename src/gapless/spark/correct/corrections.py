@@ -41,7 +41,7 @@ _PATIENCE = 10
 def rewrite(
     spark: SparkSession,
     handle: TimeSeriesTable,
-    wish: CorrectionRequest,
+    request: CorrectionRequest,
     operation: OperationId | None,
     frame: DataFrame | None = None,
 ) -> ChangeReport:
@@ -55,7 +55,7 @@ def rewrite(
     context = dataclasses.replace(context, committer=dataclasses.replace(context.committer, env=env))
     rewriter = Rewriter(context=context, operation=operation)
     arrivals = None if frame is None else Arrivals(frame=frame, handle=handle)
-    return _Rewrite(spark=spark, context=context, wish=wish, rewriter=rewriter, arrivals=arrivals).land().change_report
+    return _Rewrite(spark=spark, context=context, request=request, rewriter=rewriter, arrivals=arrivals).land().change_report
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class _Rewrite:
 
     spark: SparkSession
     context: SeriesContext
-    wish: CorrectionRequest
+    request: CorrectionRequest
     rewriter: Rewriter
     arrivals: Arrivals | None
     adopted: tuple[Segment, ...] = ()
@@ -72,7 +72,7 @@ class _Rewrite:
 
     def land(self) -> ChangeOutcome:
         """Commit it."""
-        done = self.rewriter.land(self.context.snapshot, self.wish.operation, self._make, self._clear)
+        done = self.rewriter.land(self.context.snapshot, self.request.operation, self._make, self._clear)
         self._clear(() if done.already else self.adopted)
         return done
 
@@ -85,42 +85,41 @@ class _Rewrite:
         attempt = StagedWrite.begin(self.context.env)
         schema = state.meta.schema if self.arrivals is None else self.arrivals.schema_for(state)
         if schema is None:
-            return self.rewriter.made_of_nothing(state, self.wish, attempt)
+            return self.rewriter.made_of_nothing(state, self.request, attempt)
         before = BaseVersion(state=state, schema=schema, cache=self.context.cache)
-        self.wish.check(before)
+        self.request.check(before)
         arrived = self._arrived(before)
-        cut, goes = self.wish.decide(before, arrived)
-        revision = self._revise(before, arrived, (cut, goes), attempt)
-        return self.rewriter.made(before, self.wish, cut, revision, attempt)
+        cut, goes = self.request.decide(before, arrived)
+        rewritten = self._revise(before, arrived, (cut, goes), attempt)
+        return self.rewriter.made(before, self.request, cut, rewritten, attempt)
 
     def _arrived(self, before: BaseVersion) -> Arrived:
         if self.arrivals is None:
             return Arrived(attempt=StagedWrite(self.context.env, ""), coverage=CoverageMap())
-        return self.arrivals.staged(before, self.wish.distinct(before))
+        return self.arrivals.staged(before, self.request.distinct(before))
 
     def _revise(
         self, before: BaseVersion, arrived: Arrived, going: tuple[Cut, ByKey | Filter], attempt: StagedWrite
     ) -> RewriteResult:
         """Have executors write what takes the place of the segments that are touched: `revise`, spread over them."""
         cut, goes = going
-        touch = AffectedFiles.of(before, cut, arrived.coverage)
-        planner = RevisionPlanner(before=before, touch=touch, arrived=arrived, goes=goes)
+        affected = AffectedFiles.of(before, cut, arrived.coverage)
+        planner = RevisionPlanner(before=before, affected=affected, arrived=arrived, goes=goes)
         plan = planner.plan(lambda: parallelism(self.spark))
         staged = arrived.attempt
-        ground = CorrectionContext(store=before.store, meta=before.meta, schema=before.schema, arrivals=tuple(staged.segments))
-        reviser = Reviser(ground=ground, instant=attempt.instant, goes=goes)
+        reviser = Reviser(context=CorrectionContext.of(before, staged.segments), instant=attempt.instant, goes=goes)
         revised = _gathered(spread_work(self.spark, reviser.revise, plan.tasks), before, attempt)
         self.adopted = tuple(staged.segments[place] for place in plan.adopted)
         attempt.segments += self.adopted
         attempt.coverage += [staged.coverage[place] for place in plan.adopted]
-        removed = (*(segment.path for segment in touch.dropped), *(path for one in revised for path in one.removed))
+        removed = (*(segment.path for segment in affected.dropped), *(path for one in revised for path in one.removed))
         tally = Tally(
             rows=staged.tally.rows,
             segments=len(attempt.segments),
             buckets=arrived.coverage.cardinality(),
-            removed_rows=sum(one.removed_rows for one in revised) + sum(segment.rows for segment in touch.dropped),
+            removed_rows=sum(one.removed_rows for one in revised) + sum(segment.rows for segment in affected.dropped),
             removed_segments=len(removed),
-            replaced_buckets=touch.replaced(arrived.coverage),
+            replaced_buckets=affected.replaced(arrived.coverage),
             updated_rows=len(BitMap64().union(*(one.hits for one in revised))),
         )
         overlaps = keeps_overlaps(before, attempt.coverage, frozenset(removed))
@@ -220,10 +219,10 @@ def replace(
     handle, operation = open_to_write(table), parse_operation(operation_id)
     start, end = parse_span(span)
     asked = CorrectionArguments(start=start, end=end, entity=entity)
-    wish = ConditionRequest(correction=asked.replace(handle.index, handle.schema))
-    return rewrite(frame.sparkSession, handle, wish, operation, frame)
+    request = ConditionRequest(correction=asked.replace(handle.index, handle.schema))
+    return rewrite(frame.sparkSession, handle, request, operation, frame)
 
 
 def _upserted(frame: DataFrame, handle: TimeSeriesTable, key: object, operation: OperationId | None) -> ChangeReport:
-    wish = UpsertRequest(upsert=parse_upsert(key, "error", [frame.columns]))
-    return rewrite(frame.sparkSession, handle, wish, operation, frame)
+    request = UpsertRequest(upsert=parse_upsert(key, "error", [frame.columns]))
+    return rewrite(frame.sparkSession, handle, request, operation, frame)

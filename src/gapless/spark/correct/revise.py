@@ -57,6 +57,11 @@ class CorrectionContext:
     """The declared schema, with what the arriving rows settle of it."""
     arrivals: tuple[Segment, ...]
 
+    @classmethod
+    def of(cls, before: BaseVersion, arrivals: Iterable[Segment]) -> CorrectionContext:
+        """That of a version, without its list of segments."""
+        return cls(store=before.store, meta=before.meta, schema=before.schema, arrivals=tuple(arrivals))
+
     def before(self) -> BaseVersion:
         """The version, without the list of its segments."""
         grid = index_grid(self.meta.index)
@@ -187,14 +192,14 @@ class _Marked:
 class Reviser:
     """Revises segments; picklable. What it raises leaves nothing stored; a task that is killed leaves orphans."""
 
-    ground: CorrectionContext
+    context: CorrectionContext
     instant: str
     goes: ByKey | Filter
     """Which rows go."""
 
     def revise(self, task: RevisionTask) -> Revised:
         """Write what takes the place of the task's segments; raises NullKey, DuplicateKey, CorruptTable, StoreError."""
-        before, attempt = self.ground.before(), StagedWrite(Environment(store=self.ground.store), self.instant)
+        before, attempt = self.context.before(), StagedWrite(Environment(store=self.context.store), self.instant)
         with attempt.discarded_on_error():
             return self._revise(task, before, attempt)
 
@@ -218,7 +223,7 @@ class Reviser:
         return Revised(outcome=outcome, removed=tuple(removed), removed_rows=removed_rows, hits=hits)
 
     def _arriving(self, before: BaseVersion, arrivals: tuple[int, ...], coverage: bytes) -> Run | None:
-        return self.ground.rows_in(before, arrivals, decode(coverage, before.entity_types)) if coverage else None
+        return self.context.rows_in(before, arrivals, decode(coverage, before.entity_types)) if coverage else None
 
     def _cut(self, touched: Touched, before: BaseVersion, marks: dict[str, Mask]) -> Splitting:
         if isinstance(self.goes, Filter):
@@ -236,8 +241,8 @@ class Reviser:
         """The rows of each segment that have the key of an arriving row, and the numbers of those."""
         near = CoverageMap.union_of(before.coverage(one.segment) for one in task.touched) if key.covered else None
         marks, hits = dict[str, Mask](), BitMap64()
-        for group in self.ground.key_groups({number for one in task.touched if one.reached for number in one.keys_from}):
-            keys = self.ground.keys_of(before, group, key.columns, near)
+        for group in self.context.key_groups({number for one in task.touched if one.reached for number in one.keys_from}):
+            keys = self.context.keys_of(before, group, key.columns, near)
             for touched in task.touched:
                 if touched.reached and not set(group).isdisjoint(touched.keys_from):
                     found = [keys.hits(rows) for rows in before.rows(touched.segment, Filter(columns=key.columns))]
@@ -255,7 +260,7 @@ class Reviser:
         if not touched.rows_from:
             return
         coverage = before.coverage(touched.segment)
-        keys = self.ground.keys_of(before, touched.rows_from, before.keys, coverage)
+        keys = self.context.keys_of(before, touched.rows_from, before.keys, coverage)
         for rows in _lasting(before, touched.segment, gone):
             again, _ = keys.hits(rows)
             if again.any():

@@ -164,7 +164,7 @@ class RevisionPlanner:
     """Plans one correction of one version."""
 
     before: BaseVersion
-    touch: AffectedFiles
+    affected: AffectedFiles
     arrived: Arrived
     goes: ByKey | Filter
 
@@ -186,7 +186,7 @@ class RevisionPlanner:
 
     @cached_property
     def _homes(self) -> dict[str, CoverageMap]:
-        return homes_of(self.arrived.coverage, self.touch.lasting)
+        return homes_of(self.arrived.coverage, self.affected.lasting)
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -204,8 +204,8 @@ class RevisionPlanner:
         return rests, adopted
 
     def _touched(self) -> list[Touched]:
-        checked = {s.path for s, _ in self.touch.lasting} if self._checks_all else set[str]()
-        paths = self.touch.reached | self._homes.keys() | checked
+        checked = {s.path for s, _ in self.affected.lasting} if self._checks_all else set[str]()
+        paths = self.affected.reached | self._homes.keys() | checked
         segments = [segment for segment in self.before.state.segments if segment.path in paths]
         keys_from = self._keys_from(segments)
         return [self._one(segment, keys_from[segment.path]) for segment in segments]
@@ -219,7 +219,7 @@ class RevisionPlanner:
         wanted = self.before.coverage(segment) if self._checks_all else home
         return Touched(
             segment=segment,
-            reached=segment.path in self.touch.reached,
+            reached=segment.path in self.affected.reached,
             home=b"" if home is None else encode(home, self.before.entity_types),
             rows_from=() if wanted is None else self._meeting(wanted),
             keys_from=keys_from,

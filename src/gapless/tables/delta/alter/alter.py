@@ -30,7 +30,7 @@ class Altering(DeltaHandle):
     @property
     def alter(self) -> Alter:
         """Changes of columns, properties and constraints; each is one commit."""
-        return Alter(Reshaper(env=self._env, committer=self._committer, snapshot=self._snapshot, check=self._check_writable))
+        return Alter(Reshaper(context=self._context, check=self._check_writable))
 
 
 class Alter:

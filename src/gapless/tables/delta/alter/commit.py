@@ -28,13 +28,13 @@ from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.formats.delta.schema.types import StructType
 from gapless.log.format import Snapshot
 from gapless.model.evolve import parse_path
-from gapless.runtime.committer import Committer, Proposal
-from gapless.runtime.environment import Environment
+from gapless.runtime.committer import Proposal
 from gapless.tables.delta.expressions.checks import Constraint, check_constraints
 from gapless.tables.delta.expressions.evaluate import evaluate
 from gapless.tables.delta.expressions.sql import columns_read
 from gapless.tables.delta.files.opened import Projection
 from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.delta.handle import DeltaContext
 from gapless.tables.delta.write.commits import new_commit
 
 Path = tuple[str, ...]
@@ -119,19 +119,16 @@ Change = Callable[[TableState], Shape]
 class Reshaper:
     """Changes what a table is, from the newest version on."""
 
-    env: Environment
-    committer: Committer[Commit, TableState]
-    snapshot: Snapshot[TableState]
-    """The version that the handle sees."""
+    context: DeltaContext
     check: Callable[[], None]
     """Raises UnsupportedTable where the handle may not write."""
 
     def change(self, operation: str, parameters: Mapping[str, object], change: Change, reads: Reads) -> int:
         """Commit a change; returns its version, the newest one's where it changes nothing. `operation` is Delta's name for it."""
         # What a column is, the newest version says, whichever the handle sees.
-        newest = self.committer.refresh(self.snapshot)
+        newest = self.context.refresh()
         self.check()
-        landed = self.committer.land(newest, partial(self._propose, operation, parameters, change, reads))
+        landed = self.context.committer.land(newest, partial(self._propose, operation, parameters, change, reads))
         return newest.version if landed is None else landed.version
 
     def _propose(
@@ -143,7 +140,7 @@ class Reshaper:
         snapshot: Snapshot[TableState],
     ) -> Proposal[Commit] | None:
         """The commit that makes this change to a version; None where it changes nothing."""
-        state, url = snapshot.state, self.env.store.url
+        state, url = snapshot.state, self.context.store.url
         check_writable(state.protocol, url, state.metadata)
         before, after = Shape.of(state), change(state)
         protocol: tuple[Action, ...] = () if after.protocol == before.protocol else (after.protocol,)
@@ -152,13 +149,13 @@ class Reshaper:
             return None
         check_writable(after.protocol, url, after.metadata)
         said = {name: value if isinstance(value, str) else json.dumps(value) for name, value in parameters.items()}
-        entry = new_commit(self.env, snapshot, operation, (*protocol, *metadata), parameters=said)
+        entry = new_commit(self.context.env, snapshot, operation, (*protocol, *metadata), parameters=said)
         entry = replace(entry, in_commit_time=after.settings.in_commit_timestamps)
         return Proposal(commit=entry, check_conflict=CommitPredicate(state=state, reads=reads).check_conflict)
 
     def new_name(self) -> str:
         """A name that no column of any version has in files."""
-        return f"col-{self.env.ids.uuid()}"
+        return f"col-{self.context.env.ids.uuid()}"
 
     def check_rows(self, state: TableState, name: str, expression: str) -> None:
         """Raise InvalidValue for the first row of a version that breaks a constraint, in Spark's SQL; InvalidQuery, UnknownColumn
@@ -167,7 +164,7 @@ class Reshaper:
         schema = to_arrow(state.metadata.schema)
         _check_condition(expression, schema)
         constraint = Constraint(name=f"the constraint {name!r}", expression=expression, condition=expression)
-        reader = FileReader.of(self.env.store, state.metadata)
+        reader = FileReader.of(self.context.store, state.metadata)
         columns = columns_read(expression, schema, "spark") or tuple(schema.names[:1])
         first = 0
         for _, rows in reader.read(state.files.values(), Projection(columns=columns)):

@@ -71,7 +71,7 @@ class MergeEdit:
     clauses: Sequence[Ready]
 
     def edit(self, pairs: Pairs, rows: pa.Table, positions: Positions) -> Edit:
-        """What becomes of rows of one file, whose pairs these are. Raises DuplicateKey, and what the clauses' SQL deserves."""
+        """What becomes of rows of one file, whose pairs these are. Raises DuplicateKey, InvalidQuery, InvalidValue."""
         begin = np.searchsorted(pairs.positions, positions)
         counts = np.searchsorted(pairs.positions, positions, side="right") - begin
         mine = np.repeat(np.arange(len(positions)), counts)

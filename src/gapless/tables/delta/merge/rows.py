@@ -64,7 +64,7 @@ class MergeRows:
         return evolved(state, [part], "merge", self.new_name).state
 
     def decide(self, before: BaseVersion) -> RowChanges:
-        """Which rows change, go and come. Raises what a wrong call deserves, and DuplicateKey."""
+        """Which rows change, go and come. Raises CallError where the call is wrong, DuplicateKey."""
         check_clauses(self.clauses)
         names = Names(
             target_alias=self.target_alias,
@@ -74,7 +74,7 @@ class MergeRows:
         )
         self._check_source(names)
         run = _Run(merge=self, before=before, names=names, edit=self._edit(before, names))
-        return run.decision()
+        return run.changes()
 
     def _edit(self, before: BaseVersion, names: Names) -> MergeEdit:
         return MergeEdit(
@@ -115,7 +115,7 @@ class _Run:
     names: Names
     edit: MergeEdit
 
-    def decision(self) -> RowChanges:
+    def changes(self) -> RowChanges:
         merge = self.merge
         near = reach(merge.on, self.names, merge.source)
         read = Condition(schema=near.schema) if merge.has("not_matched_by_source") else near
@@ -124,13 +124,13 @@ class _Run:
         matched = np.zeros(merge.source.num_rows, dtype=bool)
         for one in pairs:
             matched[one.rows] = True
-        touches = (
+        affected = (
             AffectedFile(file=file, positions=self._positions(found.positions), edit=partial(self.edit.edit, found))
             for file, found in zip(files, pairs, strict=True)
             if self._may_touch(len(found.positions))
         )
         return RowChanges(
-            touches=touches,
+            affected=affected,
             inserts=partial(self._inserts, np.flatnonzero(~matched)),
             reads=reads_of(self.before.after, read, files),
         )

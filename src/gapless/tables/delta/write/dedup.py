@@ -51,11 +51,11 @@ class Dedup:
         columns = sorted({names.index(name) for name in asked})
         files = list(before.state.files.values())
         return RowChanges(
-            touches=self._touches(before, files, columns),
+            affected=self._affected(before, files, columns),
             reads=reads_of(before.state, Condition(schema=before.schema), files),
         )
 
-    def _touches(self, before: BaseVersion, files: Sequence[AddFile], columns: Sequence[int]) -> Iterator[AffectedFile]:
+    def _affected(self, before: BaseVersion, files: Sequence[AddFile], columns: Sequence[int]) -> Iterator[AffectedFile]:
         for group in _apart(before, files, columns):
             passes = 1 + _rows_of(group) // PASS_ROWS
             found = [self._surplus(before, group, columns, (number, passes)) for number in range(passes)]

@@ -45,11 +45,11 @@ class Delete:
         condition = RowCondition.parse(self.where, before.schema)
         found = select_files(before.state, condition.pushed)
         return RowChanges(
-            touches=self._touches(before, condition, found),
+            affected=self._affected(before, condition, found),
             reads=reads_of(before.state, condition.pushed, [one.file for one in found]),
         )
 
-    def _touches(self, before: BaseVersion, condition: RowCondition, found: list[Candidate]) -> Iterator[AffectedFile]:
+    def _affected(self, before: BaseVersion, condition: RowCondition, found: list[Candidate]) -> Iterator[AffectedFile]:
         for one in found:
             if condition.takes_whole(one):
                 yield AffectedFile(file=one.file)
@@ -114,11 +114,11 @@ class Update:
         condition = RowCondition.parse(self.where, before.schema)
         found = select_files(before.state, condition.pushed)
         return RowChanges(
-            touches=self._touches(before, condition, found, assignments),
+            affected=self._affected(before, condition, found, assignments),
             reads=reads_of(before.state, condition.pushed, [one.file for one in found]),
         )
 
-    def _touches(
+    def _affected(
         self, before: BaseVersion, condition: RowCondition, found: list[Candidate], assignments: Assignments
     ) -> Iterator[AffectedFile]:
         edit = partial(update_rows, before, assignments)
@@ -129,7 +129,7 @@ class Update:
 
 
 def update_rows(before: BaseVersion, assignments: Assignments, rows: pa.Table, _positions: Positions) -> Edit:
-    """Rows with new values assigned; those that stay what they are do not change. Raises InvalidValue and what SQL deserves."""
+    """Rows with new values assigned; those that stay what they are do not change. Raises InvalidValue, InvalidQuery."""
     after = changed_rows(assignments.apply(rows, rows), before.after, assignments.columns)
     changed = ~same_rows(rows, after)
     return Edit(gone=np.zeros(rows.num_rows, dtype=bool), changed=changed, after=after.filter(pa.array(changed)))

@@ -75,7 +75,7 @@ class RowCommitter:
         """Write the rows and commit them, or nothing; an operation that was applied before is not applied again.
 
         What lost to a commit that it cannot follow is decided again on the newest version until the environment's deadline, its rows read back
-        where they have to be written anew. Raises what a wrong input deserves, CommitConflict, CommitOutcomeUnknown, StoreError.
+        where they have to be written anew. Raises DataError where the input does not fit, CommitConflict, CommitOutcomeUnknown, StoreError.
         """
         lost = self.committer.until_deadline()
         if self.operation is not None:
@@ -85,7 +85,7 @@ class RowCommitter:
         return replace(self._prepared(snapshot, parts, durable=False), lost=lost).land(self.committer)
 
     def prepare(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> Prepared[TableState, Commit]:
-        """Write the rows to durable files for this version, or the newest, to be committed later. Raises what a wrong input deserves."""
+        """Write the rows to durable files for this version, or the newest, to be committed later. Raises DataError, StoreError."""
         return self._prepared(snapshot, parts, durable=True)
 
     def _prepared(

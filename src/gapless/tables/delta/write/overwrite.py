@@ -53,14 +53,14 @@ class Overwrite:
         beside = StagedWrite.begin(self.env)
         with beside.discarded_on_error():
             reader = FileReader.of(self.env.store, after.metadata)
-            decision = self.going(BaseVersion(state=state, after=after, reader=reader), fresh)
-            revision = RewriteResult(state=state, after=after, reader=reader, attempt=beside)
-            removed = revision.run(decision.touches, no_rows)
+            changes = self.going(BaseVersion(state=state, after=after, reader=reader), fresh)
+            rewrite = RewriteResult(state=state, after=after, reader=reader, attempt=beside)
+            removed = rewrite.run(changes.affected, no_rows)
             told = _told_inserts(removed, beside, after, fresh)
         actions = (*removed, *fresh.files, *told)
         if not actions and self.operation is None:
             return Tally()
-        gone = revision.tally
+        gone = rewrite.tally
         tally = replace(
             fresh.tally,
             segments=fresh.tally.segments + gone.segments,
@@ -73,7 +73,7 @@ class Overwrite:
         )
         return Proposal(
             commit=commit,
-            check_conflict=CommitPredicate(state=state, reads=decision.reads).check_conflict,
+            check_conflict=CommitPredicate(state=state, reads=changes.reads).check_conflict,
             tally=tally,
             discard=beside.discard,
             deferred=tuple(beside.deferred),
@@ -92,7 +92,7 @@ def _told_inserts(removed: tuple[Action, ...], attempt: StagedWrite, after: Tabl
 
 def all_rows(before: BaseVersion, _fresh: StagedRows) -> RowChanges:
     """Every row goes."""
-    return RowChanges(touches=[AffectedFile(file=file) for file in before.state.files.values()], reads=EVERYTHING)
+    return RowChanges(affected=[AffectedFile(file=file) for file in before.state.files.values()], reads=EVERYTHING)
 
 
 def same_partitions(before: BaseVersion, fresh: StagedRows) -> RowChanges:
@@ -102,7 +102,7 @@ def same_partitions(before: BaseVersion, fresh: StagedRows) -> RowChanges:
     files = [file for file in before.state.files.values() if key(file) in mine]
     paths = frozenset(canonical(file.path) for file in files)
     return RowChanges(
-        touches=[AffectedFile(file=file) for file in files], reads=Reads(reaches=lambda file: key(file) in mine, paths=paths)
+        affected=[AffectedFile(file=file) for file in files], reads=Reads(reaches=lambda file: key(file) in mine, paths=paths)
     )
 
 

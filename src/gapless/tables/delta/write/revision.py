@@ -135,8 +135,8 @@ class RewriteResult:
             updated_rows=counts.updated,
         )
 
-    def run(self, touches: Iterable[AffectedFile], inserts: Callable[[], Iterable[pa.RecordBatch]]) -> tuple[Action, ...]:
-        """Write what the touches make of their files, then the rows that are new (asked for when all touches are done).
+    def run(self, affected: Iterable[AffectedFile], inserts: Callable[[], Iterable[pa.RecordBatch]]) -> tuple[Action, ...]:
+        """Write what becomes of the affected files, then the rows that are new (asked for when all of these are done).
 
         The log entry's actions, none where the table stays as it is. Raises what the edits raise, CorruptTable, StoreError.
         """
@@ -146,7 +146,7 @@ class RewriteResult:
             self._log = ChangeLog(attempt=self.attempt, target=target)
         strikes = settings.deletion_vectors and supports(protocol, "deletionVectors")
         remake = self._strike if strikes else self._copy
-        rows = (batch for touch in touches if not self._is_whole(touch) for batch in remake(touch))
+        rows = (batch for one in affected if not self._is_whole(one) for batch in remake(one))
         # What tells the change feed writes files too, and there is one hand for that.
         with closing(rows if self._log is not None else _ahead_of_writing(rows)) as kept:
             self._added = write_rows(self.attempt, target, chain(kept, self._inserted(inserts)))
@@ -154,28 +154,28 @@ class RewriteResult:
         struck = write_struck(self.attempt, self._struck) if self._struck else []
         return self._actions(struck)
 
-    def _is_whole(self, touch: AffectedFile) -> bool:
-        if touch.is_removal:
-            self._whole.append(touch.file)
-            self._count(deleted=live_rows(self.reader, touch.file))
-        return touch.is_removal
+    def _is_whole(self, affected: AffectedFile) -> bool:
+        if affected.is_removal:
+            self._whole.append(affected.file)
+            self._count(deleted=live_rows(self.reader, affected.file))
+        return affected.is_removal
 
-    def _copy(self, touch: AffectedFile) -> Iterator[pa.RecordBatch]:
+    def _copy(self, affected: AffectedFile) -> Iterator[pa.RecordBatch]:
         """The file's rows, edited, for a file that takes its place; none where every row stays as it is."""
-        pieces = _begun(lambda: self._pieces(touch))
+        pieces = _begun(lambda: self._pieces(affected))
         if pieces is None:
             return
-        self._removed.append(touch.file)
+        self._removed.append(affected.file)
         for piece in pieces:
             self._heed(piece)
             yield from edited(piece.rows, piece.places, piece.edit).to_batches()
 
-    def _strike(self, touch: AffectedFile) -> Iterator[pa.RecordBatch]:
+    def _strike(self, affected: AffectedFile) -> Iterator[pa.RecordBatch]:
         """The rows that take the place of the file's own, which a deletion vector strikes out."""
-        positions = touch.positions
-        if positions is None or touch.edit is not None or self._log is not None:
+        positions = affected.positions
+        if positions is None or affected.edit is not None or self._log is not None:
             found = []
-            for piece in self._pieces(touch, only=positions):
+            for piece in self._pieces(affected, only=positions):
                 self._heed(piece)
                 found.append(piece.positions[piece.edit.touched])
                 yield from piece.edit.after.to_batches()
@@ -183,14 +183,14 @@ class RewriteResult:
         else:
             self._count(deleted=len(positions))
         if len(positions):
-            struck = strike(self.reader, touch.file, positions)
-            self._removed.append(touch.file)
+            struck = strike(self.reader, affected.file, positions)
+            self._removed.append(affected.file)
             self._struck += [] if struck is None else [struck]
 
-    def _pieces(self, touch: AffectedFile, only: Positions | None = None) -> Iterator[_Piece]:
-        edit = all_gone if touch.edit is None else touch.edit
-        for batch in self.reader.batches(touch.file, Projection(position=True), only=only):
-            places, positions = _meeting(batch.column(POSITION), touch.positions)
+    def _pieces(self, affected: AffectedFile, only: Positions | None = None) -> Iterator[_Piece]:
+        edit = all_gone if affected.edit is None else affected.edit
+        for batch in self.reader.batches(affected.file, Projection(position=True), only=only):
+            places, positions = _meeting(batch.column(POSITION), affected.positions)
             rows = self._shaped(batch.drop_columns([POSITION]))
             chosen = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
             yield _Piece(rows, places, positions, edit(chosen, positions))

@@ -50,10 +50,10 @@ class BaseVersion:
 class RowChanges:
     """What a change does to one version."""
 
-    touches: Iterable[AffectedFile]
+    affected: Iterable[AffectedFile]
     """File by file, in the order in which they are gone through; may be decided on the way."""
     inserts: Callable[[], Iterable[pa.RecordBatch]] = no_rows
-    """The rows that are new, in the table's columns and types; asked for after the last touch."""
+    """The rows that are new, in the table's columns and types; asked for after the last affected file."""
     reads: Reads
 
 
@@ -71,11 +71,11 @@ class RowChange(Protocol):
         ...
 
     def fit(self, state: TableState) -> TableState:
-        """The version with the metadata that its rows need; the version itself where those fit. Raises what a wrong call deserves."""
+        """The version with the metadata that its rows need; the version itself where those fit. Raises CallError where the call is wrong."""
         ...
 
     def decide(self, before: BaseVersion) -> RowChanges:
-        """What it does to a version. Raises what a wrong input deserves."""
+        """What it does to a version. Raises DataError where the input does not fit."""
         ...
 
 
@@ -107,9 +107,9 @@ class RowChanging(DeltaHandle):
         attempt = StagedWrite.begin(self._env)
         with attempt.discarded_on_error():
             reader = FileReader.of(self._env.store, after.metadata)
-            decision = change.decide(BaseVersion(state=state, after=after, reader=reader))
-            revision = RewriteResult(state=state, after=after, reader=reader, attempt=attempt)
-            actions = revision.run(decision.touches, decision.inserts)
+            changes = change.decide(BaseVersion(state=state, after=after, reader=reader))
+            rewrite = RewriteResult(state=state, after=after, reader=reader, attempt=attempt)
+            actions = rewrite.run(changes.affected, changes.inserts)
         if not actions and operation is None:
             return Tally()
         return Proposal(
@@ -119,11 +119,11 @@ class RowChanging(DeltaHandle):
                 change.operation,
                 actions,
                 parameters=change.parameters,
-                tally=revision.tally,
+                tally=rewrite.tally,
                 operation_id=operation,
             ),
-            check_conflict=CommitPredicate(state=state, reads=decision.reads).check_conflict,
-            tally=revision.tally,
+            check_conflict=CommitPredicate(state=state, reads=changes.reads).check_conflict,
+            tally=rewrite.tally,
             discard=attempt.discard,
             deferred=tuple(attempt.deferred),
         )

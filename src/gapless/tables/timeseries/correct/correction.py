@@ -111,7 +111,7 @@ class Delete:
     parameters: Mapping[str, object]
 
     def decide(self, before: BaseVersion, rows: pa.Table) -> RowChanges:
-        """See `Correction.decide`; raises what a wrong condition deserves."""
+        """See `Correction.decide`; raises InvalidFilter, InvalidTime, UnknownColumn."""
         return RowChanges(sort_run(rows, before.index, before.grid), condition_cut(before, self.request))
 
 

@@ -65,7 +65,7 @@ class RowChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteResult:
-    """What was written for a decision, beside the segments of the attempt."""
+    """What was written for some changes, beside the segments of the attempt."""
 
     removed: tuple[str, ...]
     """Paths of the segments that go."""
@@ -109,31 +109,31 @@ class AffectedFiles:
         return CoverageMap.union_of(covered for _, covered in self.holders).intersection(coverage).cardinality()
 
 
-def revise(before: BaseVersion, decision: RowChanges, attempt: StagedWrite) -> RewriteResult:
-    """Write what takes the place of the segments that the decision touches, as segments of `attempt`.
+def revise(before: BaseVersion, changes: RowChanges, attempt: StagedWrite) -> RewriteResult:
+    """Write what takes the place of the segments that the changes affect, as segments of `attempt`.
 
     A new row goes into the successor of the segment that covers its bucket, if one does. Segments
     of which every row certainly goes are not read. Raises CorruptTable, StoreError.
     """
-    cut, coverage = decision.cut, decision.rows.coverage
-    touch = AffectedFiles.of(before, cut, coverage)
-    placement = place(decision.rows, touch.lasting)
+    cut, coverage = changes.cut, changes.rows.coverage
+    affected = AffectedFiles.of(before, cut, coverage)
+    placement = place(changes.rows, affected.lasting)
     writer = SuccessorWriter(before=before, cut=cut, attempt=attempt)
     rewritten = []
     for segment in before.state.segments:
         arrivals = placement.homes.get(segment.path)
-        if arrivals is not None or (segment.path in touch.reached and writer.loses_rows(segment)):
+        if arrivals is not None or (segment.path in affected.reached and writer.loses_rows(segment)):
             writer.succeed(segment, arrivals)
             rewritten.append(segment)
     writer.write_new(placement.rest)
-    removed = [*touch.dropped, *rewritten]
+    removed = [*affected.dropped, *rewritten]
     tally = Tally(
-        rows=decision.rows.table.num_rows,
+        rows=changes.rows.table.num_rows,
         segments=len(attempt.segments),
         buckets=coverage.cardinality(),
-        removed_rows=writer.losses.rows + sum(segment.rows for segment in touch.dropped),
+        removed_rows=writer.losses.rows + sum(segment.rows for segment in affected.dropped),
         removed_segments=len(removed),
-        replaced_buckets=touch.replaced(coverage),
+        replaced_buckets=affected.replaced(coverage),
         updated_rows=writer.losses.keys,
     )
     paths = tuple(segment.path for segment in removed)

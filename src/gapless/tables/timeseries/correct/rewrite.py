@@ -53,7 +53,7 @@ class Correction(CommitInfo, Protocol):
     def decide(self, before: BaseVersion, rows: pa.Table) -> RowChanges:
         """What it does to this version with the input's rows, which are in declared types and in the order in which they came.
 
-        Raises what a wrong input deserves.
+        Raises DataError where they do not fit.
         """
         ...
 
@@ -126,9 +126,9 @@ class Rewriter:
             return self.made_of_nothing(state, correction, attempt)
         before = BaseVersion(state=state, schema=schema, cache=self.context.cache)
         rows = [restore(batch, schema, ids=state.meta.ids) for batch in stager.fitted(parts, schema)]
-        decision = correction.decide(before, pa.Table.from_batches(rows, schema))
-        made = revise(before, decision, attempt)
-        return self.made(before, correction, decision.cut, made, attempt)
+        changes = correction.decide(before, pa.Table.from_batches(rows, schema))
+        made = revise(before, changes, attempt)
+        return self.made(before, correction, changes.cut, made, attempt)
 
     def made(  # all that a log entry is made of
         self, before: BaseVersion, correction: CommitInfo, cut: Cut, made: RewriteResult, attempt: StagedWrite

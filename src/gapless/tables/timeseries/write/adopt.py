@@ -195,7 +195,7 @@ class Adopter:
         return outcome.append_report
 
     def _take(self, state: TableState, sources: Sequence[Source], attempt: StagedWrite) -> Sequence[Taken]:
-        """Place the files while their keys are read; raises what a wrong file deserves, with the attempt to be discarded."""
+        """Place the files while their keys are read; raises DataError where one does not fit, with the attempt to be discarded."""
         schema = self._schema(state, sources)
         taking = Taking(state=state, schema=schema, grid=self.appender.context.grid, how=self.how, progress=self.progress)
         return taking.take(sources, attempt, lambda surveyed: self._left_out(self.appender, state, schema, surveyed))
@@ -289,14 +289,14 @@ class Adopter:
         cut = CoverageCut.of(before, coverage)
         fresh = _holding(replace(attempt, written=[]), taken)
         with fresh.discarded_on_error():
-            revision = revise(before, RowChanges(sort_run(schema.empty_table(), index, grid), cut), fresh)
+            rewritten = revise(before, RowChanges(sort_run(schema.empty_table(), index, grid), cut), fresh)
         tally = replace(
-            revision.tally,
+            rewritten.tally,
             rows=sum(one.segment.rows for one in taken),
             buckets=coverage.cardinality(),
             replaced_buckets=AffectedFiles.of(before, cut, coverage).replaced(coverage),
         )
-        return rewriter.made(before, replacement, cut, replace(revision, coverage=coverage, tally=tally), fresh)
+        return rewriter.made(before, replacement, cut, replace(rewritten, coverage=coverage, tally=tally), fresh)
 
     def _tidy(self, attempt: StagedWrite, kept: set[str]) -> None:
         """Remove what was placed and not committed."""

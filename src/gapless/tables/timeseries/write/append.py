@@ -70,7 +70,7 @@ class Appender:
             return known
 
     def prepare(self, snapshot: Snapshot[TableState], parts: Iterable[Batches]) -> Prepared[TableState, Commit]:
-        """Write all parts as durable segments for this version, to be committed later as one append; raises what a wrong input deserves."""
+        """Write all parts as durable segments for this version, to be committed later as one append; raises DataError."""
         return self._prepared(snapshot, parts, durable=True)
 
     def _prepared(

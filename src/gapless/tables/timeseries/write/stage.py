@@ -91,7 +91,7 @@ class Stager:
         return self.cache.grid
 
     def stage(self, parts: Iterable[Batches], attempt: StagedWrite, operation: OperationId | None) -> Staged:
-        """Write the rows of all parts as segments of `attempt`; raises what a wrong input deserves, leaving `attempt` to discard."""
+        """Write the rows of all parts as segments of `attempt`; raises DataError where the input does not fit, leaving `attempt` to discard."""
         parts = tuple(parts)
         schema = self.schema_for(parts)
         if schema is not None:
@@ -137,7 +137,7 @@ class Stager:
         return gather_runs(self.fitted(parts, schema), stored_schema(schema, meta.ids), meta.index, self.grid, RUN_BYTES)
 
     def fitted(self, parts: Iterable[Batches], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows as the table stores them, in the order in which they come; raises what a wrong row deserves, naming its source."""
+        """The rows as the table stores them, in the order in which they come; raises DataError for one that does not fit, naming its source."""
         meta = self.state.meta
         for part in parts:
             row = 0
