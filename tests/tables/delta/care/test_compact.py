@@ -16,7 +16,7 @@ from deltalake import DeltaTable as DeltaLakeTable
 from gapless.errors import InvalidFilter, InvalidOption, InvalidQuery, StorageFull, UnknownColumn, UnsupportedTable
 from gapless.formats.delta.actions import Protocol
 from gapless.model.protocols import ObjectInfo
-from gapless.tables.delta.care import compact_bin
+from gapless.tables.delta.care import compact as compact_module
 from gapless.tables.delta.care.compact_plan import DeltaBin
 from gapless.tables.delta.table import DeltaTable
 from support.clocked_delta import SCHEMA, ClockedDelta, numbered
@@ -278,14 +278,14 @@ def test_maint_16_delta_much_text_is_compacted_in_bounded_batches(tmp_path: Path
     for one in range(5):
         table.append(pa.table({"id": range(one * 200, one * 200 + 200), "v": [f"{one:09}" * 4_000] * 200}))
     seen: list[int] = []
-    read = compact_bin.BinWriter._read
+    read = compact_module.BinWriter._read
 
-    def watched(self: compact_bin.BinWriter, one: DeltaBin, columns: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
+    def watched(self: compact_module.BinWriter, one: DeltaBin, columns: tuple[str, ...] | None) -> Iterator[pa.RecordBatch]:
         for batch in read(self, one, columns):
             seen.append(batch.nbytes)
             yield batch
 
-    monkeypatch.setattr(compact_bin.BinWriter, "_read", watched)
+    monkeypatch.setattr(compact_module.BinWriter, "_read", watched)
     table.compact()
     assert max(seen) <= 33 << 20 < sum(seen)
     found = table.scan().to_arrow()

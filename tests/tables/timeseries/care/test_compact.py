@@ -24,7 +24,7 @@ from gapless.model.segment import Segment
 from gapless.runtime.committer import Proposal
 from gapless.store.open import open_store
 from gapless.tables.shared import compaction
-from gapless.tables.timeseries.care import compact_bin
+from gapless.tables.timeseries.care import compact as compact_module
 from gapless.tables.timeseries.care.compact_plan import CompactOptions
 from support.faulty_store import is_commit, objects, once, open_faulty
 
@@ -424,7 +424,7 @@ def test_a_segment_that_holds_other_rows_than_the_log_says_is_not_rewritten(
     def lossy(store: Any, plan: Any) -> Any:
         return iter(()) if plan.groups[0].segments == (victim,) else read(store, plan)
 
-    monkeypatch.setattr(compact_bin, "read", lossy)
+    monkeypatch.setattr(compact_module, "read", lossy)
     report = table.compact()
     monkeypatch.undo()
     (given_up,) = report.given_up
