@@ -17,7 +17,7 @@ from gapless.tables.shared.duckdb_session import STATEFUL_FUNCTIONS, SharedDuck,
 
 DAY_US = 86_400_000_000
 REFUSED = (duckdb.BinderException, duckdb.NotImplementedException)
-"""After which `Query` asks a DuckDB apart."""
+"""After which `query_version` asks a DuckDB apart."""
 ENDS = (2**63 - 1, -(2**63) + 1)
 """How DuckDB holds infinities."""
 
@@ -137,7 +137,7 @@ def test_what_a_query_means_stays(shared: SharedDuck, apart: duckdb.DuckDBPyConn
 def test_what_cannot_be_told_apart_by_type_is_refused_and_never_answered_otherwise(
     shared: SharedDuck, apart: duckdb.DuckDBPyConnection, query: str
 ) -> None:
-    """`Query` then asks a DuckDB apart: see `test_table_sql.py`."""
+    """`query_version` then asks a DuckDB apart: see `tests/tables/timeseries/read/test_sql.py`."""
     ours, theirs = both(shared, apart, query)
     assert isinstance(ours, pa.Table) or issubclass(ours, REFUSED)
     assert not isinstance(ours, pa.Table) or ours == theirs

@@ -1,8 +1,8 @@
-"""SQL over a pinned version of a table, answered by DuckDB."""
+"""SQL over one version of a table of any kind, answered by DuckDB."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,26 +21,18 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 
 
-def query_version(name: str, schema: pa.Schema, pin: Callable[[pa.Schema], Pinned], sql: str, parameters: object) -> Rows:
-    """The answer to a query over one version of the table `name`, also known as `this`, whose declared schema is given.
-
-    `pin` gives its rows as a dataset of a schema. Raises InvalidQuery, and what reading raises.
-    """
-    return Query(sql=sql, names=(name, "this"), source=pin(duck_schema(schema)), schema=schema, parameters=parameters).rows()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class _Query:
     """A query over a pinned version."""
 
     sql: str
-    names: Sequence[str]
+    names: tuple[str, ...]
     """What the table is called in the SQL."""
     source: Pinned
     """What DuckDB scans: the columns of `duck_schema(schema)`."""
     schema: pa.Schema
     """The table's declared schema. A query that reads a column which DuckDB cannot hold is refused."""
-    parameters: object = None
+    parameters: object
     """Values for `?`, `$1` (a list) or `$name` (a mapping)."""
 
     def rows(self) -> Rows:
@@ -76,7 +68,7 @@ class Query:
     def _answer(self, connection: duckdb.DuckDBPyConnection) -> pa.RecordBatchReader:
         """The answer of a connection; closes it where there is none."""
         try:
-            for name in dict.fromkeys(self.names):
+            for name in self.names:
                 self._name(connection, name)
             # The reader holds on to the connection, and so to the pinned version.
             answer: Any = connection.sql(self.sql, params=self.parameters)  # None where the text holds no statement
@@ -101,10 +93,19 @@ class Query:
             return self.source.failures.pop()
         return InvalidQuery(
             f"DuckDB cannot answer the query: {error}",
-            why=f"The table is known as {' and '.join(repr(name) for name in dict.fromkeys(self.names))}",
+            why=f"The table is known as {' and '.join(repr(name) for name in self.names)}",
             fix="Mend the SQL; table.schema shows the columns",
             sql=self.sql,
         )
+
+
+def query_version(name: str, schema: pa.Schema, pin: Callable[[pa.Schema], Pinned], sql: str, parameters: object) -> Rows:
+    """The answer to a query over one version of the table `name`, also known as `this`, whose declared schema is given.
+
+    `pin` gives its rows as a dataset of a schema. Raises InvalidQuery, and what reading raises.
+    """
+    names = tuple(dict.fromkeys((name, "this")))
+    return _Query(sql=sql, names=names, source=pin(duck_schema(schema)), schema=schema, parameters=parameters).rows()
 
 
 def _selected(column: str, unheld: str | None) -> str:
