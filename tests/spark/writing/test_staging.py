@@ -143,6 +143,19 @@ def test_an_operation_is_applied_once(table: TimeSeriesTable, operation: Sequenc
     assert len(files_of(table)) == 2
 
 
+@pytest.mark.parametrize("finish", [append_outcomes, overwrite_outcomes])
+def test_the_same_answers_committed_again_are_not_taken_away(
+    table: TimeSeriesTable, finish: Callable[..., gl.AppendReport | gl.ChangeReport]
+) -> None:
+    delivery = Delivery(operation=JobId("job"))
+    encoding = begin(table, GIVEN)
+    outcomes = played(encoding, batch((20, "a", 3)))
+    first, again = (finish(gl.open(table.url), delivery, encoding, outcomes) for _ in range(2))
+    assert (again.version, again.rows, again.already_applied) == (first.version, 1, True)
+    assert (20, "a", 3) in rows_of(table)
+    assert table.verify(deep=True).ok
+
+
 def test_rows_that_meet_others_are_judged_as_an_append_judges_them(
     table: TimeSeriesTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

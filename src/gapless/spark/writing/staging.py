@@ -1,4 +1,4 @@
-"""The driver's half of every parallel write: what executors need before it, and what becomes of their answers.
+"""The driver's half of a parallel write: what executors need before it, and one commit of what they stored.
 
 A stream that must record more than its operation id (the location of its checkpoint) does so in a commit of its own, before its first
 batch: `handle.append([], operation_id=(name, 0))`.
@@ -24,10 +24,11 @@ from gapless.model.schema import entity_types
 from gapless.spark.reading.arrow_columns import arriving_schema
 from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.encode import Encoding, Outcome
+from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.lifecycle import Location
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.table import TimeSeriesTable
-from gapless.tables.timeseries.write.append import Appender, Overwriter, read_staged
+from gapless.tables.timeseries.write.append import Appender, Overwriter, holds_segments, read_staged
 from gapless.tables.timeseries.write.refusals import overlap_error
 from gapless.tables.timeseries.write.stage import Stager
 
@@ -95,7 +96,8 @@ def append_outcomes(
     appender = _appender(context, snapshot.state, delivery)
     with attempt.discarded_on_error():
         if (report := appender.known(snapshot)) is not None:
-            attempt.discard()
+            if not holds_segments(attempt.segments, snapshot.state):
+                attempt.discard()
             return report
         direct = _fits(context, snapshot.state, encoding) and _stands(appender, snapshot.state, attempt)
     if direct:
@@ -122,6 +124,9 @@ def overwrite_outcomes(
     context = job_context(handle, to_write=True)
     snapshot = context.refresh()
     attempt = gather(context, encoding, outcomes)
+    known = ChangeOutcome.before(snapshot, delivery.operation)
+    if known is not None and holds_segments(attempt.segments, snapshot.state):
+        return known.change_report
     with attempt.discarded_on_error():
         direct = _fits(context, snapshot.state, encoding) and not snapshot.state.meta.properties.unique
     if not direct:
