@@ -255,3 +255,20 @@ def test_a_unique_table_is_overwritten_by_distinct_keys_alone(tmp_path: Path) ->
     assert rows_of(table) == [(0, "a", 1)]
     report = overwrite_outcomes(table, Delivery(), encoding, played(encoding, batch((0, "a", 2)), batch((1, "a", 2))))
     assert (report.rows, report.removed_rows) == (2, 1)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_batch_of_a_stream_committed_again_by_the_same_messages_stays(table: TimeSeriesTable, overwrite: bool) -> None:
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    from gapless.spark.setup.options import parse_options
+    from gapless.spark.stream.sink import StreamWriter
+
+    columns = StructType([StructField("n", LongType()), StructField("s", StringType()), StructField("v", LongType())])
+    sink = StreamWriter(parse_options({"path": table.url, "appId": "q"}, "stream write"), columns, overwrite)
+    messages = [sink.write(iter([batch((20, "a", 3))])), None]
+    for _ in range(2):
+        sink.commit(messages, 0)
+    assert rows_of(table)[-1] == (20, "a", 3)
+    assert len(rows_of(table)) == (1 if overwrite else 3)
+    assert table.verify(deep=True).ok

@@ -24,6 +24,7 @@ from gapless.spark.writing.append import open_or_create
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.spark.writing.staging import append_outcomes, begin, overwrite_outcomes
 from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.tables.timeseries.write.append import holds_segments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +118,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         )
 
     def _discard(self, encoding: Encoding, outcomes: Sequence[Outcome]) -> None:
-        """Remove the files of a batch that was not tried to be committed, and will not be."""
-        written = [path for outcome in outcomes for path in outcome.written]
-        StagedWrite(job_context(self._handle).env, encoding.instant, written=written).discard()
+        """Remove the files of a batch that is not to be committed, but for those that were: Spark may ask again for what it has."""
+        context = job_context(self._handle)
+        if not holds_segments([segment for one in outcomes for segment in one.segments], context.snapshot.state):
+            written = [path for outcome in outcomes for path in outcome.written]
+            StagedWrite(context.env, encoding.instant, written=written).discard()
 
 
 def handed_schema(schema: StructType) -> pa.Schema:
