@@ -1,125 +1,108 @@
-"""Rows as documents and files: whole or not at all, and the same rows when they are read again."""
+"""`upsert`, `replace`, `delete` and `drop-before` as typed."""
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from gapless.cli.read import Output
-from gapless.cli.show.rows import first_rows, print_rows, write_csv, write_json_array, write_json_lines
-from gapless.errors import CorruptTable, InvalidOption, InvalidPath
-from gapless.tables.shared.rows import Rows
+from cli.conftest import Gapless
 from gapless.tables.timeseries.table import TimeSeriesTable
 
-TABLE = pa.table(
-    {"ts": pa.array([0, 3_600], pa.timestamp("s", "UTC")), "name": ['a"b,c', None], "text": ["", " x"], "n": [1, None]}
-)
+HEAD = "symbol,ts,close\n"
 
 
-def _rows(table: pa.Table, *, broken: bool = False) -> Rows:
-    def read() -> Iterator[pa.RecordBatch]:
-        yield from table.to_batches()
-        if broken:
-            raise CorruptTable("segment data/x.parquet cannot be read", path="data/x.parquet")
-
-    return Rows(table.schema, read)
-
-
-def _output(file: Path | None = None, limit: int | None = None, *, as_json: bool = False) -> Output:
-    return Output(json=as_json, csv=False, file=None if file is None else str(file), limit=limit)
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "prices"
+    made = TimeSeriesTable.create(path, index="ts", bucket="1h", entity="symbol")
+    made.append_file(csv(tmp_path, "a.csv", ("A", 9, 1.5), ("A", 10, 2.5), ("B", 9, 3.5)))
+    return path
 
 
-def test_csv_tells_null_from_the_empty_text() -> None:
-    sink = io.BytesIO()
-    write_csv(iter(TABLE.to_batches()), TABLE.schema, sink)
-    assert sink.getvalue().decode() == ('ts,name,text,n\n1970-01-01T00:00:00Z,"a""b,c","",1\n1970-01-01T01:00:00Z,," x",\n')
+def csv(folder: Path, name: str, *rows: tuple[str, int, float]) -> Path:
+    file = folder / name
+    file.write_text(HEAD + "".join(f"{symbol},2026-01-05T{hour:02d}:00Z,{close}\n" for symbol, hour, close in rows))
+    return file
 
 
-def test_csv_reads_back_as_the_same_rows(tmp_path: Path) -> None:
-    with (tmp_path / "rows.csv").open("wb") as sink:
-        write_csv(iter(TABLE.to_batches()), TABLE.schema, sink)
-    again = TimeSeriesTable.create(tmp_path / "t", index="ts", bucket="1h", schema=TABLE.schema)
-    again.append_file(tmp_path / "rows.csv")
-    assert again.scan().to_arrow().to_pylist() == TABLE.to_pylist()
+def told(path: Path) -> list[tuple[str, int, float]]:
+    rows = TimeSeriesTable.open(path).scan().to_arrow().to_pylist()
+    return sorted((row["symbol"], row["ts"].hour, row["close"]) for row in rows)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_json_is_one_array_or_one_object_a_line(count: int) -> None:
-    part = TABLE.slice(0, count)
-    whole, lines = io.BytesIO(), io.BytesIO()
-    write_json_array(iter(part.to_batches()), part.schema, whole)
-    write_json_lines(iter(part.to_batches()), part.schema, lines)
-    rows = json.loads(whole.getvalue())
-    assert len(rows) == count
-    assert [json.loads(line) for line in lines.getvalue().splitlines()] == rows
+def test_upsert_replaces_by_key_and_adds(inside: Gapless, table: Path, tmp_path: Path) -> None:
+    ended = inside("upsert", table, csv(tmp_path, "b.csv", ("A", 10, 9.5), ("C", 10, 8.5)))
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == "Version 3: 2 rows written, 1 row of the table replaced or deleted; 1 segment gave way to 2.\n"
+    assert told(table) == [("A", 9, 1.5), ("A", 10, 9.5), ("B", 9, 3.5), ("C", 10, 8.5)]
+    again = inside("upsert", table, tmp_path / "b.csv", "--key", "close", "--json")
+    assert json.loads(again.out) | {"segments": 0} == {
+        "rows": 2, "segments": 0, "buckets": 2, "skipped_rows": 0, "skipped_buckets": 0, "removed_rows": 2,
+        "removed_segments": 2, "replaced_buckets": 2, "updated_rows": 2, "inserted_rows": 0, "version": 4, "already_applied": False,
+    }  # fmt: skip
 
 
-def test_json_refuses_two_columns_of_one_name() -> None:
-    with pytest.raises(InvalidOption, match="two columns are named 'a'"):
-        write_json_array(iter([]), pa.schema([("a", pa.int8()), ("a", pa.int8())]), io.BytesIO())
+def test_a_key_that_comes_twice_says_what_to_type(inside: Gapless, table: Path, tmp_path: Path) -> None:
+    file = csv(tmp_path, "b.csv", ("A", 10, 9.5), ("A", 10, 8.5))
+    ended = inside("upsert", table, file)
+    assert (ended.code, ended.out) == (1, "")
+    assert (
+        "Error [duplicate-key]: 1 key found more than once in the input: (symbol=A, ts=2026-01-05 10:00:00+00:00)" in ended.err
+    )
+    assert "--on-duplicate last keeps the last that arrives" in ended.err
+    assert inside("upsert", table, file, "--on-duplicate", "last").code == 0
+    assert ("A", 10, 8.5) in told(table)
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv", "json", "jsonl"])
-def test_a_file_is_replaced_whole_or_stays(tmp_path: Path, suffix: str, capfd: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / f"out.{suffix}"
-    file.write_text("before")
-    with pytest.raises(CorruptTable):
-        _output(file).emit(_rows(TABLE, broken=True))
-    assert file.read_text() == "before"
-    _output(file, limit=1).emit(_rows(TABLE))
-    assert capfd.readouterr().out.endswith(f"out.{suffix}: 1 row\n")
-    assert [path.name for path in tmp_path.iterdir()] == [file.name]
-    if suffix == "parquet":
-        assert pq.read_table(file).to_pylist() == TABLE.to_pylist()[:1]
+def test_delete_needs_a_condition(inside: Gapless, table: Path) -> None:
+    ended = inside("delete", table)
+    assert (ended.code, ended.out) == (2, "")
+    assert "--where true deletes all rows" in ended.err
+    assert inside("delete", table, "--entity", "symbol=A", "--where", "close > 2").code == 0
+    assert told(table) == [("A", 9, 1.5), ("B", 9, 3.5)]
+    assert inside("delete", table, "--start", "2026-01-05T10:00Z").out == "Nothing to change, still version 3.\n"
+    assert inside("delete", table, "--where", "true").code == 0
+    assert told(table) == []
 
 
-def test_json_on_stdout_is_whole_or_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(CorruptTable):
-        _output(as_json=True).emit(_rows(TABLE, broken=True))
-    assert capfd.readouterr().out == ""
+def test_replace_a_range_once(inside: Gapless, table: Path, tmp_path: Path) -> None:
+    words = (
+        "replace",
+        table,
+        csv(tmp_path, "b.csv", ("A", 10, 9.5)),
+        "--start",
+        "2026-01-05T09:00Z",
+        "--end",
+        "2026-01-05T11:00Z",
+    )
+    assert inside(*words, "--entity", "symbol=A", "--operation-id", "fix:1").code == 0
+    assert told(table) == [("A", 10, 9.5), ("B", 9, 3.5)]
+    again = inside(*words, "--entity", "symbol=A", "--operation-id", "fix:1")
+    assert again.out == "This operation was applied before, by version 3; nothing was changed now.\n"
+    outside = inside("replace", table, tmp_path / "b.csv", "--end", "2026-01-05T10:00Z")
+    assert (outside.code, "row 0 lies outside" in outside.err) == (1, True)
 
 
-def test_outputs_exclude_each_other() -> None:
-    with pytest.raises(InvalidOption, match="exclude each other"):
-        Output(json=True, csv=False, file="x.csv", limit=None)
-    with pytest.raises(InvalidOption, match="does not say its format"):
-        _output(Path("x.xls"))
+def test_drop_before_a_time(inside: Gapless, table: Path) -> None:
+    ended = inside("drop-before", table, "2026-01-05T10:00Z")
+    assert ended.out == "Version 3: 0 rows written, 2 rows of the table replaced or deleted; 1 segment gave way to 1.\n"
+    assert told(table) == [("A", 10, 2.5)]
+    assert inside("drop-before", table, "2026-01-05T10:00").code == 2, "no zone"
 
 
-def test_an_output_in_no_directory_is_a_wrong_path(tmp_path: Path) -> None:
-    with pytest.raises(InvalidPath, match="No such file or directory"):
-        _output(tmp_path / "none" / "x.csv").emit(_rows(TABLE))
+def test_replace_needs_a_range(inside: Gapless, table: Path, tmp_path: Path) -> None:
+    ended = inside("replace", table, csv(tmp_path, "b.csv", ("A", 10, 9.5)))
+    assert (ended.code, ended.out) == (2, "")
+    assert "replace without a range would replace every row" in ended.err
+    assert "Say --start, --end or --entity" in ended.err
+    assert told(table) == [("A", 9, 1.5), ("A", 10, 2.5), ("B", 9, 3.5)]
 
 
-def test_first_rows_stop_reading() -> None:
-    batches = iter(pa.table({"n": list(range(10))}).to_batches(max_chunksize=3))
-    assert [batch.num_rows for batch in first_rows(batches, 4)] == [3, 1]
-    assert next(batches).column(0).to_pylist() == [6, 7, 8]
-    assert list(first_rows(batches, 0)) == []
-
-
-def test_a_printed_table_says_that_there_is_more(capfd: pytest.CaptureFixture[str]) -> None:
-    print_rows(_rows(TABLE), 1)
-    assert "\n1 row shown; there are more: --limit N" in capfd.readouterr().out
-    print_rows(_rows(TABLE), 2)
-    out = capfd.readouterr().out
-    assert out.endswith("\n2 rows\n")
-    assert "null" in out
-
-
-def test_a_printed_table_without_columns_has_no_rows(capfd: pytest.CaptureFixture[str]) -> None:
-    print_rows(Rows(pa.schema([]), lambda: iter(())), 40)
-    assert capfd.readouterr().out == "0 rows\n"
-
-
-def test_data_cannot_move_the_cursor(capfd: pytest.CaptureFixture[str]) -> None:
-    print_rows(_rows(pa.table({"a\x1b": ["\x1b[2J\n[red]"]})), 5)
-    out = capfd.readouterr().out
-    assert "\x1b" not in out
-    assert "\\x1b[2J\\n[red]" in out
+def test_append_replaces_where_that_is_the_policy(inside: Gapless, table: Path, tmp_path: Path) -> None:
+    file = csv(tmp_path, "b.csv", ("A", 10, 9.5))
+    ended = inside("append", table, file, "--on-overlap", "replace")
+    assert ended.code == 0
+    assert "in place of 1 row" in ended.out
+    assert told(table) == [("A", 9, 1.5), ("A", 10, 9.5), ("B", 9, 3.5)]

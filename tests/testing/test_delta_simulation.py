@@ -13,7 +13,7 @@ from gapless.tables.delta.table import DeltaTable
 from gapless.testing.simulate import describe, main
 from gapless.testing.simulation.delta_kind import DELTA_TABLE
 from gapless.testing.simulation.delta_watch import DeltaWatch
-from gapless.testing.simulation.intents import Appending, Caring, Deleting, Merging, Replacing, Restoring, Updating
+from gapless.testing.simulation.intents import Appending, Deleting, Maintenance, Merging, Replacing, Restoring, Updating
 from gapless.testing.simulation.series import SCHEMA, to_batch
 from gapless.testing.simulation.simulation import Run, simulate
 from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline
@@ -81,8 +81,8 @@ def runs() -> list[Run]:
 def test_the_histories_of_delta_tables_hold_what_they_are_for(runs: list[Run]) -> None:
     """Every operation comes up and is acknowledged; what is written in each form is there, and is read."""
     sent = [one for run in runs for one in run.history.sent if one.outcome == "acknowledged"]
-    assert {type(one.intent) for one in sent} == {Appending, Merging, Updating, Deleting, Replacing, Restoring, Caring}
-    cares = {one.intent.care for one in sent if isinstance(one.intent, Caring)}
+    assert {type(one.intent) for one in sent} == {Appending, Merging, Updating, Deleting, Replacing, Restoring, Maintenance}
+    cares = {one.intent.care for one in sent if isinstance(one.intent, Maintenance)}
     assert cares == {"compact", "zorder", "vacuum", "checkpoint", "clean_log"}
     assert any(getattr(one.report, "already_applied", False) for one in sent)
     assert any(getattr(one.report, "updated_rows", 0) for one in sent)

@@ -21,7 +21,7 @@ from gapless.tables.timeseries.care.expire import ExpireReport
 from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.testing.simulate import describe, main
-from gapless.testing.simulation.intents import Appending, Caring, Deleting, Replacing, Restoring, Upserting
+from gapless.testing.simulation.intents import Appending, Deleting, Maintenance, Replacing, Restoring, Upserting
 from gapless.testing.simulation.simulation import Run, simulate
 from gapless.testing.simulation.timeline import START_NS, SimClock, SimIds, Timeline
 from gapless.testing.simulation.watch import WatchedStore
@@ -98,8 +98,8 @@ def test_the_histories_hold_what_they_are_for(runs: list[Run]) -> None:
 def test_every_operation_is_in_the_histories(runs: list[Run]) -> None:
     """Each comes up, is acknowledged, and has something to do in some of them."""
     sent = [one for run in runs for one in run.history.sent if one.outcome == "acknowledged"]
-    assert {type(one.intent) for one in sent} == {Appending, Upserting, Deleting, Replacing, Restoring, Caring}
-    cares = {one.intent.care for one in sent if isinstance(one.intent, Caring)}
+    assert {type(one.intent) for one in sent} == {Appending, Upserting, Deleting, Replacing, Restoring, Maintenance}
+    cares = {one.intent.care for one in sent if isinstance(one.intent, Maintenance)}
     assert cares == {"compact", "vacuum", "expire", "tag", "untag", "add_column"}
     reports = [one.report for one in sent]
     assert any(isinstance(report, CompactionReport) and report.bins for report in reports)

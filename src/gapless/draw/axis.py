@@ -1,4 +1,4 @@
-"""The axis across: places, ticks and texts of index values, in the zone that they are shown in. Pure."""
+"""The time axis of a heat map: positions, ticks and labels of index values, in the zone that they are shown in. Pure."""
 
 from __future__ import annotations
 
@@ -158,13 +158,13 @@ def axis_of(edges: Sequence[object]) -> Axis:
     """The axis of a heat map's edges: datetimes, `numpy.datetime64`s (UTC or naive, as the datetimes are) or integers."""
     zones = [edge.tzinfo for edge in edges if isinstance(edge, datetime)]
     return Axis(
-        edges=tuple(whole_number(edge) for edge in edges),
+        edges=tuple(axis_value(edge) for edge in edges),
         is_time=any(isinstance(edge, datetime | np.datetime64) for edge in edges),
         zone=next(iter(zones), None),
     )
 
 
-def whole_number(value: object) -> int:
+def axis_value(value: object) -> int:
     """An index value as `Coverage` shows it, as ns since 1970 (or of the wall clock) or as the integer it is."""
     if isinstance(value, datetime):
         return ns_from_datetime(value)

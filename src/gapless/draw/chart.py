@@ -1,9 +1,8 @@
-"""What every drawing of coverage shows, before it is drawn: rows, columns, shades and sentences. Pure.
+"""A heat map of coverage as values, before it is drawn: rows, columns, shades, legend and sentences. Pure.
 
-How full a cell is, in steps that every drawing shares: told apart by symbol, by lightness and by hue.
-
-The hues run from blue to yellow, which people with any of the common colour vision deficiencies tell apart, and grow lighter
-with what is missing, so that a print in grey keeps the order. A cell that lacks anything never looks complete.
+A shade is told apart by symbol, by lightness and by hue. The hues run from blue to yellow, which people with any of the common
+colour vision deficiencies tell apart, and grow lighter with what is missing, so that a print in grey keeps the order. A cell that
+lacks anything never looks complete.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 from gapless.coverage.gap import Coverage, Gap
 from gapless.coverage.heatmap import plan_heatmap
-from gapless.draw.axis import Axis, axis_of, whole_number
+from gapless.draw.axis import Axis, axis_of, axis_value
 from gapless.draw.label import name_of, percent, row_name
 from gapless.model.index import Identity, format_bucket
 
@@ -97,7 +96,7 @@ class Chart:
     """Size of a bucket, such as "1h"."""
     covered: int
     expected: int
-    missing_runs: int
+    gap_count: int
     """How many gaps there are."""
 
     @property
@@ -112,7 +111,7 @@ class Chart:
         return tuple(at for at in range(len(SHADES)) if at in found)
 
     @property
-    def verdict(self) -> str:
+    def summary(self) -> str:
         """What is covered and what is missing, in one sentence."""
         if not self.expected:
             return "Nothing is expected here"
@@ -120,7 +119,7 @@ class Chart:
         of = f"of {self.expected:,} expected bucket{'s' * (self.expected != 1)} ({self.bucket})"
         if not missing:
             return f"100% covered: none {of} is missing"
-        runs = f"in {self.missing_runs:,} gap{'s' * (self.missing_runs != 1)}"
+        runs = f"in {self.gap_count:,} gap{'s' * (self.gap_count != 1)}"
         return f"{percent(self.covered, self.expected)} covered: {missing:,} {of} {'is' if missing == 1 else 'are'} missing, {runs}"
 
     @property
@@ -157,12 +156,12 @@ def plan_chart(coverage: Coverage[Any], gaps: Sequence[Gap[Any]], width: int, he
         bucket=format_bucket(coverage.grid.bucket),
         covered=sum(row.covered for row in rows),
         expected=sum(row.expected for row in rows),
-        missing_runs=len(gaps),
+        gap_count=len(gaps),
     )
 
 
 def gap_texts(axis: Axis, gaps: Sequence[Gap[Any]]) -> list[tuple[str, str, str, str]]:
     """Identity, start (inclusive), end (exclusive) and buckets of gaps, as texts of one precision."""
-    bounds = axis.texts([whole_number(value) for gap in gaps for value in (gap.start, gap.end)])
+    bounds = axis.texts([axis_value(value) for gap in gaps for value in (gap.start, gap.end)])
     pairs = zip(bounds[::2], bounds[1::2], strict=True)
     return [(name_of(gap.identity), start, end, f"{gap.buckets:,}") for gap, (start, end) in zip(gaps, pairs, strict=True)]

@@ -1,7 +1,4 @@
-"""A heat map of coverage as a picture (PNG, SVG), and any drawing saved to a file.
-
-Fonts of this machine for a text: matplotlib's own, and others for the characters that it lacks.
-"""
+"""A heat map of coverage as a matplotlib figure (PNG, SVG) with fonts that this machine has; any drawing saved to a file."""
 
 from __future__ import annotations
 
@@ -129,12 +126,12 @@ def draw_figure(coverage: Coverage[Any], title: str = "") -> Figure:
     style: dict[str, Any] = {"family": fonts.families, "parse_math": False}
     axes = figure.add_subplot()
     figure.suptitle(fonts.shown(heading), x=0.0034, ha="left", size=13, weight="bold", color=_INK, **style)
-    caption = "\n".join(sentence for sentence in (chart.verdict, chart.scale) if sentence)
+    caption = "\n".join(sentence for sentence in (chart.summary, chart.scale) if sentence)
     axes.set_title(caption, loc="left", size=9, color=_QUIET, **style)
     if chart.columns and chart.rows:
         _cells(axes, chart)
-        _across(axes, chart)
-        _down(axes, chart, [shorten(fonts.shown(name), _LABEL_CELLS) for name in names], style)
+        _label_time(axes, chart)
+        _label_rows(axes, chart, [shorten(fonts.shown(name), _LABEL_CELLS) for name in names], style)
         _legend(figure, chart)
     else:
         axes.set_axis_off()
@@ -172,7 +169,7 @@ def _cells(axes: Axes, chart: Chart) -> None:
     axes.spines[:].set_color(_HATCH)
 
 
-def _across(axes: Axes, chart: Chart) -> None:
+def _label_time(axes: Axes, chart: Chart) -> None:
     ticks = chart.axis.ticks(_TICK_CELLS)
     # The second line is never empty, or matplotlib would set the first line of some ticks lower than that of others.
     axes.set_xticks([chart.axis.place(tick.value) for tick in ticks], [f"{tick.text}\n{tick.below or ' '}" for tick in ticks])
@@ -180,7 +177,7 @@ def _across(axes: Axes, chart: Chart) -> None:
     axes.tick_params(axis="x", labelsize=9, color=_HATCH, labelcolor=_INK)
 
 
-def _down(axes: Axes, chart: Chart, labels: list[str], style: dict[str, Any]) -> None:
+def _label_rows(axes: Axes, chart: Chart, labels: list[str], style: dict[str, Any]) -> None:
     """Names at the left, ratios at the right."""
     middles = [at + 0.5 for at in range(len(labels))]
     axes.set_yticks(middles, labels, **style)

@@ -1,4 +1,4 @@
-"""Texts of a drawing: names that are safe to show, made short; shares that are never rounded up to all."""
+"""Labels of a heat map: printable names made short, and percentages that are never rounded up to 100 %."""
 
 from __future__ import annotations
 

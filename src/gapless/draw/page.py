@@ -65,7 +65,7 @@ def draw_page(coverage: Coverage[Any], title: str = "") -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{heading}</title>\n<style>{_STYLE}{_fills()}</style>\n</head>\n<body>\n<main>",
-        f"<h1>{heading}</h1>\n<p>{escape(chart.verdict)}.</p>",
+        f"<h1>{heading}</h1>\n<p>{escape(chart.summary)}.</p>",
         *_map(chart),
         *_table(chart.axis, gaps),
         "</main>\n</body>\n</html>\n",
@@ -88,7 +88,7 @@ def _map(chart: Chart) -> Iterator[str]:
     left = _LETTER * max(cell_len(row.label(_LABEL_CELLS)) for row in chart.rows) + 16
     box = f"{-left} 0 {left + _PLOT + _RIGHT} {bottom + _BELOW:g}"
     yield f'<div class="map"><svg viewBox="{box}" role="img" aria-labelledby="what">'
-    yield f'<title id="what">Heat map, identities down and time across. {escape(chart.verdict)}</title>'
+    yield f'<title id="what">Heat map, identities down and time across. {escape(chart.summary)}</title>'
     yield f"<defs>{_HATCH}</defs>"
     for at, row in enumerate(chart.rows):
         yield _row(chart.axis, row, at * row_px, row_px)
@@ -106,7 +106,7 @@ def _row(axis: Axis, row: Row, top: float, height: float) -> str:
     short = escape(row.label(_LABEL_CELLS))
     parts = [f'<g><text x="-8" y="{middle:g}" text-anchor="end" dy=".35em">{short}<title>{name}</title></text>']
     texts = axis.texts(axis.edges)
-    for (shade, value), run in groupby(range(len(row.shades)), key=lambda at: (row.shades[at], _said(row, at))):
+    for (shade, value), run in groupby(range(len(row.shades)), key=lambda at: (row.shades[at], _tooltip(row, at))):
         columns = list(run)
         first, end = columns[0], columns[-1] + 1
         left, right = (_PLOT * axis.place(axis.drawn[edge]) for edge in (first, end))
@@ -118,7 +118,7 @@ def _row(axis: Axis, row: Row, top: float, height: float) -> str:
     return "".join(parts)
 
 
-def _said(row: Row, column: int) -> str:
+def _tooltip(row: Row, column: int) -> str:
     shade = row.shades[column]
     if shade in (COMPLETE, MISSING, UNEXPECTED):
         return SHADES[shade].name

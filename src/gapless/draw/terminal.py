@@ -141,7 +141,7 @@ def _beneath(marks: Sequence[int], texts: Sequence[str]) -> Iterator[str]:
 
 
 def _foot(chart: Chart, width: int) -> Iterator[Text]:
-    for sentence in (chart.verdict, chart.scale):
+    for sentence in (chart.summary, chart.scale):
         yield from (Text(line) for line in textwrap.wrap(sentence, width))
     line = Text()
     for at in chart.shades_shown:

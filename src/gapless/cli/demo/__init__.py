@@ -1,1 +1,1 @@
-"""The demo: the main job on real data, told as the commands that do it."""
+"""The demo: the main job on real data, as the commands that do it."""

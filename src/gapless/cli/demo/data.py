@@ -20,7 +20,7 @@ _EPOCH_S = 1_700_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class FlightCounts:
     """What there is in the raw rows of the flights, counted without Spark and without a table."""
 
     flights: int = 0
@@ -29,9 +29,9 @@ class Tally:
     delay_minutes: int = 0
     """Over all that departed; early ones count against it."""
 
-    def with_flight(self, departed: str, delay: str) -> Tally:
+    def with_flight(self, departed: str, delay: str) -> FlightCounts:
         """One flight more, from the texts of its row."""
-        return Tally(
+        return FlightCounts(
             flights=self.flights + 1,
             cancelled=self.cancelled + (departed == "NA"),
             delay_minutes=self.delay_minutes + (0 if delay == "NA" else int(delay)),
@@ -55,12 +55,12 @@ def split_by_month(source: Path, folder: Path) -> list[Path]:
     return _split(header, rows, ("year", "month"), folder)
 
 
-def split_by_day(source: Path, folder: Path) -> tuple[list[Path], Tally]:
+def split_by_day(source: Path, folder: Path) -> tuple[list[Path], FlightCounts]:
     """One CSV file a local day out of a zip with one CSV file, in order, each written later than the one before; and the raw rows' sums."""
     with zipfile.ZipFile(source) as packed, packed.open(packed.namelist()[0]) as raw:
         header, *rows = csv.reader(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
     departed, delay = header.index("dep_time"), header.index("dep_delay")
-    tally = Tally()
+    tally = FlightCounts()
     for row in rows:
         tally = tally.with_flight(row[departed], row[delay])
     paths = _split(header, rows, ("year", "month", "day"), folder)

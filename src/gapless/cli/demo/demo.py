@@ -1,4 +1,4 @@
-"""`demo`: the main job on real data, told as the commands that do it."""
+"""`demo`: a year of hourly weather, appended, checked for gaps and read back by the commands that anybody would type."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 
 from gapless.cli.demo.data import flights_zip, split_by_month, weather_csv
-from gapless.cli.demo.flights import MADE as MADE_BY_SPARK
+from gapless.cli.demo.flights import OUTPUTS as SPARK_OUTPUTS
 from gapless.cli.demo.flights import show_flights
-from gapless.cli.demo.story import show_command, show_refusal, tell
+from gapless.cli.demo.steps import print_step, run_command, run_refused
 from gapless.errors import InvalidPath
 
 _MARKER = ".made-by-gapless-demo"
-_MADE = ("weather", "arrivals", "coverage.png", "coverage.html", *MADE_BY_SPARK)
+_OUTPUTS = ("weather", "arrivals", "coverage.png", "coverage.html", *SPARK_OUTPUTS)
 
 
 def demo(
@@ -36,14 +36,14 @@ def demo(
     _start_afresh(out)
     files = split_by_month(weather, out / "arrivals")
     table = out / "weather"
-    tell("Hourly weather at EWR, JFK and LGA in 2013 arrives month by month, a CSV file each.")
+    print_step("Hourly weather at EWR, JFK and LGA in 2013 arrives month by month, a CSV file each.")
     _append_all(table, files)
     _send_again(table, files[1])
     _show_gaps(table, out)
     _read_back(table)
     if not no_spark:
         show_flights(flights, out)
-    tell(f"The tables lie in {out}. Try `gapless --help`, or go on with these commands.")
+    print_step(f"The tables lie in {out}. Try `gapless --help`, or go on with these commands.")
 
 
 def _start_afresh(out: Path) -> None:
@@ -59,7 +59,7 @@ def _start_afresh(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         marker.touch()
-        for name in _MADE:
+        for name in _OUTPUTS:
             made = out / name
             shutil.rmtree(made) if made.is_dir() and not made.is_symlink() else made.unlink(missing_ok=True)
     except OSError as error:
@@ -69,7 +69,7 @@ def _start_afresh(out: Path) -> None:
 
 def _append_all(table: Path, files: list[Path]) -> None:
     options = ("--index", "time_hour", "--entity", "origin", "--bucket", "1h")
-    show_command(
+    run_command(
         "create",
         table,
         *options,
@@ -77,31 +77,31 @@ def _append_all(table: Path, files: list[Path]) -> None:
     )
     for at, file in enumerate(files):
         python = f'table.append_file("{file}", format=gl.Csv(nulls=["NA"]))' if at == 0 else ""
-        show_command("append", table, file, "--null", "NA", python=python)
+        run_command("append", table, file, "--null", "NA", python=python)
 
 
 def _send_again(table: Path, file: Path) -> None:
-    tell("One month is sent again. The table has these hours already, so it refuses, and nothing is doubled.")
-    show_refusal("append", table, file, "--null", "NA")
-    tell("For a retry that may not hurt: skip what is there.")
+    print_step("One month is sent again. The table has these hours already, so it refuses, and nothing is doubled.")
+    run_refused("append", table, file, "--null", "NA")
+    print_step("For a retry that may not hurt: skip what is there.")
     python = f'table.append_file("{file}", format=gl.Csv(nulls=["NA"]), on_overlap="skip")'
-    show_command("append", table, file, "--null", "NA", "--on-overlap", "skip", python=python)
+    run_command("append", table, file, "--null", "NA", "--on-overlap", "skip", python=python)
 
 
 def _show_gaps(table: Path, out: Path) -> None:
-    tell("What do we have? Each airport from its first to its last hour:")
+    print_step("What do we have? Each airport from its first to its last hour:")
     suffix = "png" if importlib.util.find_spec("matplotlib") else "html"
-    show_command("coverage", table, "--plot", out / f"coverage.{suffix}", python="table.coverage()")
-    tell("What is missing? The gaps of at least three hours, and all of them by airport:")
-    show_command("gaps", table, "--min-buckets", "3", python="table.coverage().gaps()")
+    run_command("coverage", table, "--plot", out / f"coverage.{suffix}", python="table.coverage()")
+    print_step("What is missing? The gaps of at least three hours, and all of them by airport:")
+    run_command("gaps", table, "--min-buckets", "3", python="table.coverage().gaps()")
 
 
 def _read_back(table: Path) -> None:
-    tell("A range is read back: a winter morning at JFK.")
+    print_step("A range is read back: a winter morning at JFK.")
     columns = ("--columns", "origin,time_hour,temp,humid,wind_speed")
     span = ("--start", "2013-01-24T11:00Z", "--end", "2013-01-24T17:00Z")
     python = 'table.scan("2013-01-24T11:00Z", "2013-01-24T17:00Z", entity={"origin": "JFK"}).to_pandas()'
-    show_command("scan", table, *span, "--entity", "origin=JFK", *columns, python=python)
-    tell("And a question in SQL: the coldest hour of each airport (degrees Fahrenheit).")
+    run_command("scan", table, *span, "--entity", "origin=JFK", *columns, python=python)
+    print_step("And a question in SQL: the coldest hour of each airport (degrees Fahrenheit).")
     query = "select origin, min(temp) as coldest, arg_min(time_hour, temp) as at from this group by origin order by origin"
-    show_command("sql", table, query, python='table.sql("select …").to_arrow()')
+    run_command("sql", table, query, python='table.sql("select …").to_arrow()')

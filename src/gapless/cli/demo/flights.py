@@ -1,9 +1,4 @@
-"""The demo's second half: a year of flights through Spark, killed half way.
-
-The demo's pipeline as a process: watched, and killed on purpose.
-
-The demo's chart of the year: what was cancelled, how late the others left, and the wind.
-"""
+"""The demo's second half: flights streamed through Spark by a process that is killed half way, and a chart of the year."""
 
 from __future__ import annotations
 
@@ -23,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from gapless.cli.demo.data import Tally, split_by_day
+from gapless.cli.demo.data import FlightCounts, split_by_day
 from gapless.cli.demo.pipeline import DAYS_A_BATCH, hourly, stream
-from gapless.cli.demo.story import show_code, show_command, show_line, tell
+from gapless.cli.demo.steps import print_code, print_command, print_step, run_command
 from gapless.cli.show.console import print_line, print_table, stderr_console
 from gapless.cli.show.rows import row_progress
 from gapless.errors import NotSupported
@@ -41,29 +36,29 @@ LOG = "pipeline.log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
+class BatchResult:
     """A batch that is in the table, as the pipeline says it."""
 
     batch: int
     """Its number, from 0."""
-    known: bool
+    repeated: bool
     """Whether the table had it when it came."""
 
 
-def run_pipeline(folder: Path, told: Callable[[Landed], None], *, kill_after: int | None = None) -> list[Landed]:
-    """Run the pipeline in `folder`; each batch is told when the table has it, and all are given back.
+def run_pipeline(folder: Path, on_batch: Callable[[BatchResult], None], *, kill_after: int | None = None) -> list[BatchResult]:
+    """Run the pipeline in `folder`; `on_batch` is called when the table has one, and all are given back.
 
     As soon as the table has batch `kill_after` the whole process group is killed: Python and Java. Raises NotSupported where the
     pipeline fails.
     """
-    seen: list[Landed] = []
+    seen: list[BatchResult] = []
     with _pipeline(folder) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            seen.append(Landed(**json.loads(line)))
+            seen.append(BatchResult(**json.loads(line)))
             if seen[-1].batch == kill_after:
                 _kill(process)
-            told(seen[-1])
+            on_batch(seen[-1])
     killed = process.returncode == -signal.SIGKILL and any(one.batch == kill_after for one in seen)
     if process.returncode and not killed:
         raise _failed(process.returncode, folder / LOG)
@@ -156,7 +151,7 @@ def _peaks(pairs: list[tuple[date, float]], count: int = 3) -> list[tuple[date, 
     return found
 
 
-MADE = ("flights", "departures", "checkpoint", "departures.png", "departures.html", "year.png", LOG)
+OUTPUTS = ("flights", "departures", "checkpoint", "departures.png", "departures.html", "year.png", LOG)
 """What this half makes in the demo's folder."""
 
 
@@ -168,13 +163,15 @@ def show_flights(source: Path, out: Path, *, kill_after: int = 25) -> None:
     try:
         _check_spark()
     except NotSupported as error:
-        tell("The demo goes on with a stream through Spark, which is not here.")
+        print_step("The demo goes on with a stream through Spark, which is not here.")
         print_line(f"{error.why}. {error.fix}; then run the demo again.")
         return
     files, tally = split_by_day(source, out / "flights")
-    tell(f"Now {tally.flights:,} flights, one CSV file a day. Spark is to count them by airport and hour, beside the weather.")
+    print_step(
+        f"Now {tally.flights:,} flights, one CSV file a day. Spark is to count them by airport and hour, beside the weather."
+    )
     print_line(f"{len(files)} files, {files[0]} to {files[-1].name}")
-    show_code("\n\n".join(inspect.getsource(function) for function in (hourly, stream)))
+    print_code("\n\n".join(inspect.getsource(function) for function in (hourly, stream)))
     _show_kill(out, len(files), kill_after)
     _show_end(out, len(files))
     _show_sums(out, tally)
@@ -191,48 +188,48 @@ def _check_spark() -> None:
 
 
 def _show_kill(out: Path, days: int, kill_after: int) -> None:
-    tell("It runs, and half way it is killed, Python and Java, with kill -9: just after the table has taken a batch.")
+    print_step("It runs, and half way it is killed, Python and Java, with kill -9: just after the table has taken a batch.")
     landed = _run(out, days, kill_after=kill_after)
-    marked = _marked(out)
-    print_line(f"Killed. The table holds batches 0 to {landed[-1].batch}, Spark has noted 0 to {marked} as done.")
-    show_command("sql", out / "departures", "select sum(flights) as flights, max(time_hour) as until from this")
+    done = _last_checkpoint(out)
+    print_line(f"Killed. The table holds batches 0 to {landed[-1].batch}, Spark has noted 0 to {done} as done.")
+    run_command("sql", out / "departures", "select sum(flights) as flights, max(time_hour) as until from this")
 
 
 def _show_end(out: Path, days: int) -> None:
-    tell(
+    print_step(
         "The same again. Spark sends once more what it has not noted; the table knows the batch by its number, and takes it once."
     )
     landed = _run(out, days)
-    known = [one.batch for one in landed if one.known]
-    sent = f"Sent again, and known: batch {known[0]}. " if known else "No batch was sent again. "
-    print_line(f"{sent}New: {len(landed) - len(known)} batches.")
+    repeated = [one.batch for one in landed if one.repeated]
+    sent = f"Sent again, and known: batch {repeated[0]}. " if repeated else "No batch was sent again. "
+    print_line(f"{sent}New: {len(landed) - len(repeated)} batches.")
 
 
-def _run(out: Path, days: int, *, kill_after: int | None = None) -> list[Landed]:
-    show_line(f"python -m gapless.cli.demo.pipeline {out}")
+def _run(out: Path, days: int, *, kill_after: int | None = None) -> list[BatchResult]:
+    print_command(f"python -m gapless.cli.demo.pipeline {out}")
     shown = not stderr_console().is_terminal
     with row_progress("Spark streams the flights", "days") as done:
 
-        def told(one: Landed) -> None:
+        def on_batch(one: BatchResult) -> None:
             landed = min(days, (one.batch + 1) * DAYS_A_BATCH)
             done(landed, days)
             if shown and (one.batch % 4 == 0 or landed == days):
                 print_line(f"{landed} of {days} days")
 
-        return run_pipeline(out, told, kill_after=kill_after)
+        return run_pipeline(out, on_batch, kill_after=kill_after)
 
 
-def _marked(out: Path) -> int:
+def _last_checkpoint(out: Path) -> int:
     """The newest batch that Spark has noted as done; -1 for none."""
     return max((int(path.name) for path in (out / "checkpoint" / "commits").glob("[0-9]*")), default=-1)
 
 
-def _show_sums(out: Path, tally: Tally) -> None:
-    tell("Is each flight there, and only once? The table beside the raw file, whose rows Python counted.")
+def _show_sums(out: Path, tally: FlightCounts) -> None:
+    print_step("Is each flight there, and only once? The table beside the raw file, whose rows Python counted.")
     query = "select sum(flights) as flights, sum(cancelled) as cancelled, sum(delay_minutes) as delay_minutes from this"
-    show_line(f'gapless sql {out / "departures"} "{query}"')
+    print_command(f'gapless sql {out / "departures"} "{query}"')
     found = TimeSeriesTable.open(out / "departures").sql(query).to_arrow().to_pylist()[0]
-    held = Tally(**{name: int(value) for name, value in found.items()})
+    held = FlightCounts(**{name: int(value) for name, value in found.items()})
     rows = [("raw file", tally), ("table", held)]
     print_table(("", *found), [(name, one.flights, one.cancelled, one.delay_minutes) for name, one in rows])
     if held != tally:
@@ -240,13 +237,13 @@ def _show_sums(out: Path, tally: Tally) -> None:
 
 
 def _show_pictures(out: Path) -> None:
-    tell(
+    print_step(
         "What do we have? The hours with departures, in two weeks of February: the nights are missing, and JFK's are the shortest."
     )
     drawn = importlib.util.find_spec("matplotlib") is not None
     picture = out / f"departures.{'png' if drawn else 'html'}"
     span = ("--start", "2013-02-02T05:00Z", "--until", "2013-02-16T05:00Z")
-    show_command("coverage", out / "departures", *span, "--plot", picture, python='table.coverage("2013-02-02T05:00Z", …)')
+    run_command("coverage", out / "departures", *span, "--plot", picture, python='table.coverage("2013-02-02T05:00Z", …)')
     if drawn:
         draw_chart(TimeSeriesTable.open(out / "departures"), out / "year.png")
         print_line(f"The year as it was, a day a bar: {out / 'year.png'}")

@@ -53,7 +53,7 @@ def stream(spark: SparkSession, folder: Path, landed: Callable[[int, Report], No
 
 
 def _say_landed(number: int, report: Report) -> None:
-    sys.stdout.write(json.dumps({"batch": number, "known": report.already_applied}) + "\n")
+    sys.stdout.write(json.dumps({"batch": number, "repeated": report.already_applied}) + "\n")
     sys.stdout.flush()
 
 

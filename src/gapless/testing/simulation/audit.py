@@ -1,7 +1,4 @@
-"""The auditor's second half: what each call answered, against what the log holds.
-
-The auditor: what must be true of a table after any simulated history.
-"""
+"""The auditor of a simulated history: the log replayed by a model of rows, and every answer that a caller got held against it."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ from gapless.testing.simulation.intents import (
     COLUMNS,
     Appending,
     Bucket,
-    Caring,
     Intent,
+    Maintenance,
     OperationName,
     Replacing,
     Restoring,
@@ -59,11 +56,11 @@ def _body_of(commit: Logged, intent: Intent) -> Any:
 def check_sent(sent: Sent, ledger: Ledger, deadline_s: float) -> Iterator[str]:
     """What is wrong with the answer of one call."""
     mine = [commit.version for commit in ledger.commits.values() if _is_of(commit, sent)]
-    if len(mine) > 1 and not isinstance(sent.intent, Caring):
+    if len(mine) > 1 and not isinstance(sent.intent, Maintenance):
         yield f"it landed more than once, as {mine}"
     match sent.outcome:
         case "refused":
-            if mine and not isinstance(sent.intent, Caring):
+            if mine and not isinstance(sent.intent, Maintenance):
                 yield f"but it landed as version {mine[0]}"
             yield from _check_refusal(sent, ledger, deadline_s)
         case "acknowledged" if isinstance(sent.intent, Appending):
@@ -118,9 +115,9 @@ def _check_overlap(error: CoverageOverlap, intent: Intent, ledger: Ledger) -> It
 def _lacks(landed: Landed, intent: Intent) -> bool:
     """Whether a version is not what a change of tags or columns needs."""
     match intent:
-        case Caring(care="untag", detail=(name,)):
+        case Maintenance(care="untag", detail=(name,)):
             return name not in landed.tags
-        case Caring(care="add_column", detail=(name,)):
+        case Maintenance(care="add_column", detail=(name,)):
             return not landed.columns or name in landed.columns
     return False
 
@@ -262,7 +259,7 @@ def _columns_after(commit: Logged, history: History, ledger: Ledger) -> tuple[st
     columns: tuple[str, ...] = ledger.commits[commit.version - 1].landed.columns
     for intent in parts_of(commit, history):
         match intent:
-            case Caring(care="add_column", detail=(name,)):
+            case Maintenance(care="add_column", detail=(name,)):
                 columns = (*columns, name)
             case Restoring(version=version):
                 columns = tuple(ledger.commits[version].landed.columns)

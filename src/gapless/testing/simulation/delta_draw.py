@@ -1,4 +1,4 @@
-"""What a seed decides before a simulated history of a Delta table begins."""
+"""Scenarios of Delta tables drawn from a seed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gapless.testing.simulation.intents import (
     Row,
     Updating,
 )
-from gapless.testing.simulation.tasks import Do, GoBack, Night, Read, ReadOld, Refresh, Rest, Task, Tend
+from gapless.testing.simulation.tasks import Maintain, Pause, PauseUntil, Read, ReadOld, Refresh, RestoreEarlier, Submit, Task
 
 RETENTION_S, LOG_RETENTION_S = 24 * HOUR_S, 72 * HOUR_S
 """Of removed files and of log entries."""
@@ -33,7 +33,7 @@ class DeltaAuthor(Author):
 
     def append(self, operation: OperationName) -> Task:
         """An append, which goes alone."""
-        return Do(self.appending(operation))
+        return Submit(self.appending(operation))
 
     def appending(self, operation: OperationName, *, replaces: bool = False) -> Appending:  # noqa: ARG002  # its like's
         """An append of up to three rows, whatever is there; of more in one file where vectors are to delete some of them."""
@@ -49,12 +49,12 @@ class DeltaAuthor(Author):
         kind = self.random.choices(*zip(*_THEMES[self.theme].items(), strict=True))[0]
         match kind:
             case "merge" | "update" | "delete" | "overwrite":
-                return Do(self.correction(kind, operation))
+                return Submit(self.correction(kind, operation))
             case "restore":
-                return GoBack(self.random.choice(_BACK))
+                return RestoreEarlier(self.random.choice(_BACK))
             case "old":
                 return ReadOld(self.random.choice(_BACK), self.random.choice((0.0, 0.1)))
-        return Tend(kind, self.random.choice(_AMOUNTS[kind]))
+        return Maintain(kind, self.random.choice(_AMOUNTS[kind]))
 
     def correction(self, kind: str, operation: OperationName) -> Intent:
         """A change of rows that are there, most of it where all actors write."""
@@ -121,29 +121,34 @@ _AMOUNTS: dict[Care, tuple[int, ...]] = {
 }
 
 
-def _close(random: Random, authors: list[Any], actors: dict[str, list[Task]], night: Night) -> None:
+def _close(random: Random, authors: list[Any], actors: dict[str, list[Task]], night: PauseUntil) -> None:
     """Give everyone something to do in the last morning, when all handles lag behind."""
     first, second, *others = random.sample(authors, len(authors))
     if first.theme == "retention":
-        actors[first.name] += [night, Tend("compact", 0), Tend("clean_log", 0), Tend("vacuum", RETENTION_S)]
-        actors[second.name] += [night, Tend("vacuum", RETENTION_S), Tend("clean_log", 0)]
+        actors[first.name] += [night, Maintain("compact", 0), Maintain("clean_log", 0), Maintain("vacuum", RETENTION_S)]
+        actors[second.name] += [night, Maintain("vacuum", RETENTION_S), Maintain("clean_log", 0)]
         for author in others:
-            late = [Rest(2 * random.random()), Refresh(), GoBack(random.choice(_BACK)), ReadOld(random.choice(_BACK), 0.0)]
+            late = [
+                Pause(2 * random.random()),
+                Refresh(),
+                RestoreEarlier(random.choice(_BACK)),
+                ReadOld(random.choice(_BACK), 0.0),
+            ]
             early = [author.append(None), author.append(None)]
             actors[author.name] += [night, *random.choice((late, early))]
     elif first.theme == "corrections":
-        actors[first.name] += [night, Do(Deleting(start=0, end=random.choice((1, 2)) * BUCKET_WIDTH))]
+        actors[first.name] += [night, Submit(Deleting(start=0, end=random.choice((1, 2)) * BUCKET_WIDTH))]
         for author in (second, *others):
             work = author.correction(random.choice(("merge", "delete", "overwrite")), None)
-            actors[author.name] += [night, Rest(random.random() / 2), Do(work)]
+            actors[author.name] += [night, Pause(random.random() / 2), Submit(work)]
     elif first.theme == "vectors":
         # Vectors of the first day are live when one vacuums, before or while others make more of them.
         for author in (first, second):
-            actors[author.name][:0] = [author.append(None), *(Do(author.correction("delete", None)) for _ in range(2))]
-        actors[first.name] += [night, Tend("vacuum", RETENTION_S), Tend("vacuum", RETENTION_S)]
+            actors[author.name][:0] = [author.append(None), *(Submit(author.correction("delete", None)) for _ in range(2))]
+        actors[first.name] += [night, Maintain("vacuum", RETENTION_S), Maintain("vacuum", RETENTION_S)]
         for author in (second, *others):
             work = author.correction(random.choice(("delete", "delete", "update", "merge")), None)
-            actors[author.name] += [night, Rest(random.random() / 2), Do(work), Read(0.0)]
+            actors[author.name] += [night, Pause(random.random() / 2), Submit(work), Read(0.0)]
 
 
 def _properties(random: Random) -> dict[str, Any]:
@@ -171,5 +176,5 @@ _SCRIPT = Script(
 
 
 def draw(random: Random, _seed: int) -> Scenario:
-    """A small table, three or four actors with a few tasks each, and the weather. `typed`: whether the table has partitions."""
+    """A small table, three or four actors with a few tasks each, and the faults of the store. `typed`: whether the table has partitions."""
     return draw_scenario(random, _SCRIPT)

@@ -1,7 +1,4 @@
-"""Delta tables as a kind that can be simulated.
-
-What must hold around a simulated history of a Delta table.
-"""
+"""Delta tables as a kind of table for the simulator: how each intent is carried out, and what is checked beside the audit."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ from gapless.testing.simulation.delta_draw import draw
 from gapless.testing.simulation.delta_ledger import read_ledger
 from gapless.testing.simulation.delta_watch import DeltaWatch
 from gapless.testing.simulation.draw import Scenario
-from gapless.testing.simulation.intents import MARK, Appending, Caring, Deleting, Merging, Replacing, Restoring, Updating
+from gapless.testing.simulation.intents import MARK, Appending, Deleting, Maintenance, Merging, Replacing, Restoring, Updating
 from gapless.testing.simulation.ledger import Ledger
 from gapless.testing.simulation.process import Held, Kind
 from gapless.testing.simulation.series import SCHEMA, rows_of, to_batch
-from gapless.testing.simulation.tasks import Tend
+from gapless.testing.simulation.tasks import Maintain
 
 INLINE_BYTES = (0, 34)
 """Up to which size deletion vectors lie in the log, in every other history: none, or those of one position. The others go into files."""
@@ -94,7 +91,7 @@ def _restore(table: DeltaTable, intent: Restoring) -> Any:
     return table.restore(version=intent.version)
 
 
-def _care(table: DeltaTable, intent: Caring) -> Any:
+def _care(table: DeltaTable, intent: Maintenance) -> Any:
     (amount,) = intent.detail
     match intent.care:
         case "compact":
@@ -110,8 +107,8 @@ def _care(table: DeltaTable, intent: Caring) -> Any:
     raise AssertionError(intent.care)
 
 
-def _tend(_table: DeltaTable, task: Tend) -> Caring:
-    return Caring(care=task.care, detail=(task.amount,))
+def _maintain(_table: DeltaTable, task: Maintain) -> Maintenance:
+    return Maintenance(care=task.care, detail=(task.amount,))
 
 
 def _make(env: Environment, scenario: Scenario) -> None:
@@ -163,11 +160,11 @@ DELTA_TABLE = Kind(
         Deleting: _delete,
         Replacing: _overwrite,
         Restoring: _restore,
-        Caring: _care,
+        Maintenance: _care,
     },
     refusals=(*_REFUSALS, VersionNotFound, CorruptTable, InvalidOption),
     append_refusals=_REFUSALS,
-    tend=_tend,
+    maintain=_maintain,
     look=_look,
     watch=DeltaWatch,
     read_ledger=read_ledger,

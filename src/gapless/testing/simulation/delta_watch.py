@@ -1,6 +1,6 @@
-"""A Delta table's store under watch: what the newest version needs may not go, nor what one needs that was newest within the retention.
+"""A store that watches a Delta table: no file may be deleted that a version within the retention needs.
 
-Deletion vectors, read from their bytes with none of the code under test.
+Deletion vectors are read from their bytes, with none of the code under test.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class DeltaWatch(Watched):
         super().__init__(inner, now_ns)
         self.lost: set[int] = set()
 
-    def follow(self, path: str, data: bytes) -> None:
+    def on_put(self, path: str, data: bytes) -> None:
         """Fold a commit that just landed."""
         if (match := _COMMIT.fullmatch(path)) is None:
             return
@@ -152,19 +152,19 @@ class DeltaWatch(Watched):
             f"version {version} adds {path}, which is not there" for path in files_of(add) if self.find(path) is None
         )
 
-    def mourn(self, path: str) -> None:
+    def on_delete(self, path: str) -> None:
         """Say what a deletion takes from the versions that are kept."""
         if not self.commits:
             return
         if path.startswith(LOG):
-            self._mourn_log(path)
+            self._on_log_delete(path)
             return
         users = [version for version, landed in self.commits.items() if path in landed.files]
         self.lost.update(users)
         if users and self._was_newest_since(users[-1], RETENTION_S):
             self.faults.append(f"{path} was deleted, which version {users[-1]} needs")
 
-    def _mourn_log(self, path: str) -> None:
+    def _on_log_delete(self, path: str) -> None:
         names = {info.path for info in self.inner.list(LOG)}
         ways = {version for version in self.commits if self._is_reachable(version, names)}
         gone = self.commits.keys() - ways - self.lost

@@ -1,4 +1,4 @@
-"""What a seed decides before a simulated history begins: the actors, their tasks, and the weather."""
+"""Scenarios drawn from a seed: the actors of a simulated history, their tasks, and the faults of the store."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gapless.testing.simulation.intents import (
     Upserting,
 )
 from gapless.testing.simulation.tasks import (
-    Do,
-    GoBack,
-    Night,
+    AppendTogether,
+    Maintain,
     Open,
+    Pause,
+    PauseUntil,
     Read,
     ReadOld,
     Refresh,
-    Rest,
+    RestoreEarlier,
+    Submit,
     Task,
-    Tend,
-    Together,
     is_change,
     may_be_resent,
 )
@@ -96,21 +96,21 @@ class Author:
     def look(self) -> Task:
         """Something that changes nothing."""
         random = self.random
-        return random.choice((Open(), Refresh(), Read(0.0), Read(random.random() / 5), Rest(random.random() / 5)))
+        return random.choice((Open(), Refresh(), Read(0.0), Read(random.random() / 5), Pause(random.random() / 5)))
 
     def append(self, operation: OperationName) -> Task:
         """An append, in some cases with others at the same moment."""
         together = self.random.random() < TOGETHER_CHANCE
         intent = self.appending(operation, replaces=bool(self.theme) and not together)
         if not together:
-            return Do(intent)
+            return Submit(intent)
         app = operation[0] if isinstance(operation, tuple) else operation
         names: list[OperationName] = [
             None if app is None else (f"{app}-{extra}", operation[1]) if isinstance(operation, tuple) else f"{app}-{extra}"
             for extra in (1, 2)
         ]
         others = (self.appending(name) for name in names[: self.random.choice((1, 2))])
-        return Together((intent, *others))
+        return AppendTogether((intent, *others))
 
     def appending(self, operation: OperationName, *, replaces: bool = False) -> Appending:
         """An append of up to three rows; one that replaces others goes alone."""
@@ -138,14 +138,14 @@ class Author:
         kind = self.random.choices(*zip(*_THEMES[self.theme].items(), strict=True))[0]
         match kind:
             case "upsert" | "delete" | "replace" | "drop":
-                return Do(self.correction(kind, operation))
+                return Submit(self.correction(kind, operation))
             case "restore":
-                return GoBack(self.random.choice((1, 1, 2, 3)))
+                return RestoreEarlier(self.random.choice((1, 1, 2, 3)))
             case "old":
                 return ReadOld(self.random.choice((1, 2, 3)), self.random.choice((0.0, 0.1)))
             case "add_column":
-                return Tend(kind, next(self.numbers))
-        return Tend(kind, self.random.choice(_AMOUNTS[kind]))
+                return Maintain(kind, next(self.numbers))
+        return Maintain(kind, self.random.choice(_AMOUNTS[kind]))
 
     def correction(self, kind: str, operation: OperationName) -> Intent:
         """A change of rows that are there, most of it where all actors write."""
@@ -185,7 +185,7 @@ class Script:
     author: type[Author]
     themes: Mapping[str, Mapping[Any, int]]
     """What an eventful run is about, and how often each event comes in it."""
-    close: Callable[[Random, list[Any], dict[str, list[Task]], Night], None]
+    close: Callable[[Random, list[Any], dict[str, list[Task]], PauseUntil], None]
     """Gives everyone something to do in the last morning, when all handles lag behind."""
     properties: Callable[[Random], dict[str, Any]]
     """Of the table."""
@@ -195,7 +195,7 @@ class Script:
 
 
 def draw_scenario(random: Random, script: Script | None = None) -> Scenario:
-    """A small table, three or four actors with a few tasks each, and the weather; by the script of time-series tables without one."""
+    """A small table, three or four actors with a few tasks each, and the faults of the store; by the script of time-series tables without one."""
     script = script or _SCRIPT
     names = ["ann", "bob", "cy", "dee"][: random.choice((3, 3, 4))]
     numbers = iter(range(1, 1_000_000))
@@ -232,28 +232,33 @@ def _with_nights(random: Random, script: Script, authors: list[Author], actors: 
         parts = [tasks[start:end] for start, end in zip((0, *cuts), (*cuts, None), strict=True)]
         spread[name] = [
             *parts[0],
-            *(task for night, part in zip(nights, parts[1:], strict=True) for task in (Night(night), *part)),
+            *(task for night, part in zip(nights, parts[1:], strict=True) for task in (PauseUntil(night), *part)),
         ]
-    script.close(random, authors, spread, Night(days * DAY_S * (len(nights) + 1)))
+    script.close(random, authors, spread, PauseUntil(days * DAY_S * (len(nights) + 1)))
     return spread
 
 
-def _close(random: Random, authors: list[Any], actors: dict[str, list[Task]], night: Night) -> None:
+def _close(random: Random, authors: list[Any], actors: dict[str, list[Task]], night: PauseUntil) -> None:
     """Give everyone something to do in the last morning, when all handles lag behind."""
     first, second, *others = random.sample(authors, len(authors))
     if first.theme == "retention":
         # One frees all it can, and one vacuums while the others write.
-        actors[first.name] += [night, Tend("compact", 0), Tend("expire", random.choice((1, -1, 2))), Tend("vacuum", 0)]
-        actors[second.name] += [night, Tend("vacuum", 0), Tend("vacuum", 0)]
+        actors[first.name] += [
+            night,
+            Maintain("compact", 0),
+            Maintain("expire", random.choice((1, -1, 2))),
+            Maintain("vacuum", 0),
+        ]
+        actors[second.name] += [night, Maintain("vacuum", 0), Maintain("vacuum", 0)]
         for author in others:
             actors[author.name] += [night, author.append(None), author.append(None)]
     elif first.theme == "corrections":
         # One deletes what the others have seen and send again.
-        actors[first.name] += [night, Do(Deleting(start=0, end=random.choice((1, 2)) * BUCKET_WIDTH))]
+        actors[first.name] += [night, Submit(Deleting(start=0, end=random.choice((1, 2)) * BUCKET_WIDTH))]
         for author in (second, *others):
             rows = author.rows(1, 0) + author.rows(1)
             intent = Appending(rows=rows, on_overlap=random.choice(("skip", "skip", "reject", "replace")))
-            actors[author.name] += [night, Rest(random.random() / 2), Do(intent)]
+            actors[author.name] += [night, Pause(random.random() / 2), Submit(intent)]
 
 
 _SCRIPT = Script(

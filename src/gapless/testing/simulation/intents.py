@@ -1,4 +1,4 @@
-"""What the actors of a simulation want done, as values: each knows which rows a table holds once it is done.
+"""Intended changes of a simulation, as values: each knows which rows a table holds once it is done.
 
 This is the whole model that the auditor replays: for every commit, the rows after it are `intent.after(rows before it)`.
 """
@@ -160,7 +160,7 @@ class Restoring:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caring:
+class Maintenance:
     """What leaves every row as it is."""
 
     care: Care
@@ -173,4 +173,4 @@ class Caring:
         return before
 
 
-Intent = Appending | Upserting | Merging | Updating | Deleting | Replacing | Restoring | Caring
+Intent = Appending | Upserting | Merging | Updating | Deleting | Replacing | Restoring | Maintenance

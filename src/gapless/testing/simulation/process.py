@@ -1,8 +1,6 @@
-"""The lives of an actor: in one process after another, with a handle on the table that dies with each.
+"""An actor's processes, each with a handle on the table that dies with it; group commits of one; what a kind of table brings along.
 
-A group commit without threads: what several callers of one handle submit at one moment, done in one turn.
-
-What a simulated history is of: a kind of table, with all that is its own. `series.SERIES` and `delta.kind.DELTA_TABLE` are the two.
+`series.SERIES` and `delta_kind.DELTA_TABLE` are the two kinds.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from gapless.tables.timeseries.write.group import Member, Result
 from gapless.testing.simulation.draw import Scenario
 from gapless.testing.simulation.intents import Intent, Rows
 from gapless.testing.simulation.ledger import Ledger
-from gapless.testing.simulation.tasks import History, Missed, Seen, Task, Tend, may_be_resent
+from gapless.testing.simulation.tasks import History, Maintain, Missed, Seen, Task, may_be_resent
 from gapless.testing.simulation.timeline import SimClock, SimIds
 from gapless.testing.simulation.watch import Watched
 from gapless.testing.store.stores import Killed, SimStore
@@ -87,7 +85,7 @@ class Kind:
     """What a change may come to without harm: the auditor asks whether it had to."""
     append_refusals: tuple[type[Exception], ...]
     """The same of an append."""
-    tend: Callable[[Table, Tend], Intent]
+    maintain: Callable[[Table, Maintain], Intent]
     """What a task of tidying up comes to on what a handle sees."""
     look: Callable[[Table], Callable[[], Held]]
     """Begins to read a version; what it gives reads on."""
@@ -168,10 +166,10 @@ class Process:
 Act = Callable[[Process, Any], None]
 
 
-def live(tasks: list[Task], act: Act, rebirth: Callable[[], Process], random: Random) -> None:
+def run_actor(tasks: list[Task], act: Act, restart: Callable[[], Process], random: Random) -> None:
     """Do the tasks, in one process after the other: where one is killed, the next goes on with what was left."""
     left = list(tasks)
-    process = rebirth()
+    process = restart()
     sends = 0
     while left:
         task = left[0]
@@ -181,7 +179,7 @@ def live(tasks: list[Task], act: Act, rebirth: Callable[[], Process], random: Ra
             process.history.kills += 1
             sends += 1
             process.store.timeline.pause(random.random())
-            process = rebirth()
+            process = restart()
             if not may_be_resent(task) or sends >= MAX_SENDS:
                 left.pop(0)
                 sends = 0

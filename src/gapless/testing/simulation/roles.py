@@ -1,4 +1,4 @@
-"""The actors of a simulation: what each task does with a real table.
+"""How each task of an actor is done with a real table.
 
 A new kind of operation is an intent (`intents`), the call that carries it out in a `Kind`, and its chance in `draw`; the auditor replays it.
 """
@@ -13,19 +13,19 @@ from gapless.errors import CommitOutcomeUnknown, CorruptTable, StoreUnavailable,
 from gapless.testing.simulation.intents import Appending, Intent, Restoring
 from gapless.testing.simulation.process import MAX_SENDS, Kind, Process, Table, append_at_once
 from gapless.testing.simulation.tasks import (
-    Do,
-    GoBack,
-    Night,
+    AppendTogether,
+    Maintain,
     Open,
     Outcome,
+    Pause,
+    PauseUntil,
     Read,
     ReadOld,
     Refresh,
-    Rest,
+    RestoreEarlier,
     Sent,
+    Submit,
     Task,
-    Tend,
-    Together,
 )
 from gapless.testing.simulation.timeline import START_NS
 from gapless.testing.store.stores import Killed
@@ -86,7 +86,7 @@ def _outcome_of(kind: Kind, result: Any) -> Outcome:
     return "acknowledged"
 
 
-def _do(process: Process, task: Do) -> None:
+def _do(process: Process, task: Submit) -> None:
     for _ in range(MAX_SENDS):
         (outcome,) = _send(process, (task.intent,))
         if outcome != "unknown" or task.intent.operation_id is None:
@@ -94,19 +94,19 @@ def _do(process: Process, task: Do) -> None:
         process.forget_table()
 
 
-def _append_together(process: Process, task: Together) -> None:
+def _append_together(process: Process, task: AppendTogether) -> None:
     for intent, outcome in zip(task.intents, _send(process, task.intents), strict=True):
         if outcome == "unknown" and intent.operation_id is not None:
             process.forget_table()
-            _do(process, Do(intent))
+            _do(process, Submit(intent))
 
 
-def _go_back(process: Process, task: GoBack) -> None:
+def _restore_earlier(process: Process, task: RestoreEarlier) -> None:
     _send(process, (Restoring(version=max(process.kind.first, process.table.version - task.versions)),))
 
 
-def _tend(process: Process, task: Tend) -> None:
-    _send(process, (process.kind.tend(process.table, task),))
+def _maintain(process: Process, task: Maintain) -> None:
+    _send(process, (process.kind.maintain(process.table, task),))
 
 
 # -- reads -------------------------------------------------------------------------------------------------------------
@@ -150,25 +150,25 @@ def _read_view(process: Process, table: Table, version: int, linger_s: float, as
         process.note_seen(started_ns, fresh=False, asked=asked_ns is not None, read=read, version=version)
 
 
-def _rest(process: Process, task: Rest) -> None:
+def _pause(process: Process, task: Pause) -> None:
     process.env.clock.sleep(task.seconds)
 
 
-def _sleep_until(process: Process, task: Night) -> None:
+def _pause_until(process: Process, task: PauseUntil) -> None:
     process.env.clock.sleep(max(0.0, task.until_s - (process.now_ns - START_NS) / 1e9))
 
 
 _ACTS: dict[type, Callable[[Process, Any], None]] = {
-    Do: _do,
-    Together: _append_together,
-    GoBack: _go_back,
-    Tend: _tend,
+    Submit: _do,
+    AppendTogether: _append_together,
+    RestoreEarlier: _restore_earlier,
+    Maintain: _maintain,
     Open: _open,
     Refresh: _refresh,
     Read: _read,
     ReadOld: _read_old,
-    Rest: _rest,
-    Night: _sleep_until,
+    Pause: _pause,
+    PauseUntil: _pause_until,
 }
 
 

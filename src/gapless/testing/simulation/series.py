@@ -1,7 +1,4 @@
-"""Time-series tables, simulated.
-
-Simulated rows as tables take and give them.
-"""
+"""Time-series tables as a kind of table for the simulator: rows, how each intent is carried out, and what is checked beside the audit."""
 
 from __future__ import annotations
 
@@ -31,10 +28,19 @@ from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.testing.simulation.draw import Scenario, draw_scenario
-from gapless.testing.simulation.intents import BUCKET_WIDTH, Appending, Caring, Deleting, Replacing, Restoring, Row, Upserting
+from gapless.testing.simulation.intents import (
+    BUCKET_WIDTH,
+    Appending,
+    Deleting,
+    Maintenance,
+    Replacing,
+    Restoring,
+    Row,
+    Upserting,
+)
 from gapless.testing.simulation.ledger import Ledger, read_ledger
 from gapless.testing.simulation.process import Held, Kind
-from gapless.testing.simulation.tasks import Tend
+from gapless.testing.simulation.tasks import Maintain
 from gapless.testing.simulation.watch import WatchedStore
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("entity", pa.string()), ("number", pa.int64())])
@@ -91,7 +97,7 @@ def _restore(table: TimeSeriesTable, intent: Restoring) -> Any:
     return table.restore(version=intent.version)
 
 
-def _care(table: TimeSeriesTable, intent: Caring) -> Any:
+def _care(table: TimeSeriesTable, intent: Maintenance) -> Any:
     (detail,) = intent.detail
     match intent.care:
         case "compact":
@@ -119,7 +125,7 @@ def _whole_rows(table: TimeSeriesTable, rows: tuple[Row, ...]) -> pa.Table:
     return batch
 
 
-def _tend(table: TimeSeriesTable, task: Tend) -> Caring:
+def _maintain(table: TimeSeriesTable, task: Maintain) -> Maintenance:
     detail: Any = task.amount
     if task.care == "tag":
         detail = f"tag-{task.amount % 2}", max(1, table.version - task.amount)
@@ -129,7 +135,7 @@ def _tend(table: TimeSeriesTable, task: Tend) -> Caring:
         detail = f"extra_{task.amount}"
     elif task.care == "expire":
         detail = abs(task.amount), task.amount < 0
-    return Caring(care=task.care, detail=(detail,))
+    return Maintenance(care=task.care, detail=(detail,))
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
@@ -189,11 +195,11 @@ SERIES = Kind(
         Deleting: _delete,
         Replacing: _replace,
         Restoring: _restore,
-        Caring: _care,
+        Maintenance: _care,
     },
     refusals=(*_REFUSALS, *_OTHER_REFUSALS),
     append_refusals=_REFUSALS,
-    tend=_tend,
+    maintain=_maintain,
     look=_look,
     watch=WatchedStore,
     read_ledger=read_ledger,

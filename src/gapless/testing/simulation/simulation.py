@@ -8,7 +8,7 @@ run = simulate(seed=7, make_store=lambda: MyStore())    # your own store behind 
 assert not run.faults, run.faults
 ```
 
-Once a simulated history is over: the table serves, and every version that is kept reads as it was.
+Once it is over, the table must still serve, and every version that is kept read as it was.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gapless.runtime.environment import Environment
 from gapless.testing.simulation.audit import audit
 from gapless.testing.simulation.draw import Scenario
 from gapless.testing.simulation.ledger import Ledger
-from gapless.testing.simulation.process import Kind, Process, Table, live
+from gapless.testing.simulation.process import Kind, Process, Table, run_actor
 from gapless.testing.simulation.roles import act
 from gapless.testing.simulation.series import SERIES
 from gapless.testing.simulation.tasks import History
@@ -37,7 +37,7 @@ from gapless.testing.simulation.watch import Watched
 from gapless.testing.store.stores import DictStore, Faults, SimStore, Step
 
 
-def check_afterlife(kind: Kind, store: Watched, timeline: Timeline, history: History, ledger: Ledger) -> list[str]:
+def check_after_run(kind: Kind, store: Watched, timeline: Timeline, history: History, ledger: Ledger) -> list[str]:
     """What is wrong with the table as it opens, without help, once nothing is under way any more, beside the log of the history."""
     env = Environment(store=store, clock=SimClock(timeline), ids=SimIds(seeded(0)), deadline_s=1.0)
     try:
@@ -145,12 +145,12 @@ def _simulate(seed: int, make_store: Callable[[], Store] | None, scenario: Scena
     kind.make(Environment(store=store, clock=SimClock(timeline), ids=SimIds(seeded(random.getrandbits(64)))), scenario)
     world = _World(kind, timeline, store, history, scenario, random)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LogWarning)  # a checkpoint that could not be written or read is part of the weather
+        warnings.simplefilter("ignore", LogWarning)  # a checkpoint that could not be written or read is part of the faults
         world.play()
         ledger = kind.read_ledger(store)
         found = audit(ledger, history, deadline_s=scenario.deadline_s)
         if random.random() < AFTERLIFE_CHANCE:
-            found += check_afterlife(kind, store, timeline, history, ledger)
+            found += check_after_run(kind, store, timeline, history, ledger)
     return Run(kind=kind.name, seed=seed, trace=tuple(world.trace), history=history, faults=tuple(found))
 
 
@@ -170,13 +170,13 @@ class _World:
     def play(self) -> None:
         for name, tasks in self._scenario.actors.items():
             own = seeded(self._random.getrandbits(64))
-            self._timeline.spawn(name, partial(live, tasks, act, partial(self._bear, name, own), own))
+            self._timeline.spawn(name, partial(run_actor, tasks, act, partial(self._start_process, name, own), own))
         if self._scenario.outage_s is not None:
             for at_s, faults in zip(self._scenario.outage_s, (OUTAGE, self._scenario.faults), strict=True):
-                self._timeline.later(at_s, partial(self._change_weather, faults))
+                self._timeline.later(at_s, partial(self._change_faults, faults))
         self._timeline.run()
 
-    def _bear(self, name: str, random: Random) -> Process:
+    def _start_process(self, name: str, random: Random) -> Process:
         store = SimStore(
             self._store, random=seeded(random.getrandbits(64)), timeline=self._timeline, faults=self._faults, name=name
         )
@@ -190,7 +190,7 @@ class _World:
         skew_ns = random.choice((0, 0, -(10**9), 10**9, 3_600 * 10**9))
         return Process(self._kind, store, ids, self._history, deadline_s=self._scenario.deadline_s, skew_ns=skew_ns)
 
-    def _change_weather(self, faults: Faults) -> None:
+    def _change_faults(self, faults: Faults) -> None:
         self._faults = faults
         for store in self._stores:
             store.faults = faults

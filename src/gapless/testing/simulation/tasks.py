@@ -1,7 +1,4 @@
-"""What an actor of a simulation has to do, one thing after another.
-
-What the actors of a simulation did and saw, as values for the auditor.
-"""
+"""Tasks of the actors of a simulation, and what came of them, as values for the auditor."""
 
 from __future__ import annotations
 
@@ -12,21 +9,21 @@ from gapless.testing.simulation.intents import Appending, Bucket, Care, Intent, 
 
 
 @dataclass(frozen=True, slots=True)
-class Do:
+class Submit:
     """Make a change, and with an operation id send it again until the answer is clear."""
 
     intent: Intent
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class AppendTogether:
     """Append several at once, as threads that share the handle do."""
 
     intents: tuple[Appending, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class GoBack:
+class RestoreEarlier:
     """Restore the version that lies so many before the one that the handle sees."""
 
     versions: int
@@ -34,7 +31,7 @@ class GoBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Tend:
+class Maintain:
     """Tidy up: compact, vacuum, expire, tag, add a column."""
 
     care: Care
@@ -68,35 +65,35 @@ class ReadOld:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Pause:
     """Do nothing for a while."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class PauseUntil:
     """Do nothing until so many seconds after the beginning, when the others wake too."""
 
     until_s: float
 
 
-Task = Do | Together | GoBack | Tend | Open | Refresh | Read | ReadOld | Rest | Night
+Task = Submit | AppendTogether | RestoreEarlier | Maintain | Open | Refresh | Read | ReadOld | Pause | PauseUntil
 
 
 def may_be_resent(task: Task) -> bool:
     """Whether a task is a change that can be sent twice without harm."""
     match task:
-        case Do(intent):
+        case Submit(intent):
             return intent.operation_id is not None
-        case Together(intents):
+        case AppendTogether(intents):
             return all(intent.operation_id is not None for intent in intents)
     return False
 
 
 def is_change(task: Task) -> bool:
     """Whether a task changes rows."""
-    return isinstance(task, Do | Together | GoBack)
+    return isinstance(task, Submit | AppendTogether | RestoreEarlier)
 
 
 Outcome = Literal["acknowledged", "refused", "unknown", "killed"]

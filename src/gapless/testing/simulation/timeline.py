@@ -1,9 +1,7 @@
-"""Simulated time: actors in threads, of which one runs at a time, and effects that happen later.
+"""Simulated time: threads of which one runs at a time, delayed effects, and a clock and ids that repeat from run to run.
 
 Each actor runs ordinary code that blocks. Where it waits (`Timeline.pause`), the one whose time comes first goes on, so that
 the order of everything follows from the waits alone: the same waits give the same run.
-
-A clock and ids that repeat from run to run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A time-series table's store under watch: nothing that is needed may go.
+"""A store that watches a time-series table: no file may be deleted that a version needs which can still be read.
 
-A store under watch, whatever the kind of table: what is deleted stays readable for the auditor.
+What is deleted stays readable for the auditor.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Watched(OuterStore):
         """See `Store.put`."""
         super().put(path, data, mode=mode, durable=durable)
         if path.startswith(self.log) and path.endswith(".json"):
-            self.follow(path, bytes(data))
+            self.on_put(path, bytes(data))
 
     def delete(self, path: str) -> None:
         """See `Store.delete`."""
@@ -82,15 +82,15 @@ class Watched(OuterStore):
         super().delete(path)
         if data is not None:
             self.graveyard[path] = data
-            self.mourn(path)
+            self.on_delete(path)
 
     # -- the watch -----------------------------------------------------------------------------------------------------
 
-    def follow(self, path: str, data: bytes) -> None:
+    def on_put(self, path: str, data: bytes) -> None:
         """Fold a JSON file of the log that just landed."""
         raise NotImplementedError
 
-    def mourn(self, path: str) -> None:
+    def on_delete(self, path: str) -> None:
         """Say what a deletion takes from the versions that are kept."""
         raise NotImplementedError
 
@@ -122,7 +122,7 @@ class WatchedStore(Watched):
 
     log = LOG
 
-    def follow(self, path: str, data: bytes) -> None:
+    def on_put(self, path: str, data: bytes) -> None:
         """Fold a commit that just landed."""
         body = json.loads(data)
         version = self.newest + 1
@@ -167,7 +167,7 @@ class WatchedStore(Watched):
     def _kept(self, landed: Landed) -> builtins.list[int]:
         return [version for version in self.commits if landed.keeps(version)]
 
-    def mourn(self, path: str) -> None:
+    def on_delete(self, path: str) -> None:
         """Say what a deletion takes from the versions that are kept."""
         if not self.commits:
             return

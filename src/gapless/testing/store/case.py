@@ -1,11 +1,4 @@
-"""The part of the store contract that is about listings and names.
-
-What the parts of the store contract share.
-
-The part of the store contract that is about reading.
-
-Running things at once: a race between threads, and an act in a forked child.
-"""
+"""Parts of the store contract: names, listings and reads; races between threads, and an act in a forked child."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A store that fails as networks and machines do, from a seed.
-
-The simplest store there is.
-
-A store in front of another, for those that watch or disturb what passes.
-"""
+"""Stores for tests: one in a dict, one in front of another that passes calls on, and one that fails, from a seed, as networks do."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ def data(require: Require) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(gapless: Gapless, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+def finished(gapless: Gapless, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """What the demo said, and where it worked."""
     where = tmp_path_factory.mktemp("demo")
     return gapless("demo", "--no-spark", "--out", "out", cwd=where), where / "out"
 
 
-def test_the_demo_does_the_main_job(told: tuple[Any, Path]) -> None:
-    ended, out = told
+def test_the_demo_does_the_main_job(finished: tuple[Any, Path]) -> None:
+    ended, out = finished
     assert ended.code == 0
     assert ended.err.startswith(
         "Error [coverage-overlap]: the table already covers [2013-02-01T05:00:00Z, 2013-03-01T05:00:00Z)"
@@ -52,13 +52,13 @@ def test_the_demo_does_the_main_job(told: tuple[Any, Path]) -> None:
     assert table.version == 13
 
 
-def test_the_demo_saves_a_picture(told: tuple[Any, Path], require: Require) -> None:
+def test_the_demo_saves_a_picture(finished: tuple[Any, Path], require: Require) -> None:
     require(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")
-    assert (told[1] / "coverage.png").read_bytes().startswith(b"\x89PNG")
+    assert (finished[1] / "coverage.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_demo_runs_again_and_touches_only_its_own(told: tuple[Any, Path], gapless: Gapless) -> None:
-    _, out = told
+def test_the_demo_runs_again_and_touches_only_its_own(finished: tuple[Any, Path], gapless: Gapless) -> None:
+    _, out = finished
     (out / "mine.txt").write_text("mine")
     again = gapless("demo", "--no-spark", "--out", "out", cwd=out.parent)
     assert again.code == 0

@@ -1,4 +1,4 @@
-"""How the demo tells what it does: a sentence, then the command that does it, run in this process."""
+"""Steps of the demo: a sentence, then a command, printed as it is typed and run in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapless.cli.show.failure import failure_of, print_failure
 from gapless.errors import CoverageOverlap
 
 
-def tell(text: str) -> None:
+def print_step(text: str) -> None:
     """A sentence of the story, set apart from what came before."""
     console = stdout_console()
     console.print()
@@ -24,7 +24,7 @@ def tell(text: str) -> None:
     console.print(Text(text, style="bold"))
 
 
-def show_line(line: str, python: str = "") -> None:
+def print_command(line: str, python: str = "") -> None:
     """Show a command as it is typed, and the same in Python."""
     console = stdout_console()
     console.print()
@@ -35,7 +35,7 @@ def show_line(line: str, python: str = "") -> None:
     sys.stdout.flush()
 
 
-def show_code(code: str) -> None:
+def print_code(code: str) -> None:
     """Show lines of Python."""
     console = stdout_console()
     console.print()
@@ -45,16 +45,16 @@ def show_code(code: str) -> None:
         console.print(Text(code.rstrip()), soft_wrap=True)
 
 
-def show_command(*words: str | Path, python: str = "") -> None:
+def run_command(*words: str | Path, python: str = "") -> None:
     """Show a command (and the same in Python) and run it in this process; raises what it raises."""
-    show_line("gapless " + shlex.join(map(str, words)), python)
+    print_command("gapless " + shlex.join(map(str, words)), python)
     call([str(word) for word in words])
 
 
-def show_refusal(*words: str | Path) -> None:
+def run_refused(*words: str | Path) -> None:
     """The same for a command that must be refused for an overlap: its error is shown as it would be, with its exit code."""
     try:
-        show_command(*words)
+        run_command(*words)
     except CoverageOverlap as error:
         sys.stdout.flush()
         print_failure(failure_of(error))

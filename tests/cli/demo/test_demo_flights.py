@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow.csv as pv
 import pytest
 
-from gapless.cli.demo.data import PACKAGE, Tally, flights_zip, split_by_day, weather_csv
-from gapless.cli.demo.flights import LOG, Landed, draw_chart, run_pipeline, show_flights
+from gapless.cli.demo.data import PACKAGE, FlightCounts, flights_zip, split_by_day, weather_csv
+from gapless.cli.demo.flights import LOG, BatchResult, draw_chart, run_pipeline, show_flights
 from gapless.cli.demo.pipeline import DAYS_A_BATCH
 from gapless.errors import NotSupported
 from gapless.model.input_formats import Csv
@@ -105,7 +105,7 @@ def test_flights_are_split_by_day_and_counted(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "flights.zip", "w") as packed:
         packed.writestr("flights.csv", text.getvalue())
     files, tally = split_by_day(tmp_path / "flights.zip", tmp_path / "days")
-    assert tally == Tally(flights=4, cancelled=1, delay_minutes=8)
+    assert tally == FlightCounts(flights=4, cancelled=1, delay_minutes=8)
     assert [file.name for file in files] == ["2013-02-03.csv", "2013-02-11.csv", "2013-10-01.csv"]
     written = [file.stat().st_mtime for file in files]
     assert written == sorted(set(written))
@@ -126,7 +126,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
     return place
 
 
-_BATCHES = """for n in 0 1 2; do echo "{\\"batch\\": $n, \\"known\\": false}"; done"""
+_BATCHES = """for n in 0 1 2; do echo "{\\"batch\\": $n, \\"repeated\\": false}"; done"""
 _ENDLESS = f"sleep 300 & echo $! > sleeper; {_BATCHES}; wait"
 
 
@@ -162,10 +162,10 @@ def test_a_kill_takes_all_of_the_pipeline(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     program(_ENDLESS)
-    told: list[Landed] = []
-    seen = run_pipeline(tmp_path, told.append, kill_after=1)
-    assert seen[:2] == [Landed(batch=0, known=False), Landed(batch=1, known=False)]
-    assert told == seen
+    reported: list[BatchResult] = []
+    seen = run_pipeline(tmp_path, reported.append, kill_after=1)
+    assert seen[:2] == [BatchResult(batch=0, repeated=False), BatchResult(batch=1, repeated=False)]
+    assert reported == seen
     assert gone(int((tmp_path / "sleeper").read_text()))
 
 
@@ -175,7 +175,7 @@ def test_nothing_stays_when_the_demo_is_interrupted(
     monkeypatch.chdir(tmp_path)
     program(_ENDLESS)
 
-    def interrupt(_one: Landed) -> None:
+    def interrupt(_one: BatchResult) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
