@@ -107,8 +107,8 @@ def make(place: Path, count: int) -> None:
     gl.create(place, index="ts", bucket="1h", entity="symbol", schema=schema, properties={"on_overlap": "allow"})
     env, snapshot = world(place)
     meta = replace(snapshot.state.meta, reader_features=snapshot.state.meta.reader_features | {CLEANUP_FEATURE})
-    claim = Commit(id="made", operation="alter", engine="bench", actions=(UpdateTableMeta(meta),))
-    snapshot = advance(TIME_SERIES, snapshot, [(2, claim, snapshot.time_ns + 1_000)])
+    with_features = Commit(id="made", operation="alter", engine="bench", actions=(UpdateTableMeta(meta),))
+    snapshot = advance(TIME_SERIES, snapshot, [(2, with_features, snapshot.time_ns + 1_000)])
     time_ns, log = snapshot.time_ns, place / "_timeseries_log"
     for start in range(0, count, 100 * EACH):
         numbers = range(start, min(start + 100 * EACH, count))

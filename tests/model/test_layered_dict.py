@@ -63,8 +63,8 @@ def test_a_copy_does_not_copy_what_is_shared() -> None:
     for number in range(3 * layered_dict.MAX_CHANGES):
         made = LayeredDict.of(made)
         made[f"new {number}"] = number
-        layers = made.settled()
+        layers = made.compacted()
         assert len(layers.new) <= layered_dict.MAX_CHANGES + 1
     assert len(made) == 10_000 + 3 * layered_dict.MAX_CHANGES
     again = LayeredDict.of(made)
-    assert again.settled().base is made.settled().base
+    assert again.compacted().base is made.compacted().base

@@ -44,7 +44,7 @@ def accepts(table: pa.DataType, given: pa.DataType) -> bool:
     except SchemaMismatch:
         return False
     assert found.schema is schema
-    assert found.settled == ()
+    assert found.resolved == ()
     return True
 
 
@@ -280,9 +280,9 @@ def test_type_07_a_column_of_nulls_is_settled_by_the_first_real_type() -> None:
     assert reconcile(schema, one(pa.null()), timed()).schema is schema
     for type_ in (pa.int64(), pa.large_string(), pa.struct([("a", pa.int8())])):
         found = reconcile(schema, one(type_, nullable=False), timed())
-        assert found.settled == ("v",)
+        assert found.resolved == ("v",)
         assert found.schema.field("v").equals(pa.field("v", adopted(type_), nullable=True))
-        assert reconcile(found.schema, one(pa.null()), timed()).settled == ()
+        assert reconcile(found.schema, one(pa.null()), timed()).resolved == ()
     with pytest.raises(UnsupportedType):
         reconcile(schema, one(pa.list_(pa.null())), timed())
 

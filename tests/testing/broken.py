@@ -45,7 +45,7 @@ Conversation = Callable[..., Talk[Any]]
 
 def rebase_blindly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebase does not look at the coverage of the commits that came first."""
-    monkeypatch.setattr(conflict, "meeting_coverage", lambda _segments, _coverage, _grid: [])
+    monkeypatch.setattr(conflict, "overlapping_coverage", lambda _segments, _coverage, _grid: [])
 
 
 def forget_operations_on_rebase(monkeypatch: pytest.MonkeyPatch) -> None:

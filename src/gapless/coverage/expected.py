@@ -41,7 +41,7 @@ def hull(spans: Iterable[Span]) -> Span:
     return Span(min(s.start for s in filled), max(s.end for s in filled)) if filled else Span(0, 0)
 
 
-def reach(coverage: CoverageMap, grid: Grid) -> tuple[int, int]:
+def covered_range(coverage: CoverageMap, grid: Grid) -> tuple[int, int]:
     """Index values `[start, end)` from the first covered bucket to the last one, of a coverage that covers anything."""
     shift = bias(signed=grid.signed)
     first, last = min(one.min() for one in coverage.values()), max(one.max() for one in coverage.values())

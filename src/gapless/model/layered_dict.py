@@ -52,7 +52,7 @@ class LayeredDict(MutableMapping[str, V]):
         """A copy, to be changed apart from `items`; those of another class are copied in full."""
         made = cls()
         if isinstance(items, cls):
-            layers = items.settled()
+            layers = items.compacted()
             made._layers = _Layers(layers.base, dict(layers.new), set(layers.gone))
             made._length = len(items)
         else:
@@ -60,7 +60,7 @@ class LayeredDict(MutableMapping[str, V]):
             made._length = len(items)
         return made
 
-    def settled(self) -> _Layers[V]:
+    def compacted(self) -> _Layers[V]:
         """Its layers, with few changes on top of a base; what it holds stays the same."""
         layers = self._layers
         if self._is_much(len(layers.new) + len(layers.gone)):

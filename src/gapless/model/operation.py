@@ -66,11 +66,11 @@ def operation_key(operation: OperationId) -> str:
     return f"app:{operation.app}" if isinstance(operation, SequenceId) else f"job:{operation.id}"
 
 
-def settles(known: OperationId, asked: OperationId) -> bool:
-    """Whether `known`, which was applied, says that `asked` was too: it is the same, or a later sequence of its app."""
-    if isinstance(known, SequenceId) and isinstance(asked, SequenceId):
-        return known.app == asked.app and known.sequence >= asked.sequence
-    return known == asked
+def covers(applied: OperationId, requested: OperationId) -> bool:
+    """Whether `applied`, which was applied, says that `requested` was too: it is the same, or a later sequence of its app."""
+    if isinstance(applied, SequenceId) and isinstance(requested, SequenceId):
+        return applied.app == requested.app and applied.sequence >= requested.sequence
+    return applied == requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class AppendReport(Tally):
     version: int
     """The version that holds the rows; the table's version where nothing had to be written."""
     already_applied: bool = False
-    """Whether the operation id was known: nothing was written now, and the counts are those of the first time.
+    """Whether the operation id was applied: nothing was written now, and the counts are those of the first time.
 
     For a sequence below the app's highest, `version` is the one that holds the highest, and nothing was counted.
     """
@@ -125,7 +125,7 @@ class ChangeReport(Tally):
     version: int
     """The version that holds the change; the table's version where there was nothing to change."""
     already_applied: bool = False
-    """Whether the operation id was known: nothing was changed now, and the counts are those of the first time."""
+    """Whether the operation id was applied: nothing was changed now, and the counts are those of the first time."""
 
     @property
     def inserted_rows(self) -> int:

@@ -187,8 +187,8 @@ class Reconciled:
     """An input's schema that fits a table."""
 
     schema: pa.Schema
-    """The table's schema after the input: as before, but for the types it settled."""
-    settled: tuple[str, ...]
+    """The table's schema after the input: as before, but for the types it resolved."""
+    resolved: tuple[str, ...]
     """Columns whose type was not known before this input."""
 
 
@@ -200,7 +200,7 @@ def reconcile(table: pa.Schema, given: pa.Schema, index: IndexSpec, ids: ColumnI
     each column that does not fit. UnsupportedType where a column of unknown type comes with one that no table can hold.
     """
     if stored_as_given(table, given, ids) is not None:
-        return Reconciled(schema=table, settled=())
+        return Reconciled(schema=table, resolved=())
     inputs = {field.name: field for field in given}
     differences = _name_problems(given)
     for field in table:
@@ -210,9 +210,9 @@ def reconcile(table: pa.Schema, given: pa.Schema, index: IndexSpec, ids: ColumnI
     differences += [_unknown(name, known, ids) for name in inputs if name not in known]
     if differences:
         raise _mismatch("the input does not fit the table's schema", differences, "Cast, rename or leave out what differs")
-    settled = tuple(f.name for f in table if pa.types.is_null(f.type) and f.name in inputs and not _is_null(inputs[f.name]))
-    fields = [settle(field, inputs[field.name]) if field.name in settled else field for field in table]
-    return Reconciled(schema=pa.schema(fields, metadata=table.metadata) if settled else table, settled=settled)
+    resolved = tuple(f.name for f in table if pa.types.is_null(f.type) and f.name in inputs and not _is_null(inputs[f.name]))
+    fields = [resolve_null_type(field, inputs[field.name]) if field.name in resolved else field for field in table]
+    return Reconciled(schema=pa.schema(fields, metadata=table.metadata) if resolved else table, resolved=resolved)
 
 
 def _unknown(name: str, known: set[str], ids: ColumnIds) -> str:
@@ -241,7 +241,7 @@ def means_local_time(field: pa.Field, given: pa.DataType, index: IndexSpec) -> b
     return bool(pa.types.is_timestamp(bare) and bare.tz is None and pa.types.is_timestamp(field.type) and field.type.tz)
 
 
-def settle(field: pa.Field, given: pa.Field) -> pa.Field:
+def resolve_null_type(field: pa.Field, given: pa.Field) -> pa.Field:
     """A column whose type was not known, with that of a `given` one of its name; it may be null. Raises UnsupportedType."""
     # Rows written before have nulls here.
     declared = declared_field(given).with_nullable(True)

@@ -116,7 +116,7 @@ class Segment:
         return 0 if self.data is None else len(self.data)
 
 
-def meeting(segments: Iterable[Segment], start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
+def overlapping(segments: Iterable[Segment], start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
     """The segments that may cover a bucket of `[start, end)` for one of the identities."""
     return [
         s
@@ -156,7 +156,7 @@ class SegmentColumns:
         return SegmentColumns(np.concatenate([self._columns, _columns(more, codes)], axis=1), codes)
 
     def near(self, start: int, end: int, identities: frozenset[Identity]) -> list[int]:
-        """The places of those that `gapless.model.segment.meeting` may give, and of few others: bounds are coarse here."""
+        """The places of those that `gapless.model.segment.overlapping` may give, and of few others: bounds are coarse here."""
         first, last, code = self._columns
         near = (first <= coarse(end - 1)) & (last >= coarse(start))
         if self._codes:
@@ -187,7 +187,7 @@ class SegmentColumns:
 
 
 class SegmentIndex:
-    """Segments with their columns: a value, which answers as `meeting` does on the segments themselves."""
+    """Segments with their columns: a value, which answers as `overlapping` does on the segments themselves."""
 
     __slots__ = ("_columns", "segments")
 
@@ -206,12 +206,12 @@ class SegmentIndex:
         made._columns = self._columns.extended(added)
         return made
 
-    def meeting(self, start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
-        """See `gapless.model.segment.meeting`."""
+    def overlapping(self, start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
+        """See `gapless.model.segment.overlapping`."""
         if not self.segments:
             return []
         # Coarse bounds let some through that do not meet.
-        return meeting((self.segments[at] for at in self._columns.near(start, end, identities)), start, end, identities)
+        return overlapping((self.segments[at] for at in self._columns.near(start, end, identities)), start, end, identities)
 
 
 def stored_columns(

@@ -22,7 +22,7 @@ Answer = Any
 """An expression, or the array or scalar that it stands for."""
 
 
-class Named:
+class SchemaColumns:
     """Columns by their names: what is made of them is an expression."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -37,7 +37,7 @@ class Named:
         return pc.scalar(value)
 
 
-class Held:
+class TableColumns:
     """The columns of a table: what is made of them are values."""
 
     def __init__(self, rows: pa.Table) -> None:
@@ -53,7 +53,7 @@ class Held:
         return value
 
 
-Seen = Named | Held
+ColumnSource = SchemaColumns | TableColumns
 
 
 _KERNELS: dict[p.Op, Callable[..., Any]] = {
@@ -64,7 +64,7 @@ _EXACT = pa.decimal256(76, 38)
 _FEW_ROWS = 65_536
 """Of more, Arrow's engine filters columns side by side."""
 _Side = tuple[p.Op, Bound] | bool
-"""What a comparison with a literal settles to, but for what is always null."""
+"""A comparison with a literal, coerced to the column's type; None apart: it is always null."""
 
 
 def to_expression(predicate: p.Predicate, schema: pa.Schema) -> pc.Expression:
@@ -76,25 +76,25 @@ def to_expression(predicate: p.Predicate, schema: pa.Schema) -> pc.Expression:
     The expression is null where the predicate is null, and a filter drops nulls. Integers against floats compare as
     float64. Raises UnknownColumn where `schema` lacks a column.
     """
-    return _told(predicate, Named(schema))
+    return _evaluate(predicate, SchemaColumns(schema))
 
 
-def answer_of(predicate: p.Predicate, rows: pa.Table) -> pa.ChunkedArray | pa.Scalar:
+def evaluate_predicate(predicate: p.Predicate, rows: pa.Table) -> pa.ChunkedArray | pa.Scalar:
     """What `predicate` is of each row, or of all rows alike: what `to_expression` says, of few rows sooner than Arrow's engine starts.
 
     Raises UnknownColumn where the table lacks a column.
     """
-    return _told(predicate, Held(rows))
+    return _evaluate(predicate, TableColumns(rows))
 
 
 def kept_rows(predicate: p.Predicate, rows: pa.Table) -> pa.Table:
     """The rows of a table for which `predicate` is true, in their order. Raises UnknownColumn where the table lacks a column."""
     if rows.num_rows > _FEW_ROWS:
         return rows.filter(to_expression(predicate, rows.schema))
-    told = answer_of(predicate, rows)
-    if isinstance(told, pa.Scalar):
-        return rows if told.as_py() else rows.schema.empty_table()
-    return rows if pc.all(told, skip_nulls=False).as_py() else rows.filter(told)
+    result = evaluate_predicate(predicate, rows)
+    if isinstance(result, pa.Scalar):
+        return rows if result.as_py() else rows.schema.empty_table()
+    return rows if pc.all(result, skip_nulls=False).as_py() else rows.filter(result)
 
 
 def _unknown() -> pa.Scalar:
@@ -102,47 +102,47 @@ def _unknown() -> pa.Scalar:
     return pa.scalar(None, pa.bool_())
 
 
-def _null(seen: Seen) -> Answer:
+def _null(source: ColumnSource) -> Answer:
     """That, of all rows."""
-    return seen.scalar(_unknown())
+    return source.scalar(_unknown())
 
 
-def _told(predicate: p.Predicate, seen: Seen) -> Answer:
+def _evaluate(predicate: p.Predicate, source: ColumnSource) -> Answer:
     match predicate:
         case p.Constant(value=value):
-            return seen.scalar(pa.scalar(value, pa.bool_()))
+            return source.scalar(pa.scalar(value, pa.bool_()))
         case p.And(terms=terms):
-            return _fold(pc.and_kleene, [_told(term, seen) for term in terms])
+            return _fold(pc.and_kleene, [_evaluate(term, source) for term in terms])
         case p.Or(terms=terms):
-            return _fold(pc.or_kleene, [_told(term, seen) for term in terms])
+            return _fold(pc.or_kleene, [_evaluate(term, source) for term in terms])
         case p.Not(term=term):
-            return pc.invert(_told(term, seen))
+            return pc.invert(_evaluate(term, source))
         case p.IsTruth(term=term, value=None):
-            return pc.is_null(_told(term, seen))
+            return pc.is_null(_evaluate(term, source))
         case p.IsTruth(term=term, value=value):
-            inner = _told(term, seen)
+            inner = _evaluate(term, source)
             return pc.coalesce(inner if value else pc.invert(inner), pa.scalar(False))
         case p.Comparison(op=op, left=left, right=right):
-            return _comparison(op, left, right, seen)
+            return _comparison(op, left, right, source)
         case p.Distinct(left=left, right=right):
-            return _distinct(left, right, seen)
+            return _distinct(left, right, source)
         case p.In():
-            return _membership(predicate, seen)
+            return _membership(predicate, source)
         case _:
-            return _single(predicate, seen)
+            return _single(predicate, source)
 
 
-def _single(predicate: p.Truth | p.Like | p.StartsWith | p.IsNan | p.IsNull, seen: Seen) -> Answer:
+def _single(predicate: p.Truth | p.Like | p.StartsWith | p.IsNan | p.IsNull, source: ColumnSource) -> Answer:
     """A predicate on one operand."""
     if isinstance(predicate, p.IsNull) and isinstance(predicate.operand, p.Column):
-        column_type(predicate.operand, seen.schema)
-        return seen.column(predicate.operand.path).is_null()
-    operand, type_ = _operand(predicate.operand, seen)
+        column_type(predicate.operand, source.schema)
+        return source.column(predicate.operand.path).is_null()
+    operand, type_ = _operand(predicate.operand, source)
     match predicate:
         case p.IsNull():
             return operand.is_null()
         case _ if pa.types.is_null(type_):
-            return _null(seen)
+            return _null(source)
         case p.IsNan():
             return pc.is_nan(operand) if pa.types.is_floating(type_) else _where_valid(operand, answer=False)
         case p.Like(pattern=pattern, escape=escape, ignore_case=ignore_case):
@@ -165,16 +165,16 @@ def _where_valid(operand: Answer, *, answer: bool) -> Answer:
     return pc.if_else(operand.is_valid(), pa.scalar(answer), _unknown())
 
 
-def _operand(operand: p.Operand, seen: Seen) -> tuple[Answer, pa.DataType]:
+def _operand(operand: p.Operand, source: ColumnSource) -> tuple[Answer, pa.DataType]:
     """An operand and its plain type, in which kernels can work on it."""
     if isinstance(operand, p.Value):
         raise TypeError("a literal takes the type of what it is compared with")
-    type_ = type_of(operand, seen.schema)
+    type_ = type_of(operand, source.schema)
     plain = plain_type(type_)
     if isinstance(operand, p.Column):
-        field = seen.column(operand.path)
+        field = source.column(operand.path)
         return (field if plain == type_ else field.cast(plain)), plain
-    first, inner = _operand(operand.args[0], seen)
+    first, inner = _operand(operand.args[0], source)
     if pa.types.is_null(inner) and operand.name != "coalesce":
         return first, inner
     match operand.name:
@@ -187,24 +187,24 @@ def _operand(operand: p.Operand, seen: Seen) -> tuple[Answer, pa.DataType]:
         case "length":
             return pc.utf8_length(first).cast(pa.int64()), plain
         case "coalesce":
-            return pc.coalesce(first, *(_substitute(other, plain, seen) for other in operand.args[1:])), plain
+            return pc.coalesce(first, *(_substitute(other, plain, source) for other in operand.args[1:])), plain
 
 
-def _substitute(other: p.Operand, type_: pa.DataType, seen: Seen) -> Answer:
+def _substitute(other: p.Operand, type_: pa.DataType, source: ColumnSource) -> Answer:
     if not isinstance(other, p.Value):
-        return _operand(other, seen)[0]
-    settled = coerce_literal("=", other, type_)
-    return arrow_scalar(settled[1], type_) if isinstance(settled, tuple) else pa.scalar(None, type_)
+        return _operand(other, source)[0]
+    coerced = coerce_literal("=", other, type_)
+    return arrow_scalar(coerced[1], type_) if isinstance(coerced, tuple) else pa.scalar(None, type_)
 
 
-def _comparison(op: p.Op, left: p.Operand, right: p.Operand, seen: Seen) -> Answer:
-    operand, type_ = _operand(left, seen)
+def _comparison(op: p.Op, left: p.Operand, right: p.Operand, source: ColumnSource) -> Answer:
+    operand, type_ = _operand(left, source)
     if isinstance(right, p.Value):
-        settled = coerce_literal(op, right, _grid(left, seen))
-        return _null(seen) if settled is None else _with_literal(operand, settled, type_)
-    other, other_type = _operand(right, seen)
+        coerced = coerce_literal(op, right, _grid(left, source))
+        return _null(source) if coerced is None else _with_literal(operand, coerced, type_)
+    other, other_type = _operand(right, source)
     if pa.types.is_null(type_) or pa.types.is_null(other_type):
-        return _null(seen)
+        return _null(source)
     if type_ != other_type or not pa.types.is_floating(type_):
         operand, other, floating = _common(operand, type_, other, other_type)
     else:
@@ -213,18 +213,18 @@ def _comparison(op: p.Op, left: p.Operand, right: p.Operand, seen: Seen) -> Answ
     return _with_nans(op, compared, operand, other) if floating else compared
 
 
-def _grid(operand: p.Operand, seen: Seen) -> pa.DataType:
-    """The type whose values a literal settles on: of a half float column its own, not the float it is read as."""
+def _grid(operand: p.Operand, source: ColumnSource) -> pa.DataType:
+    """The type that a literal is coerced to: of a half float column its own, not the float it is read as."""
     if isinstance(operand, p.Value):
         raise TypeError("two literals are a constant")
-    found = type_of(operand, seen.schema)
+    found = type_of(operand, source.schema)
     return found if pa.types.is_float16(found) else plain_type(found)
 
 
-def _with_literal(operand: Answer, settled: _Side, type_: pa.DataType) -> Answer:
-    if isinstance(settled, bool):
-        return _where_valid(operand, answer=settled)
-    op, value = settled
+def _with_literal(operand: Answer, coerced: _Side, type_: pa.DataType) -> Answer:
+    if isinstance(coerced, bool):
+        return _where_valid(operand, answer=coerced)
+    op, value = coerced
     if is_nan(value):
         return _against_nan(op, operand)
     compared = _KERNELS[op](operand, arrow_scalar(value, type_))
@@ -283,28 +283,28 @@ def _with_nans(op: p.Op, compared: Answer, left: Answer, right: Answer) -> Answe
     return pc.if_else(both, pc.if_else(neither, compared, answers[op]), _unknown())
 
 
-def _distinct(left: p.Operand, right: p.Operand, seen: Seen) -> Answer:
-    first, _ = _operand(left, seen)
+def _distinct(left: p.Operand, right: p.Operand, source: ColumnSource) -> Answer:
+    first, _ = _operand(left, source)
     if isinstance(right, p.Value) and right.value is None:
         return first.is_valid()
-    differ = pc.coalesce(_comparison("!=", left, right, seen), pa.scalar(True))
+    differ = pc.coalesce(_comparison("!=", left, right, source), pa.scalar(True))
     if isinstance(right, p.Value):
         return differ
-    second, _ = _operand(right, seen)
+    second, _ = _operand(right, source)
     return pc.and_kleene(differ, pc.invert(pc.and_kleene(first.is_null(), second.is_null())))
 
 
-def _membership(predicate: p.In, seen: Seen) -> Answer:
-    operand, type_ = _operand(predicate.operand, seen)
-    grid = _grid(predicate.operand, seen)
+def _membership(predicate: p.In, source: ColumnSource) -> Answer:
+    operand, type_ = _operand(predicate.operand, source)
+    grid = _grid(predicate.operand, source)
     if pa.types.is_null(type_):
-        return _null(seen)
-    settled = [coerce_literal("=", value, grid) for value in predicate.values]
-    values = [found[1] for found in settled if isinstance(found, tuple)]
+        return _null(source)
+    coerced = [coerce_literal("=", value, grid) for value in predicate.values]
+    values = [found[1] for found in coerced if isinstance(found, tuple)]
     found = pc.is_in(operand, value_set=_value_set([value for value in values if not is_nan(value)], type_))
     if any(is_nan(value) for value in values):
         found = pc.or_kleene(found, pc.is_nan(operand))
-    if None in settled:
+    if None in coerced:
         found = pc.or_kleene(found, _unknown())
     return pc.if_else(operand.is_valid(), found, _unknown())
 

@@ -188,10 +188,10 @@ def paths_of(predicate: Predicate) -> frozenset[tuple[str, ...]]:
     return frozenset(path for operand in _operands(predicate) for path in _paths(operand))
 
 
-def terms_on(predicate: Predicate, column: str) -> tuple[Predicate, ...]:
+def conjuncts_on(predicate: Predicate, column: str) -> tuple[Predicate, ...]:
     """What a predicate asks of one column alone, whatever else it asks: terms, of which a row that it keeps makes each true."""
     if isinstance(predicate, And):
-        return tuple(found for term in predicate.terms for found in terms_on(term, column))
+        return tuple(found for term in predicate.terms for found in conjuncts_on(term, column))
     return (predicate,) if columns_of(predicate) == {column} else ()
 
 

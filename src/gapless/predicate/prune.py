@@ -1,6 +1,6 @@
 """Whether a segment can hold a row that a predicate keeps, judged by its statistics alone.
 
-Each predicate is answered with the set of answers that rows may give (true, false, null). The set may be too large,
+Each predicate is answered with the set of possible_truth_values that rows may give (true, false, null). The set may be too large,
 never too small, so NOT can swap it and what is unknown keeps the segment.
 
 What a predicate says of segments of which only the index range and the identity are known. Pure.
@@ -36,23 +36,23 @@ def stats_name(path: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """Which answers a predicate may give for the rows of a segment."""
+class TruthValues:
+    """Which possible_truth_values a predicate may give for the rows of a segment."""
 
     true: bool
     false: bool
     null: bool
 
-    def __or__(self, other: Answers) -> Answers:
-        """Answers of either."""
-        return Answers(self.true or other.true, self.false or other.false, self.null or other.null)
+    def __or__(self, other: TruthValues) -> TruthValues:
+        """TruthValues of either."""
+        return TruthValues(self.true or other.true, self.false or other.false, self.null or other.null)
 
 
-UNKNOWN = Answers(True, True, True)
-ALWAYS = Answers(True, False, False)
+UNKNOWN = TruthValues(True, True, True)
+ALWAYS = TruthValues(True, False, False)
 """Every row makes the predicate true."""
-_NONE = Answers(False, False, False)
-_NULL = Answers(False, False, True)
+_NONE = TruthValues(False, False, False)
+_NULL = TruthValues(False, False, True)
 
 
 class _Known(NamedTuple):
@@ -69,9 +69,9 @@ class _Known(NamedTuple):
     """May hold values that are neither null nor NaN."""
 
 
-_Judge = Callable[[_Known], Answers]
-Asking = Callable[[StatsOf, int | None], Answers]
-"""The answers that a segment's rows may give, by its statistics and row count."""
+_Check = Callable[[_Known], TruthValues]
+TruthByStats = Callable[[StatsOf, int | None], TruthValues]
+"""The possible_truth_values that a segment's rows may give, by its statistics and row count."""
 
 
 def may_match(predicate: p.Predicate, stats: StatsOf, schema: pa.Schema, *, rows: int | None = None) -> bool:
@@ -84,29 +84,29 @@ def may_match(predicate: p.Predicate, stats: StatsOf, schema: pa.Schema, *, rows
 
 
 def compile_pruner(predicate: p.Predicate, schema: pa.Schema) -> Callable[[StatsOf, int | None], bool]:
-    """`may_match` of one predicate, for many segments: what does not depend on their statistics is settled once; raises UnknownColumn."""
-    terms = [asking(term, schema) for term in (predicate.terms if isinstance(predicate, p.And) else (predicate,))]
+    """`may_match` of one predicate, for many segments: what does not depend on their statistics is coerced once; raises UnknownColumn."""
+    terms = [compile_truth_values(term, schema) for term in (predicate.terms if isinstance(predicate, p.And) else (predicate,))]
     return lambda stats, rows: rows != 0 and all(term(stats, rows).true for term in terms)
 
 
-def answers(predicate: p.Predicate, stats: StatsOf, schema: pa.Schema, rows: int | None) -> Answers:
-    """The answers that rows of the segment may give."""
-    return asking(predicate, schema)(stats, rows)
+def possible_truth_values(predicate: p.Predicate, stats: StatsOf, schema: pa.Schema, rows: int | None) -> TruthValues:
+    """The possible_truth_values that rows of the segment may give."""
+    return compile_truth_values(predicate, schema)(stats, rows)
 
 
-def asking(predicate: p.Predicate, schema: pa.Schema) -> Asking:
-    """The answers that rows of a segment may give, by its statistics and row count; raises UnknownColumn for a column `schema` lacks."""
+def compile_truth_values(predicate: p.Predicate, schema: pa.Schema) -> TruthByStats:
+    """The possible_truth_values that rows of a segment may give, by its statistics and row count; raises UnknownColumn for a column `schema` lacks."""
     match predicate:
         case p.Constant(value=value):
-            return _always(Answers(value is True, value is False, value is None))
+            return _always(TruthValues(value is True, value is False, value is None))
         case p.Not(term=term):
-            inner = asking(term, schema)
+            inner = compile_truth_values(term, schema)
             return lambda stats, rows: _inverted(inner(stats, rows))
         case p.And(terms=terms):
-            each = [asking(term, schema) for term in terms]
+            each = [compile_truth_values(term, schema) for term in terms]
             return lambda stats, rows: _all([ask(stats, rows) for ask in each])
         case p.Or(terms=terms):
-            each = [asking(term, schema) for term in terms]
+            each = [compile_truth_values(term, schema) for term in terms]
             return lambda stats, rows: _inverted(_all([_inverted(ask(stats, rows)) for ask in each]))
         case p.IsTruth():
             return _truth(predicate, schema)
@@ -123,38 +123,38 @@ def asking(predicate: p.Predicate, schema: pa.Schema) -> Asking:
             return _single(predicate, schema)
 
 
-def _always(found: Answers) -> Asking:
+def _always(found: TruthValues) -> TruthByStats:
     return lambda _stats, _rows: found
 
 
-def _truth(predicate: p.IsTruth, schema: pa.Schema) -> Asking:
-    ask, value = asking(predicate.term, schema), predicate.value
+def _truth(predicate: p.IsTruth, schema: pa.Schema) -> TruthByStats:
+    ask, value = compile_truth_values(predicate.term, schema), predicate.value
 
-    def test(stats: StatsOf, rows: int | None) -> Answers:
+    def test(stats: StatsOf, rows: int | None) -> TruthValues:
         inner = ask(stats, rows)
         yes = {True: inner.true, False: inner.false, None: inner.null}
-        return Answers(yes[value], any(may for key, may in yes.items() if key is not value), False)
+        return TruthValues(yes[value], any(may for key, may in yes.items() if key is not value), False)
 
     return test
 
 
-def _of(check_conflict: _Judge, column: p.Column, schema: pa.Schema) -> Asking:
+def _of(check_conflict: _Check, column: p.Column, schema: pa.Schema) -> TruthByStats:
     knowing = _knowing(column, schema)
     return lambda stats, rows: check_conflict(knowing(stats, rows))
 
 
-def _single(predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNull, schema: pa.Schema) -> Asking:
+def _single(predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNull, schema: pa.Schema) -> TruthByStats:
     if not isinstance(predicate.operand, p.Column):
-        return _always(Answers(True, True, False) if isinstance(predicate, p.IsNull) else UNKNOWN)
-    return _of(_judge(predicate, column_type(predicate.operand, schema)), predicate.operand, schema)
+        return _always(TruthValues(True, True, False) if isinstance(predicate, p.IsNull) else UNKNOWN)
+    return _of(_check(predicate, column_type(predicate.operand, schema)), predicate.operand, schema)
 
 
-def _judge(predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNull, type_: pa.DataType) -> _Judge:
+def _check(predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNull, type_: pa.DataType) -> _Check:
     match predicate:
         case p.IsNull():
-            return lambda known: Answers(known.nulls, known.numbers or known.nans, False)
+            return lambda known: TruthValues(known.nulls, known.numbers or known.nans, False)
         case p.IsNan():
-            return lambda known: Answers(known.nans, known.numbers, known.nulls)
+            return lambda known: TruthValues(known.nans, known.numbers, known.nulls)
         case p.Truth():
             return _literal("=", p.Value(kind="bool", value=True), type_)
         case p.In(values=values):
@@ -169,15 +169,15 @@ def _judge(predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNul
             return _literal("=", p.Value(kind="text", value=prefix), type_) if whole else _prefix(prefix)
 
 
-def _inverted(found: Answers) -> Answers:
-    return Answers(found.false, found.true, found.null)
+def _inverted(found: TruthValues) -> TruthValues:
+    return TruthValues(found.false, found.true, found.null)
 
 
-def _all(terms: list[Answers]) -> Answers:
+def _all(terms: list[TruthValues]) -> TruthValues:
     """Kleene's AND: true if all are, false if any is, else null."""
     true = all(term.true for term in terms)
     null = all(term.true or term.null for term in terms) and any(term.null for term in terms)
-    return Answers(true, any(term.false for term in terms), null)
+    return TruthValues(true, any(term.false for term in terms), null)
 
 
 def _knowing(column: p.Column, schema: pa.Schema) -> Callable[[StatsOf, int | None], _Known]:
@@ -204,28 +204,28 @@ def _knowing(column: p.Column, schema: pa.Schema) -> Callable[[StatsOf, int | No
     return known
 
 
-def _within(test: Callable[[Bound | None, Bound | None], tuple[bool, bool]], nan: Answers, known: _Known) -> Answers:
-    """Answers of the values between the bounds (`test` says: may be true, may be false), of NaN and of null."""
+def _within(test: Callable[[Bound | None, Bound | None], tuple[bool, bool]], nan: TruthValues, known: _Known) -> TruthValues:
+    """TruthValues of the values between the bounds (`test` says: may be true, may be false), of NaN and of null."""
     found = _NONE
     if known.numbers:
         true, false = test(known.low, known.high)
-        found = Answers(true, false, False)
+        found = TruthValues(true, false, False)
     if known.nans:
         found = found | nan
-    return Answers(found.true, found.false, True) if known.nulls else found
+    return TruthValues(found.true, found.false, True) if known.nulls else found
 
 
-def _literal(op: p.Op, literal: p.Value, type_: pa.DataType) -> _Judge:
+def _literal(op: p.Op, literal: p.Value, type_: pa.DataType) -> _Check:
     grid = type_ if pa.types.is_float16(type_) else plain_type(type_)
-    settled = coerce_literal(op, literal, grid)
-    if settled is None:
+    coerced = coerce_literal(op, literal, grid)
+    if coerced is None:
         return lambda _known: _NULL
-    if isinstance(settled, bool):
-        constant = Answers(settled, not settled, False)
-        return lambda known: _within(lambda *_: (settled, not settled), constant, known)
-    op, value = settled
+    if isinstance(coerced, bool):
+        constant = TruthValues(coerced, not coerced, False)
+        return lambda known: _within(lambda *_: (coerced, not coerced), constant, known)
+    op, value = coerced
     nan = pa.types.is_floating(grid) and holds(op, float("nan"), value)
-    for_nan = Answers(nan, not nan, False)
+    for_nan = TruthValues(nan, not nan, False)
     return lambda known: _within(lambda low, high: _interval(op, low, high, value), for_nan, known)
 
 
@@ -239,24 +239,24 @@ def _interval(op: p.Op, low: Bound | None, high: Bound | None, value: Bound) -> 
         case ">" | ">=":
             return high is None or holds(op, high, value), low is None or not holds(op, low, value)
         case _:
-            reach = (low is None or holds("<=", low, value)) and (high is None or holds(">=", high, value))
+            overlaps = (low is None or holds("<=", low, value)) and (high is None or holds(">=", high, value))
             only = low is not None and high is not None and holds("=", low, value) and holds("=", high, value)
-            return (reach, not only) if op == "=" else (not only, reach)
+            return (overlaps, not only) if op == "=" else (not only, overlaps)
 
 
-def _distinct(literal: p.Value, type_: pa.DataType) -> _Judge:
+def _distinct(literal: p.Value, type_: pa.DataType) -> _Check:
     if literal.value is None:
-        return lambda known: Answers(known.numbers or known.nans, known.nulls, False)
+        return lambda known: TruthValues(known.numbers or known.nans, known.nulls, False)
     differing = _literal("!=", literal, type_)
 
-    def check_conflict(known: _Known) -> Answers:
+    def check_conflict(known: _Known) -> TruthValues:
         found = differing(known)
-        return Answers(found.true or found.null, found.false, False)
+        return TruthValues(found.true or found.null, found.false, False)
 
     return check_conflict
 
 
-def _prefix(prefix: str) -> _Judge:
+def _prefix(prefix: str) -> _Check:
     def test(low: Bound | None, high: Bound | None) -> tuple[bool, bool]:
         above = isinstance(low, str) and low[: len(prefix)] > prefix
         below = isinstance(high, str) and high < prefix
@@ -265,7 +265,7 @@ def _prefix(prefix: str) -> _Judge:
     return lambda known: _within(test, _NONE, known)
 
 
-def _columns(op: p.Op, left: _Known, right: _Known) -> Answers:
+def _columns(op: p.Op, left: _Known, right: _Known) -> TruthValues:
     """`left op right` of two columns: by their bounds where both hold values of one kind, and neither NaN."""
     null = left.nulls or right.nulls
     if not (left.numbers or left.nans) or not (right.numbers or right.nans):
@@ -274,9 +274,9 @@ def _columns(op: p.Op, left: _Known, right: _Known) -> Answers:
     mixed = kind_of(plain[0]) != kind_of(plain[1]) or pa.types.is_floating(plain[0]) != pa.types.is_floating(plain[1])
     bounds = (left.low, left.high, right.low, right.high)
     if mixed or left.nans or right.nans or None in bounds:
-        return Answers(True, True, null)
+        return TruthValues(True, True, null)
     true, false = _intervals(op, left, right)
-    return Answers(true, false, null)
+    return TruthValues(true, false, null)
 
 
 def _intervals(op: p.Op, left: _Known, right: _Known) -> tuple[bool, bool]:
@@ -289,9 +289,9 @@ def _intervals(op: p.Op, left: _Known, right: _Known) -> tuple[bool, bool]:
         case ">" | ">=":
             return holds(op, high, other_low), not holds(op, low, other_high)
         case _:
-            reach = holds("<=", low, other_high) and holds(">=", high, other_low)
+            overlaps = holds("<=", low, other_high) and holds(">=", high, other_low)
             only = holds("=", low, high) and holds("=", other_low, other_high) and holds("=", low, other_low)
-            return (reach, not only) if op == "=" else (not only, reach)
+            return (overlaps, not only) if op == "=" else (not only, overlaps)
 
 
 def may_hold(predicate: Predicate, index: IndexSpec, schema: pa.Schema) -> May:

@@ -1,6 +1,6 @@
 """Pruning of many files by their bounds as Arrow arrays, and by a pyarrow expression that cannot be looked into.
 
-A quick look before `prune.asking`, which tells more: what this says of a file that would say too.
+A quick look before `prune.compile_truth_values`, which tells more: what this says of a file that would say too.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def matches_all(predicate: p.Predicate, bounds: BoundsOf, schema: pa.Schema, cou
             found, type_ = bounds(column.path), column_type(column, schema)
             if found is None or type_ != plain_type(type_):
                 return _none(count)
-            told = _mask(pc.equal(found.nulls, 0)) & ~_mask(pc.equal(found.rows, 0))
-            return _out(_OPPOSITES[op], value, found, type_, count) & told
+            stated = _mask(pc.equal(found.nulls, 0)) & ~_mask(pc.equal(found.rows, 0))
+            return _out(_OPPOSITES[op], value, found, type_, count) & stated
         case _:
             return _none(count)
 
@@ -78,10 +78,10 @@ def _of(column: p.Column, wanted: Sequence[tuple[p.Op, p.Value]], bounds: Bounds
 
 
 def _out(op: p.Op, literal: p.Value, found: ManyStats, type_: pa.DataType, count: int) -> Mask:
-    settled = coerce_literal(op, literal, type_)
-    if not isinstance(settled, tuple) or is_nan(settled[1]):
+    coerced = coerce_literal(op, literal, type_)
+    if not isinstance(coerced, tuple) or is_nan(coerced[1]):
         return _none(count)
-    op, value = settled[0], arrow_scalar(settled[1], type_)
+    op, value = coerced[0], arrow_scalar(coerced[1], type_)
     above, below = pc.greater(found.low, value), pc.less(found.high, value)
     match op:
         case "=":
@@ -156,10 +156,10 @@ def _end(bound: Bound | None, op: Op, type_: pa.DataType) -> pa.Scalar | None:
     kind = kind_of(type_)
     if bound is None or kind is None or is_nan(bound) or not same_kind(bound, _sample(kind)):
         return None
-    settled = coerce_literal(op, Value(kind=kind, value=bound), type_)
-    if not isinstance(settled, tuple):
+    coerced = coerce_literal(op, Value(kind=kind, value=bound), type_)
+    if not isinstance(coerced, tuple):
         return None
-    value = settled[1]
+    value = coerced[1]
     if isinstance(value, float) and value == 0:
         value = math.copysign(0.0, -1 if op == ">=" else 1)
     return arrow_scalar(value, type_)
@@ -208,7 +208,7 @@ def expression_text(expression: str | pc.Expression) -> str:
 
 
 def expression_columns(expression: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
-    """The columns that an expression may read, in the order of `schema`; all where that cannot be told."""
+    """The columns that an expression may read, in the order of `schema`; all where that cannot be stated."""
     text = expression_text(expression)
     named = [field for field in schema if field.name in text]
     try:

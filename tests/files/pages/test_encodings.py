@@ -64,7 +64,7 @@ def test_small_tables_have_plain_numbers_and_nested_ones_dictionaries_for_all() 
     few = choose_encodings(
         Ordered(table(money=pa.array(range(ROWS), pa.decimal128(9, 2))).slice(0, 8_191)), "i", CODEC_PROFILES["balanced"]
     )
-    assert (few.dictionary, dict(few.others), few.bare) == (["k", "money"], {}, frozenset())
+    assert (few.dictionary, dict(few.others), few.uncompressed) == (["k", "money"], {}, frozenset())
     assert [few.of(name) for name in ("i", "k", "money")] == ["PLAIN", "RLE_DICTIONARY", "RLE_DICTIONARY"]
     for rows in (1, ROWS):
         nested = choose_encodings(Ordered(table(n=pa.array([[1]] * ROWS)).slice(0, rows)), "i", CODEC_PROFILES["fastest"])

@@ -56,10 +56,10 @@ def wide(rows: int = ROWS) -> pa.Table:
     return table.cast(schema.with_metadata({"owner": "desk 4"}))
 
 
-def options(encodings: Encodings, codec: str = "zstd", least: int = 0) -> WriterOptions:
+def options(encodings: Encodings, codec: str = "zstd", min_bytes: int = 0) -> WriterOptions:
     level = 1 if codec == "zstd" else None
     return WriterOptions(
-        compression=codec, compression_level=level, encodings=encodings, least=least, notes={"codec": codec, "why": "ü"}
+        compression=codec, compression_level=level, encodings=encodings, min_bytes=min_bytes, notes={"codec": codec, "why": "ü"}
     )
 
 
@@ -162,12 +162,12 @@ def test_the_file_is_that_of_pyarrow(
     st.sampled_from([0, 300, 1 << 30]),
 )
 def test_the_file_is_that_of_pyarrow_however_many_row_groups_and_columns(
-    sizes: list[tuple[int, int, int]], columns: int, encodings: Encodings, least: int
+    sizes: list[tuple[int, int, int]], columns: int, encodings: Encodings, min_bytes: int
 ) -> None:
     table = wide(100)
     table = table.select(table.column_names[:columns])
     parts = [(table.slice(start, rows), group_rows) for start, rows, group_rows in sizes]
-    chosen = options(encodings, least=least)
+    chosen = options(encodings, min_bytes=min_bytes)
     is_the_same(side_by_side(parts, chosen), by_pyarrow(parts, chosen))
 
 
@@ -321,8 +321,8 @@ def test_numbers_too_many_for_a_dictionary_are_told_with_the_others() -> None:
 def test_few_bytes_are_not_compressed() -> None:
     table = pa.table({"a": [1] * 200, "b": [2] * 200})
     kinds = []
-    for least in (0, 1_600, 1_700):
-        file = pq.ParquetFile(io.BytesIO(side_by_side([(table, 200)], options(NONE, least=least))))
+    for min_bytes in (0, 1_600, 1_700):
+        file = pq.ParquetFile(io.BytesIO(side_by_side([(table, 200)], options(NONE, min_bytes=min_bytes))))
         kinds.append(file.metadata.row_group(0).column(0).compression)
     assert kinds == ["ZSTD", "ZSTD", "UNCOMPRESSED"]
 

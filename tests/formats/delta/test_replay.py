@@ -127,7 +127,7 @@ def test_a_log_that_does_not_say_what_the_table_is_is_refused(actions: tuple[Act
 
 
 class Counted:
-    """Makes values from a shelf, and counts them."""
+    """Makes values from a lazy, and counts them."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -153,19 +153,19 @@ def test_a_small_change_of_a_large_table_makes_no_value_of_its_other_files() -> 
 
 
 def test_a_shelf_of_which_every_value_was_made_by_itself_keeps_its_order() -> None:
-    shelf = LazyFiles(["0", "1", "2"], Counted())
-    assert [shelf[key] for key in ("2", "0", "1")] == [add("2"), add("0"), add("1")]
-    assert list(shelf.all()) == ["0", "1", "2"]
+    lazy = LazyFiles(["0", "1", "2"], Counted())
+    assert [lazy[key] for key in ("2", "0", "1")] == [add("2"), add("0"), add("1")]
+    assert list(lazy.all()) == ["0", "1", "2"]
 
 
 def test_a_shelf_makes_each_value_once_and_many_changes_become_part_of_what_copies_share() -> None:
     make = Counted()
-    shelf = LazyFiles([str(at) for at in range(300)], make)
-    assert shelf["5"] is shelf["5"]
-    assert shelf.all()["5"] is shelf["5"]
+    lazy = LazyFiles([str(at) for at in range(300)], make)
+    assert lazy["5"] is lazy["5"]
+    assert lazy.all()["5"] is lazy["5"]
     with pytest.raises(KeyError):
-        shelf["300"]
-    files = LiveFiles.on(shelf)
+        lazy["300"]
+    files = LiveFiles.on(lazy)
     for at in range(MAX_CHANGES + 1):
         del files[str(at)]
     copy = LiveFiles.of(files)

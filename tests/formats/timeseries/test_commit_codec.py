@@ -17,7 +17,7 @@ from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.formats.timeseries.actions import AddSegment, Commit, RemoveSegment, SetTransaction, TableMeta, UpdateTableMeta
 from gapless.formats.timeseries.codec.commit import decode_commit, encode_commit
 from gapless.formats.timeseries.codec.json_values import seal
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.model.index import (
     ENTITY_TYPES,
     EntityType,
@@ -443,10 +443,10 @@ def test_what_this_release_does_not_know_is_said_by_name(wish: str) -> None:
 def test_features_are_claimed_once_and_kept() -> None:
     index = IndexSpec(column="ts", type="timestamp", bucket=FixedWidth(NS))
     late = pa.schema([pa.field("ts", pa.timestamp("s")), pa.field("v", pa.int8()), pa.field("late", pa.null())])
-    first = claim(TableMeta(index=index, schema=late, created_ns=0, writer_features=frozenset({"other"})))
+    first = with_features(TableMeta(index=index, schema=late, created_ns=0, writer_features=frozenset({"other"})))
     assert first.writer_features == {"gapless", "other"}
     assert first.reader_features == frozenset()
     settled = TableMeta(
         index=index, schema=late.set(2, pa.field("late", pa.float16())), created_ns=0, logical=first.logical, reader_features=frozenset({"x"})
     )  # fmt: skip
-    assert claim(settled).reader_features == {"x", "schema_add_columns", "gapless_types"}
+    assert with_features(settled).reader_features == {"x", "schema_add_columns", "gapless_types"}

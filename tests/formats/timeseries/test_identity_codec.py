@@ -13,7 +13,7 @@ import pytest
 
 from gapless.errors import CorruptTable
 from gapless.formats.timeseries.actions import TableMeta
-from gapless.formats.timeseries.codec.metadata import claim, decode_meta, encode_meta
+from gapless.formats.timeseries.codec.metadata import decode_meta, encode_meta, with_features
 from gapless.formats.timeseries.codec.schema import decode_columns, encode_schema
 from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import IndexSpec, parse_bucket
@@ -87,10 +87,10 @@ BEFORE = pa.schema([TS, ("a", pa.int32()), ("b", pa.string())])
 INDEX = IndexSpec(column="ts", type="timestamp", bucket=parse_bucket("1h", "timestamp"))
 
 
-def claimed(schema: pa.Schema, ids: ColumnIds = PLAIN, before: pa.Schema = BEFORE) -> TableMeta:
+def featured(schema: pa.Schema, ids: ColumnIds = PLAIN, before: pa.Schema = BEFORE) -> TableMeta:
     """The metadata that a table of `before` has once its columns are these, as the log gives them back."""
-    first = decode_meta(encode_meta(claim(TableMeta(index=INDEX, schema=before, created_ns=0))))
-    return decode_meta(encode_meta(claim(replace(first, schema=schema, ids=ids))))
+    first = decode_meta(encode_meta(with_features(TableMeta(index=INDEX, schema=before, created_ns=0))))
+    return decode_meta(encode_meta(with_features(replace(first, schema=schema, ids=ids))))
 
 
 GROWN = {
@@ -102,20 +102,20 @@ GROWN = {
 
 @pytest.mark.parametrize("schema", GROWN.values(), ids=GROWN)
 def test_a_schema_that_grew_needs_what_protocol_7_calls_it(schema: pa.Schema) -> None:
-    meta = claimed(schema)
+    meta = featured(schema)
     assert meta.reader_features == {"schema_add_columns"}
     assert meta.schema == schema
-    again = claimed(pa.schema([("z", pa.int64()), *schema]), before=schema)
+    again = featured(pa.schema([("z", pa.int64()), *schema]), before=schema)
     assert again.reader_features == {"schema_add_columns"}
     assert again.schema == pa.schema([("z", pa.int64()), *schema])
 
 
 def test_columns_put_between_late_ones_stand_where_they_belong() -> None:
-    meta = claim(TableMeta(index=INDEX, schema=BEFORE, created_ns=0))
+    meta = with_features(TableMeta(index=INDEX, schema=BEFORE, created_ns=0))
     fields = list(BEFORE)
     for at, name in ((3, "c"), (1, "d"), (4, "e"), (2, "f"), (6, "g")):
         fields.insert(at, pa.field(name, pa.int8()))
-        meta = decode_meta(encode_meta(claim(replace(meta, schema=pa.schema(fields)))))
+        meta = decode_meta(encode_meta(with_features(replace(meta, schema=pa.schema(fields)))))
         assert meta.schema == pa.schema(fields)
     assert meta.reader_features == {"schema_add_columns"}
 
@@ -133,10 +133,10 @@ OTHER: dict[str, tuple[pa.Schema, ColumnIds]] = {
 
 @pytest.mark.parametrize(("schema", "ids"), OTHER.values(), ids=OTHER)
 def test_whatever_else_changed_needs_our_feature_for_good(schema: pa.Schema, ids: ColumnIds) -> None:
-    meta = claimed(schema, ids)
+    meta = featured(schema, ids)
     assert meta.reader_features == {"gapless_columns"}
     assert (meta.schema, meta.ids) == (schema, ids)
-    assert claim(replace(meta, schema=BEFORE, ids=PLAIN)).reader_features == {"gapless_columns"}
+    assert with_features(replace(meta, schema=BEFORE, ids=PLAIN)).reader_features == {"gapless_columns"}
 
 
 def test_comments_are_said_anew_beside_what_was_written() -> None:
@@ -153,10 +153,10 @@ def test_comments_are_said_anew_beside_what_was_written() -> None:
         [TS.with_metadata({"comment": "t"}), ("s", nested), before.field("m").with_metadata({b"\xff": b"1"})],
         metadata={"o": "w"},
     )
-    meta = claimed(schema, before=before)
+    meta = featured(schema, before=before)
     assert meta.schema is not None
     assert meta.schema.equals(schema, check_metadata=True)
     assert meta.reader_features == frozenset()
-    gone = claimed(before, before=schema)
+    gone = featured(before, before=schema)
     assert gone.schema is not None
     assert gone.schema.equals(before, check_metadata=True)

@@ -19,7 +19,7 @@ from gapless.formats.timeseries.replay import LiveSegments
 from gapless.log.format import Snapshot
 from gapless.model import layered_dict
 from gapless.model.index import Identity, IndexSpec, IntWidth
-from gapless.model.segment import Bounds, InlineCoverage, Segment, meeting
+from gapless.model.segment import Bounds, InlineCoverage, Segment, overlapping
 from gapless.runtime.environment import Environment
 from gapless.testing.store.stores import DictStore
 
@@ -86,7 +86,7 @@ def ask_little(live: LiveSegments, plain: dict[str, LiveSegment], asked: tuple[i
     """Questions that need not read everything."""
     assert len(live) == len(plain)
     held = [one.segment for one in plain.values()]
-    assert live.meeting(*asked) == meeting(held, *asked)
+    assert live.overlapping(*asked) == overlapping(held, *asked)
     start, end, identities = asked
 
     def may(first: int | None, last: int | None, identity: Identity | None) -> bool:
@@ -95,7 +95,7 @@ def ask_little(live: LiveSegments, plain: dict[str, LiveSegment], asked: tuple[i
 
     found = live.candidates(may)
     assert [s for s in held if s in found] == found
-    assert meeting(found, *asked) == meeting(held, *asked)
+    assert overlapping(found, *asked) == overlapping(held, *asked)
     for one in POOL:
         assert (one.path in live, live.get(one.path)) == (one.path in plain, plain.get(one.path))
 
@@ -142,11 +142,11 @@ def test_what_parts_hold_stays_in_bounds(acts: list[tuple[Any, ...]], part: int)
             act(live, what, version)
             if what[0] == "checkpoint":
                 live = log.checkpoint(live, version, "settle")
-                stock = live.stock()
-                counts = [stock.count(number) for number in range(len(stock.catalogue.parts))]
+                held = live.checkpoint_segments()
+                counts = [held.count(number) for number in range(len(held.index.parts))]
                 assert all(counts)
                 assert not any(one * 2 < part and two * 2 < part for one, two in pairwise(counts))
-                assert len(stock.loose) < part
+                assert len(held.loose) < part
 
 
 def test_every_identity_comes_back_as_it_was() -> None:
@@ -168,7 +168,7 @@ def test_every_identity_comes_back_as_it_was() -> None:
         opened = log.checkpoint(live, 1, "open")
     for one in made:
         assert one.identity is not None
-        found = LiveSegments.of(opened).meeting(0, 1_000, frozenset([one.identity]))
+        found = LiveSegments.of(opened).overlapping(0, 1_000, frozenset([one.identity]))
         assert one in found
         assert {s.identity for s in found} == {one.identity}
     assert [entry.segment for entry in opened.values()] == made
@@ -185,7 +185,7 @@ def test_a_name_of_the_year_9999_opens_and_is_found() -> None:
         patch.setattr(packing, "PART_SEGMENTS", 1)
         opened = log.checkpoint(LiveSegments.of({one.path: LiveSegment(one, n) for n, one in enumerate(made, 1)}), 3, "open")
     assert all(one.path in opened for one in made)
-    assert [number for one in made for number in opened.base.catalogue.holding(one.path)] == [0, 1, 2]
+    assert [number for one in made for number in opened.base.index.holding(one.path)] == [0, 1, 2]
 
 
 class Counted(frozenset[int]):
@@ -204,9 +204,9 @@ def test_what_one_commit_removes_of_a_part_is_noted_at_once() -> None:
     live = LiveSegments.of({one.path: LiveSegment(one, 1) for one in POOL})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "PART_SEGMENTS", 1)
-        stock = log.checkpoint(live, 1, "open").base
-    assert len(stock.catalogue.parts) == 1
-    counted, Counted.copies = replace(stock, gone={0: Counted()}), 0
+        held = log.checkpoint(live, 1, "open").base
+    assert len(held.index.parts) == 1
+    counted, Counted.copies = replace(held, gone={0: Counted()}), 0
     left = counted.changed({}, {one.path for one in POOL[1:]})
     assert (list(left), Counted.copies) == ([POOL[0].path], 1)
 
@@ -221,5 +221,5 @@ def test_a_part_larger_than_most_is_rewritten_too_once_most_of_it_is_gone() -> N
         for one in POOL[5:]:
             del live[one.path]
         live = log.checkpoint(live, 2, "settle")
-    assert [part.ref.segments for part in live.stock().catalogue.parts] == [5]
-    assert not live.stock().gone
+    assert [part.ref.segments for part in live.checkpoint_segments().index.parts] == [5]
+    assert not live.checkpoint_segments().gone

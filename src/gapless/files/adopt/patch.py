@@ -170,7 +170,7 @@ def _encodings(chunk: pq.ColumnChunkMetaData, name: str) -> Encodings:
     return Encodings(
         dictionary=[name] if how == DICTIONARY else [],
         others={name: how} if how == DELTA else {},
-        bare=frozenset([name] if chunk.compression == "UNCOMPRESSED" else ()),
+        uncompressed=frozenset([name] if chunk.compression == "UNCOMPRESSED" else ()),
     )
 
 

@@ -63,7 +63,7 @@ class Compression:
     name: str
     """As pyarrow names it for files."""
     level: int | None = None
-    least: int = 0
+    min_bytes: int = 0
     """A chunk of fewer bytes is not compressed: what that would save is less than it takes."""
 
 
@@ -109,10 +109,10 @@ _Body = tuple[int, tuple[Bytes, ...]]
 
 def _codec(compression: Compression, bodies: Sequence[_Body], dictionary: Bytes | None) -> pa.Codec | None:
     """What compresses the pages of a chunk; None where nothing does. One each: that of gzip is not safe to share between threads."""
-    name, least = compression.name, compression.least
+    name, min_bytes = compression.name, compression.min_bytes
     if name == "none":
         return None
-    if least and sum([len(piece) for _, body in bodies for piece in body]) + len(dictionary or b"") < least:
+    if min_bytes and sum([len(piece) for _, body in bodies for piece in body]) + len(dictionary or b"") < min_bytes:
         return None
     return pa.Codec(_ARROW_NAMES.get(name, name), compression.level)
 
@@ -210,7 +210,7 @@ def _page_count(kind: int, encoding: int, count: int) -> bytes:
     return b"".join((_I32, signed(kind), _I32, signed(encoding), _I32, signed(count), _STOP))
 
 
-_BARE = Compression(name="none")
+_UNCOMPRESSED = Compression(name="none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +220,7 @@ class WriterOptions:
     compression: str
     compression_level: int | None
     encodings: Encodings
-    least: int = 0
+    min_bytes: int = 0
     """Chunks of fewer bytes are not compressed, where we make them."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Key-value metadata of the file."""
@@ -242,16 +242,16 @@ class WriterOptions:
 
     def compressions(self, names: Iterable[str]) -> dict[str, Compression]:
         """How columns are compressed that we write ourselves, by name."""
-        usual = Compression(name=self.compression, level=self.compression_level, least=self.least)
-        return {name: _BARE if name in self.encodings.bare else usual for name in names}
+        usual = Compression(name=self.compression, level=self.compression_level, min_bytes=self.min_bytes)
+        return {name: _UNCOMPRESSED if name in self.encodings.uncompressed else usual for name in names}
 
     def _by_column(self, names: list[str]) -> tuple[str | dict[str, str], int | dict[str, int] | None]:
         """Compression and level, by column where they differ."""
-        bare, level = self.encodings.bare, self.compression_level
-        if bare.isdisjoint(names):
+        uncompressed, level = self.encodings.uncompressed, self.compression_level
+        if uncompressed.isdisjoint(names):
             return self.compression, level
-        compression = {name: "none" if name in bare else self.compression for name in names}
-        return compression, None if level is None else {name: level for name in names if name not in bare}
+        compression = {name: "none" if name in uncompressed else self.compression for name in names}
+        return compression, None if level is None else {name: level for name in names if name not in uncompressed}
 
 
 _PATH, _PLAIN, _SIZE = 3, 6, 7

@@ -84,11 +84,11 @@ class CodecProfile:
     """Its level; None for its own default."""
     repeating: float = 0.95
     """A column gets a dictionary where at most this share of sampled values is distinct."""
-    bare: bool = False
+    uncompressed_numbers: bool = False
     """Whether numbers go without compression: writing more bytes takes less time than compressing them."""
-    least: int = 0
+    min_bytes: int = 0
     """Columns of a row group that take fewer bytes are not compressed."""
-    rows_a_number: int = 16
+    min_rows_per_value: int = 16
     """Whole numbers of a range in which there are at least so many rows for each get a dictionary of them all: it takes no looking for."""
     by_trial: bool = False
     """Whether a column's encoding is found by encoding some of its rows in each, in place of a rule."""
@@ -99,8 +99,10 @@ _BLOCK = 2_048
 
 CODEC_PROFILES: Mapping[Codec, CodecProfile] = MappingProxyType(
     {
-        "fastest": CodecProfile(compression="lz4", repeating=0.25, bare=True, rows_a_number=4, least=_BLOCK),
-        "balanced": CodecProfile(compression="zstd", level=1, least=_BLOCK),
+        "fastest": CodecProfile(
+            compression="lz4", repeating=0.25, uncompressed_numbers=True, min_rows_per_value=4, min_bytes=_BLOCK
+        ),
+        "balanced": CodecProfile(compression="zstd", level=1, min_bytes=_BLOCK),
         "smallest": CodecProfile(compression="zstd", level=5, by_trial=True),
         "zstd": CodecProfile(compression="zstd", level=1),
         "snappy": CodecProfile(compression="snappy"),
@@ -144,7 +146,7 @@ class Encodings:
     """The columns that get a dictionary; True for all."""
     others: Mapping[str, str]
     """By column without one, its encoding; those that are not named here are plain."""
-    bare: frozenset[str] = frozenset()
+    uncompressed: frozenset[str] = frozenset()
     """The columns that are not compressed."""
     why: Mapping[str, str] = field(default_factory=dict)
     """By column, or `*` for all, its encoding and the reason."""
@@ -172,7 +174,7 @@ class Choice:
 
     encoding: str
     why: str
-    bare: bool = False
+    uncompressed: bool = False
 
 
 def for_all(why: str) -> Encodings:
@@ -185,7 +187,7 @@ def together(choices: Mapping[str, Choice]) -> Encodings:
     return Encodings(
         dictionary=[name for name, one in choices.items() if one.encoding == DICTIONARY],
         others={name: one.encoding for name, one in choices.items() if one.encoding not in (DICTIONARY, PLAIN)},
-        bare=frozenset(name for name, one in choices.items() if one.bare),
+        uncompressed=frozenset(name for name, one in choices.items() if one.uncompressed),
         why={name: f"{one.encoding}: {one.why}" for name, one in choices.items()},
     )
 
@@ -206,7 +208,7 @@ def _simple(serialized: bytes) -> tuple[Encodings | None, Encodings]:
     return nested, Encodings(dictionary=texts, others={}, why=why)
 
 
-def choose_encodings(rows: Ordered, ascending: str | None, aim: CodecProfile) -> Encodings:
+def choose_encodings(rows: Ordered, ascending: str | None, profile: CodecProfile) -> Encodings:
     """The encodings for rows like these; `ascending` names the column of whole numbers that mostly rises by small steps, if one does.
 
     A dictionary where values repeat, so that it is worth its making: the writer would find out too, row group by row group, after it made
@@ -214,21 +216,21 @@ def choose_encodings(rows: Ordered, ascending: str | None, aim: CodecProfile) ->
     counted. A dictionary for all of a nested table, plain numbers for a small one.
     BYTE_STREAM_SPLIT is not chosen, well as it does for floats: Spark 4.1 cannot read it.
     """
-    return of_simple_rows(rows) or together(dict(_choices(rows, ascending, aim)))
+    return of_simple_rows(rows) or together(dict(_choices(rows, ascending, profile)))
 
 
-def _choices(rows: Ordered, ascending: str | None, aim: CodecProfile) -> Iterator[tuple[str, Choice]]:
-    count = _FEW_ROWS if aim.bare else _SAMPLE_ROWS
+def _choices(rows: Ordered, ascending: str | None, profile: CodecProfile) -> Iterator[tuple[str, Choice]]:
+    count = _FEW_ROWS if profile.uncompressed_numbers else _SAMPLE_ROWS
     positions = np.arange(count) * (rows.count - 1) // (count - 1)
     for one in rows.schema:
         if is_whole(one.type) and one.name == ascending:
             # Where rows are few, so are those of one identity, and differences of their instants take longer than the bytes that they save.
-            plain = aim.bare and rows.count < _MANY_ROWS
-            yield one.name, Choice(PLAIN if plain else DELTA, "rows are in its order", aim.bare)
+            plain = profile.uncompressed_numbers and rows.count < _MANY_ROWS
+            yield one.name, Choice(PLAIN if plain else DELTA, "rows are in its order", profile.uncompressed_numbers)
         else:
             known = rows.spelled.get(one.name)
             sampled = _of_column(rows.source.column(one.name), positions) if known is None else _of_places(known, positions)
-            yield one.name, _choice(sampled, rows.count, partial(_together, rows, one.name), aim)
+            yield one.name, _choice(sampled, rows.count, partial(_together, rows, one.name), profile)
 
 
 def _of_column(column: pa.ChunkedArray, positions: Positions) -> Values:
@@ -290,21 +292,21 @@ class Values:
         return self.distinct <= share * self.count
 
 
-def _choice(sampled: Values, rows: int, together: Callable[[], Floats], aim: CodecProfile) -> Choice:
+def _choice(sampled: Values, rows: int, together: Callable[[], Floats], profile: CodecProfile) -> Choice:
     """How a column of so many rows with such values is encoded; `together` gives some that lie next to each other."""
-    kind, found, repeats = sampled.kind, sampled.found, sampled.has_at_most(aim.repeating)
+    kind, found, repeats = sampled.kind, sampled.found, sampled.has_at_most(profile.repeating)
     if is_whole(kind) and (not repeats or _is_dense(sampled)):
-        if (spread := sampled.spread) < min(MOST_PLACES, min(rows, _GROUP_ROWS) // aim.rows_a_number):
-            return Choice(DICTIONARY, f"{found}, of a range of {spread + 1:,}", aim.bare)
-        return Choice(DELTA, found + (", and lie dense" if repeats else ""), aim.bare)
+        if (spread := sampled.spread) < min(MOST_PLACES, min(rows, _GROUP_ROWS) // profile.min_rows_per_value):
+            return Choice(DICTIONARY, f"{found}, of a range of {spread + 1:,}", profile.uncompressed_numbers)
+        return Choice(DELTA, found + (", and lie dense" if repeats else ""), profile.uncompressed_numbers)
     if not repeats:
-        return Choice(PLAIN, found, aim.bare and pa.types.is_primitive(kind))
+        return Choice(PLAIN, found, profile.uncompressed_numbers and pa.types.is_primitive(kind))
     if kind not in (pa.float64(), pa.float32()) or sampled.has_at_most(_SURELY):
         return Choice(DICTIONARY, found)
     # Values that repeat rarely make a large dictionary, which takes three times as long to make, and compression may find as much.
     width = kind.bit_width // 8
     short = dictionary_bytes(sampled.distinct, sampled.count, min(rows, _GROUP_ROWS), width)
-    plain = plain_bytes(together(), aim.compression)
+    plain = plain_bytes(together(), profile.compression)
     best = DICTIONARY if is_shorter(short, plain) else PLAIN
     return Choice(best, f"{found}; with a dictionary they take about {short:.1f} bytes each, without one {plain:.1f}")
 

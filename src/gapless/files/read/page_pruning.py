@@ -20,7 +20,7 @@ from gapless.files.pages.page_values import Runs, coded_runs, number_values
 from gapless.files.read.source import encoded_columns, parse_source
 from gapless.model.segment import DataFile
 from gapless.model.stats import arrow_of
-from gapless.predicate.expression import answer_of
+from gapless.predicate.expression import evaluate_predicate
 from gapless.predicate.predicate import Predicate
 
 FEW_ROWS = 16_384
@@ -117,7 +117,7 @@ class RowGroup:
 
 def kept_positions(predicate: Predicate, values: pa.Table) -> Positions:
     """The rows of a table of one column that a predicate on it alone keeps."""
-    told = answer_of(predicate, values)
+    told = evaluate_predicate(predicate, values)
     if isinstance(told, pa.Scalar):
         return np.arange(values.num_rows if told.as_py() else 0)
     return np.flatnonzero(told.fill_null(False).to_numpy())

@@ -17,8 +17,8 @@ from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import restore
 from gapless.model.index import IndexSpec
 from gapless.model.segment import Segment
-from gapless.predicate.predicate import And, Constant, Predicate, columns_of, terms_on
-from gapless.predicate.prune import ALWAYS, Asking, StatsOf, asking, compile_pruner
+from gapless.predicate.predicate import And, Constant, Predicate, columns_of, conjuncts_on
+from gapless.predicate.prune import ALWAYS, StatsOf, TruthByStats, compile_pruner, compile_truth_values
 from gapless.predicate.prune_files import guarantee, prune_by_expression
 from gapless.predicate.range import conjunction
 
@@ -43,8 +43,8 @@ class RowFilter:
         return compile_pruner(self.predicate, self.schema)
 
     @cached_property
-    def _ask(self) -> Asking:
-        return asking(self.predicate, self.schema)
+    def _ask(self) -> TruthByStats:
+        return compile_truth_values(self.predicate, self.schema)
 
     @property
     def keeps_all(self) -> bool:
@@ -113,7 +113,7 @@ class PageFilter:
     def _stages(self, path: str) -> Iterator[Stage]:
         leading = True
         for name in self.index.keys:
-            terms = terms_on(self.filter.predicate, name)
+            terms = conjuncts_on(self.filter.predicate, name)
             if terms:
                 yield Stage(name=self.ids.stored_name(name), keep=partial(self._kept, conjunction(terms), name, path))
             elif self.filter.expression is not None and (

@@ -31,7 +31,7 @@ from gapless.model.stats import ColumnStats
 from gapless.predicate.expression import kept_rows
 from gapless.predicate.plan import ReadGroup, prune, row_bytes, stats_of
 from gapless.predicate.predicate import And, IsNull, Or, Predicate, columns_of
-from gapless.predicate.prune import ALWAYS, StatsOf, asking
+from gapless.predicate.prune import ALWAYS, StatsOf, compile_truth_values
 from gapless.predicate.range import index_column, index_range
 from gapless.runtime.concurrency import WIDTH, Call, in_order
 
@@ -216,7 +216,7 @@ def count_rows(store: Store, plan: ReadPlan) -> int:
     """
     plan = replace(plan, columns=())
     segments = [segment for group in plan.groups for segment in group.segments]
-    ask = asking(plan.predicate, plan.schema)
+    ask = compile_truth_values(plan.predicate, plan.schema)
     sure = [s for s in segments if plan.expression is None and ask(_certain_stats(s, plan), s.rows) == ALWAYS]
     known = {segment.path for segment in sure}
     open_ends = [segment for segment in segments if segment.path not in known]

@@ -38,24 +38,24 @@ _FILE_WIDTH = 4
 """Bytes that files hold a whole number in, at least, however few it has in memory."""
 
 
-def try_encodings(all_rows: Ordered, aim: CodecProfile) -> Encodings:
+def try_encodings(all_rows: Ordered, profile: CodecProfile) -> Encodings:
     """The encodings that make rows from the middle smallest; without a trial for few or nested rows."""
     if (simple := of_simple_rows(all_rows)) is not None:
         return simple
     start = max(0, all_rows.count - _TRIAL_ROWS) // 2
     rows = all_rows.columns(all_rows.schema.names, start, min(all_rows.count, start + _TRIAL_ROWS))
-    acts = [partial(_smallest, rows.select([name]), aim) for name in rows.column_names]
+    acts = [partial(_smallest, rows.select([name]), profile) for name in rows.column_names]
     return together(dict(zip(rows.column_names, side_by_side(acts, rows.nbytes), strict=True)))
 
 
-def _smallest(rows: pa.Table, aim: CodecProfile) -> Choice:
+def _smallest(rows: pa.Table, profile: CodecProfile) -> Choice:
     """How the one column of these rows takes the fewest bytes; the first of those that take as few."""
     candidates = _candidates(rows.schema.field(0).type)
     if found := _hardly_repeating(rows.column(0)):
         candidates = candidates[1:]
     if len(candidates) == 1:
         return Choice(candidates[0], found)
-    sizes = {kind: _size(rows, kind, aim) for kind in candidates}
+    sizes = {kind: _size(rows, kind, profile) for kind in candidates}
     best, *others = sorted(sizes, key=sizes.__getitem__)
     beside = "".join(f", {sizes[kind]:,} as {kind}" for kind in others)
     return Choice(best, f"{sizes[best]:,} bytes for {rows.num_rows:,} rows{beside}{found and '; '}{found}")
@@ -71,9 +71,9 @@ def _hardly_repeating(column: pa.ChunkedArray) -> str:
     return f"{known.distinct:,} of {known.count:,} values are distinct"
 
 
-def _size(rows: pa.Table, kind: str, aim: CodecProfile) -> int:
+def _size(rows: pa.Table, kind: str, profile: CodecProfile) -> int:
     chosen = together({rows.column_names[0]: Choice(kind, "")})
-    return encoded_size(rows, WriterOptions(compression=aim.compression, compression_level=aim.level, encodings=chosen))
+    return encoded_size(rows, WriterOptions(compression=profile.compression, compression_level=profile.level, encodings=chosen))
 
 
 def _candidates(kind: pa.DataType) -> tuple[str, ...]:
@@ -97,12 +97,12 @@ class FileWriter:
     def __init__(
         self,
         schema: pa.Schema,
-        aim: CodecProfile,
+        profile: CodecProfile,
         notes: Callable[[Encodings], Mapping[str, str]],
         onto: Callable[..., object] | None = None,
     ) -> None:
         """`notes` gives the key-value metadata of the file, whose bytes are held, or given to `onto`."""
-        self._schema, self._aim, self._notes = schema, aim, notes
+        self._schema, self._profile, self._notes = schema, profile, notes
         self.encodings: Encodings | None = None
         """How columns are encoded; as the first rows suggest, where it is not said before they come."""
         self._file = GrowingFile(onto)
@@ -137,15 +137,15 @@ class FileWriter:
         return self._file
 
     def _options(self, first: Ordered, ascending: str | None) -> WriterOptions:
-        aim, encodings = self._aim, self.encodings
+        profile, encodings = self._profile, self.encodings
         if encodings is None:
-            encodings = try_encodings(first, aim) if aim.by_trial else choose_encodings(first, ascending, aim)
+            encodings = try_encodings(first, profile) if profile.by_trial else choose_encodings(first, ascending, profile)
             self.encodings = encodings
         return WriterOptions(
-            compression=aim.compression,
-            compression_level=aim.level,
+            compression=profile.compression,
+            compression_level=profile.level,
             encodings=encodings,
-            least=aim.least,
+            min_bytes=profile.min_bytes,
             notes=self._notes(encodings),
         )
 

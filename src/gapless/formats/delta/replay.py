@@ -34,7 +34,7 @@ Places = npt.NDArray[np.int64]
 
 
 class LazyFiles(Mapping[str, V], Generic[V]):
-    """Values by key that are made from a stored form, each when it is asked for and once; all at once where all are."""
+    """Values by key that are decoded on first access, one by one, or all at once where all are needed."""
 
     __slots__ = ("_all", "_index", "_keys", "_made", "_make", "stats")
 
@@ -102,8 +102,8 @@ class LazyFiles(Mapping[str, V], Generic[V]):
         return self._index
 
 
-class _Shelved(LayeredDict[V]):
-    """A LayeredDict whose base may be a shelf."""
+class _LazyDict(LayeredDict[V]):
+    """A LayeredDict whose base may be LazyFiles."""
 
     __slots__ = ()
 
@@ -113,11 +113,11 @@ class _Shelved(LayeredDict[V]):
         return cast("Self", super().of(items))
 
     @classmethod
-    def on(cls, shelf: LazyFiles[V]) -> Self:
-        """What a shelf holds."""
+    def on(cls, lazy: LazyFiles[V]) -> Self:
+        """What lazy files hold."""
         made = cls()
-        made._layers = made._on(Base(shelf))
-        made._length = len(shelf)
+        made._layers = made._on(Base(lazy))
+        made._length = len(lazy)
         return made
 
     def _plain(self, base: Base[V]) -> dict[str, V]:
@@ -128,8 +128,8 @@ class _Shelved(LayeredDict[V]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glance:
-    """What planning looks at of all live files, in their order."""
+class FileStatsView:
+    """Statistics of all live files, in their order, without decoding the files: for data skipping."""
 
     texts: pa.Array
     """large_string: their statistics, null where they have none."""
@@ -154,7 +154,7 @@ def _is_text(text: str) -> bool:
     return True
 
 
-class LiveFiles(_Shelved[AddFile]):
+class LiveFiles(_LazyDict[AddFile]):
     """Live files by key, in the order they became live."""
 
     __slots__ = ("sidecars",)
@@ -165,35 +165,35 @@ class LiveFiles(_Shelved[AddFile]):
         self.sidecars: tuple[Sidecar, ...] = ()
         """The sidecars that hold exactly these, and the tombstones, where a log checkpoint was read that names them."""
 
-    def glance(self) -> Glance | None:
+    def stats_view(self) -> FileStatsView | None:
         """The statistics of every file, in order, without making values; None where there is no such way."""
-        new, gone, shelf = self._layers.new, self._layers.gone, self._layers.base.items
-        if not isinstance(shelf, LazyFiles) or shelf.stats is None:
+        new, gone, lazy = self._layers.new, self._layers.gone, self._layers.base.items
+        if not isinstance(lazy, LazyFiles) or lazy.stats is None:
             return None
-        texts = shelf.stats()
+        texts = lazy.stats()
         if not new and not gone:
-            return Glance(texts=texts, files=shelf.some)
-        at, stays = shelf.places(), np.ones(len(shelf), dtype=np.bool_)
+            return FileStatsView(texts=texts, files=lazy.some)
+        at, stays = lazy.places(), np.ones(len(lazy), dtype=np.bool_)
         stays[[at[key] for key in gone]] = False
         again = sorted([at[key] for key in new if key in at and key not in gone])
         if again:
-            changed = np.zeros(len(shelf), dtype=np.bool_)
+            changed = np.zeros(len(lazy), dtype=np.bool_)
             changed[again] = True
-            texts = pc.replace_with_mask(texts, changed, stats_column([new[shelf.key_at(place)] for place in again]))
+            texts = pc.replace_with_mask(texts, changed, stats_column([new[lazy.key_at(place)] for place in again]))
         places = np.flatnonzero(stays)
         added = [file for key, file in new.items() if key not in at or key in gone]
         texts = pa.concat_arrays([texts.filter(stays), stats_column(added)])
 
         def files(wanted: Places) -> list[AddFile]:
             near = places[wanted[wanted < len(places)]]
-            told = zip(near.tolist(), shelf.some(near), strict=True)
+            told = zip(near.tolist(), lazy.some(near), strict=True)
             after = wanted[wanted >= len(places)] - len(places)
-            return [new.get(shelf.key_at(at), file) for at, file in told] + [added[at] for at in after.tolist()]
+            return [new.get(lazy.key_at(at), file) for at, file in told] + [added[at] for at in after.tolist()]
 
-        return Glance(texts=texts, files=files)
+        return FileStatsView(texts=texts, files=files)
 
 
-class Tombstones(_Shelved[RemoveFile]):
+class Tombstones(_LazyDict[RemoveFile]):
     """Removed files by key."""
 
     __slots__ = ()

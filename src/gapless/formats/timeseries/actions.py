@@ -16,7 +16,7 @@ import pyarrow as pa
 from gapless.model.column_ids import ColumnIds
 from gapless.model.index import IndexSpec
 from gapless.model.instant import NS_PER, format_instant, parse_instant
-from gapless.model.operation import OperationId, Tally, operation_key, settles
+from gapless.model.operation import OperationId, Tally, covers, operation_key
 from gapless.model.properties import Properties
 from gapless.model.segment import Segment
 
@@ -43,7 +43,7 @@ class TableMeta:
 
     @property
     def is_ours(self) -> bool:
-        """Whether a gapless writer has claimed the table."""
+        """Whether a gapless writer has changed the table."""
         return WRITER_FEATURE in self.writer_features
 
 
@@ -131,7 +131,7 @@ class Commit:
 
     def applies(self, operation: OperationId) -> bool:
         """Whether it applied an operation, or a later sequence of its app."""
-        return any(settles(one.operation, operation) for one in self.operations)
+        return any(covers(one.operation, operation) for one in self.operations)
 
     @property
     def meta(self) -> TableMeta | None:
@@ -197,7 +197,7 @@ class TableState:
     def recognise(self, operation: OperationId) -> Applied | None:
         """The operation, or the app's higher sequence, if this or a later one was applied."""
         known = self.applied.get(operation_key(operation))
-        return known if known is not None and settles(known.operation, operation) else None
+        return known if known is not None and covers(known.operation, operation) else None
 
     def keeps(self, version: int) -> bool:
         """Whether a version up to this one can be read: it is not expired, or a tag names it."""

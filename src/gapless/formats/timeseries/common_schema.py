@@ -10,7 +10,7 @@ import pyarrow as pa
 from gapless.errors import InvalidOption
 from gapless.formats.timeseries.actions import TableMeta
 from gapless.model.column_ids import ColumnIds, ColumnPath, steps
-from gapless.model.schema import settle
+from gapless.model.schema import resolve_null_type
 from gapless.model.types import children, why_not_widen, with_children
 
 
@@ -32,7 +32,9 @@ def common_schema(now: TableMeta, written: pa.Schema, ids: ColumnIds, empty: fro
     if reasons:
         return "; ".join(reasons)
     fields = [
-        settle(column, ours[stored].with_name(column.name)) if pa.types.is_null(column.type) and stored in ours else column
+        resolve_null_type(column, ours[stored].with_name(column.name))
+        if pa.types.is_null(column.type) and stored in ours
+        else column
         for stored, column in theirs.items()
     ]
     return pa.schema(fields, metadata=now.schema.metadata)

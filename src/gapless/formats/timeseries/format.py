@@ -119,19 +119,19 @@ class TimeSeries:
         return checkpoint.pack(snapshot, token, self._reader(drive), lost)
 
     def share_parts(self, snapshot: Snapshot[TableState], packed: Snapshot[TableState]) -> None:
-        """Let the live segments rest on the same parts."""
+        """Let the live segments take their content from the same parts."""
         if isinstance(snapshot.state.live, LiveSegments):
-            snapshot.state.live.rest_on(checkpoint.checkpoint_segments(packed.state))
+            snapshot.state.live.share_parts(checkpoint.checkpoint_segments(packed.state))
 
     def parts_version(self, snapshot: Snapshot[TableState]) -> int:
         """The version of the log checkpoint whose parts these are; 0 for none."""
-        stock = self._base(snapshot)
-        return stock.version if stock is not None and stock.catalogue.parts else 0
+        segments = self._base(snapshot)
+        return segments.version if segments is not None and segments.index.parts else 0
 
     def parts_of(self, snapshot: Snapshot[TableState]) -> tuple[PartName, ...]:
-        """The parts below its live segments, in order."""
-        stock = self._base(snapshot)
-        return () if stock is None else tuple(part.ref.name for part in stock.catalogue.parts)
+        """The parts that hold its live segments, in order."""
+        segments = self._base(snapshot)
+        return () if segments is None else tuple(part.ref.name for part in segments.index.parts)
 
     def part_of(self, path: str) -> int | None:
         """The version in a part's path: `_log_parts/0000000100-….parquet`."""
@@ -161,7 +161,7 @@ class TimeSeries:
                 yield WrittenFile(path, None if name is None else name.instant_ns)
 
     def with_format_rules(self, check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
-        """Lets nothing stand whose segments a vacuum that came first was to delete."""
+        """Adds the rule that an added segment which a concurrent vacuum was to delete conflicts."""
         return with_table_rules(check_conflict)
 
     def interval(self, state: TableState) -> int:

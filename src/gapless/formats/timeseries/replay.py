@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
-from gapless.coverage.expected import reach
+from gapless.coverage.expected import covered_range
 from gapless.formats.timeseries.actions import (
     Action,
     AddSegment,
@@ -27,10 +27,10 @@ from gapless.formats.timeseries.checkpoint.segments import CheckpointSegments
 from gapless.model.index import Identity
 from gapless.model.layered_dict import Base, LayeredDict
 from gapless.model.operation import operation_key
-from gapless.model.segment import May, Segment, SegmentIndex, SidecarCoverage, meeting
+from gapless.model.segment import May, Segment, SegmentIndex, SidecarCoverage, overlapping
 
 _MOST_UNINDEXED = 64
-"""Segments that `meeting` looks at one by one, since no index has them yet."""
+"""Segments that `overlapping` looks at one by one, since no index has them yet."""
 
 
 class LiveSegments(LayeredDict[LiveSegment]):
@@ -40,66 +40,66 @@ class LiveSegments(LayeredDict[LiveSegment]):
 
     @classmethod
     def of(cls, items: Mapping[str, LiveSegment]) -> LiveSegments:
-        """See `LayeredDict.of`; a stock is shared, not copied."""
+        """See `LayeredDict.of`; CheckpointSegments are shared, not copied."""
         if isinstance(items, CheckpointSegments):
             made = cls()
-            made.rest_on(items)
+            made.share_parts(items)
             made._length = len(items)
             return made
         made = super().of(items)  # type: ignore[assignment]  # it is of this class
         assert isinstance(made, LiveSegments)
         return made
 
-    def rest_on(self, stock: CheckpointSegments) -> None:
-        """Let a stock that holds the same stand for what it holds."""
-        self._layers = self._on(Base(stock))
+    def share_parts(self, segments: CheckpointSegments) -> None:
+        """Take the content from equal segments that lie in parts."""
+        self._layers = self._on(Base(segments))
 
     @property
     def base(self) -> CheckpointSegments:
-        """The stock that it rests on, without what changed since."""
-        return _stock_of(self._layers.base)
+        """The segments of the checkpoint it is based on, without what changed since."""
+        return _segments_of(self._layers.base)
 
-    def stock(self) -> CheckpointSegments:
-        """All it holds as a stock."""
+    def checkpoint_segments(self) -> CheckpointSegments:
+        """All of it as CheckpointSegments."""
         layers = self._layers
-        stock = _stock_of(layers.base)
-        return stock.changed(layers.new, layers.gone) if layers.new or layers.gone else stock
+        segments = _segments_of(layers.base)
+        return segments.changed(layers.new, layers.gone) if layers.new or layers.gone else segments
 
-    def meeting(self, start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
+    def overlapping(self, start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
         """The segments that may cover a bucket of `[start, end)` for one of the identities, in order."""
-        layers = self.settled()
-        found = _stock_of(layers.base).meeting(start, end, identities)
-        found += _index_of(layers.base).meeting(start, end, identities)
+        layers = self.compacted()
+        found = _segments_of(layers.base).overlapping(start, end, identities)
+        found += _index_of(layers.base).overlapping(start, end, identities)
         still = [s for s in found if s.path not in layers.gone and s.path not in layers.new]
-        return still + meeting([live.segment for live in layers.new.values()], start, end, identities)
+        return still + overlapping([live.segment for live in layers.new.values()], start, end, identities)
 
     def candidates(self, may: May) -> list[Segment]:
         """The segments that may be wanted, in order, and others."""
-        layers = self.settled()
-        stock = _stock_of(layers.base)
-        found = [*stock.candidates(may), *(live.segment for live in stock.loose.values())]
+        layers = self.compacted()
+        segments = _segments_of(layers.base)
+        found = [*segments.candidates(may), *(live.segment for live in segments.loose.values())]
         still = [s for s in found if s.path not in layers.gone and s.path not in layers.new]
         return still + [live.segment for live in layers.new.values()]
 
     def of_versions(self, start: int, end: int) -> Iterator[LiveSegment]:
         """Those that became live in a version of `[start, end]`, in order."""
-        return self.stock().of_versions(start, end)
+        return self.checkpoint_segments().of_versions(start, end)
 
     def _is_much(self, changes: int) -> bool:
         return changes > _MOST_UNINDEXED or super()._is_much(changes)
 
     def _merged(self, base: Base[LiveSegment], new: dict[str, LiveSegment], gone: set[str]) -> Base[LiveSegment]:
-        before = _stock_of(base)
+        before = _segments_of(base)
         merged: Base[LiveSegment] = Base(before.changed(new, gone))
         if isinstance(base.derived, SegmentIndex) and before.loose.keys().isdisjoint(gone | new.keys()):
             merged.derived = base.derived.extended(live.segment for live in new.values())
         return merged
 
     def _plain(self, base: Base[LiveSegment]) -> dict[str, LiveSegment]:
-        return _stock_of(base).flat() if isinstance(base.items, CheckpointSegments) else super()._plain(base)
+        return _segments_of(base).flat() if isinstance(base.items, CheckpointSegments) else super()._plain(base)
 
 
-def _stock_of(base: Base[LiveSegment]) -> CheckpointSegments:
+def _segments_of(base: Base[LiveSegment]) -> CheckpointSegments:
     items = base.items
     return (
         items
@@ -110,21 +110,21 @@ def _stock_of(base: Base[LiveSegment]) -> CheckpointSegments:
 
 def _index_of(base: Base[LiveSegment]) -> SegmentIndex:
     if not isinstance(base.derived, SegmentIndex):
-        base.derived = index = SegmentIndex(live.segment for live in _stock_of(base).loose.values())
+        base.derived = index = SegmentIndex(live.segment for live in _segments_of(base).loose.values())
         return index
     return base.derived
 
 
-def segments_meeting(state: TableState, start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
+def overlapping_segments(state: TableState, start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
     """The live segments that may cover a bucket of `[start, end)` (index values: ns for a timestamp, else integers) for one of
     the identities, in the order they became live.
     """
-    return _live(state).meeting(start, end, identities)
+    return _live(state).overlapping(start, end, identities)
 
 
-def live_meeting(state: TableState, coverage: CoverageMap, grid: Grid) -> list[Segment]:
+def segments_covering(state: TableState, coverage: CoverageMap, grid: Grid) -> list[Segment]:
     """The live segments that may cover a bucket of `coverage`, in the order they became live."""
-    return segments_meeting(state, *reach(coverage, grid), frozenset(coverage.identities())) if coverage else []
+    return overlapping_segments(state, *covered_range(coverage, grid), frozenset(coverage.identities())) if coverage else []
 
 
 def candidates(state: TableState, may: May) -> list[Segment]:

@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 from gapless.coverage.bitmap import CoverageMap, bitmap_of
 from gapless.coverage.bucket import index_grid
 from gapless.coverage.codec import decode
-from gapless.coverage.expected import reach
+from gapless.coverage.expected import covered_range
 from gapless.files.compare.keys import KeyIds, KeySet
 from gapless.files.sort.run import Run, sort_run
 from gapless.files.write.staged_write import StagedWrite
@@ -71,7 +71,8 @@ class CorrectionContext:
     def rows_in(self, before: BaseVersion, arrivals: Iterable[int], coverage: CoverageMap) -> Run:
         """The arriving rows of these segments whose bucket is in `coverage`, which covers something."""
         wanted = Filter(
-            columns=tuple(self.schema.names), predicate=index_range(before.index, self.schema, *reach(coverage, before.grid))
+            columns=tuple(self.schema.names),
+            predicate=index_range(before.index, self.schema, *covered_range(coverage, before.grid)),
         )
         run = sort_run(self._read(before, arrivals, wanted), before.index, before.grid)
         return run.take(run.positions(coverage))

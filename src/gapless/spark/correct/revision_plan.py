@@ -13,7 +13,7 @@ from gapless.coverage.codec import encode
 from gapless.errors import InvalidValue
 from gapless.files.compare.keys import KeySet
 from gapless.files.write.staged_write import StagedWrite
-from gapless.formats.timeseries.conflict.rows import meeting_coverage
+from gapless.formats.timeseries.conflict.rows import overlapping_coverage
 from gapless.model.segment import Segment
 from gapless.predicate.plan import prune
 from gapless.predicate.predicate import Or, Predicate
@@ -241,6 +241,6 @@ class RevisionPlanner:
 
     def _meeting(self, coverage: CoverageMap) -> tuple[int, ...]:
         """The places of the arriving segments that cover a bucket of `coverage`."""
-        near = meeting_coverage(self._arriving, coverage, self.before.grid)
+        near = overlapping_coverage(self._arriving, coverage, self.before.grid)
         places = [self._places[segment.path] for segment in near]
         return tuple(place for place in places if not self.arrived.attempt.coverage[place].is_disjoint(coverage))

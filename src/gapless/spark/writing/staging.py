@@ -17,7 +17,7 @@ from gapless.errors import InvalidOption
 from gapless.files.ingest.batches import Batches
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import SetTransaction, TableState
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.model.operation import AppendReport, ChangeReport, JobId, OperationId, SequenceId
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
@@ -78,7 +78,7 @@ def begin(handle: TimeSeriesTable, given: pa.Schema) -> Encoding:
     arriving = arriving_schema(given, meta.schema)
     schema = _schema_with(arriving, context, context.snapshot.state)
     instant = StagedWrite.begin(context.env).instant
-    return Encoding(store=context.env.store, meta=claim(replace(meta, schema=schema)), given=arriving, instant=instant)
+    return Encoding(store=context.env.store, meta=with_features(replace(meta, schema=schema)), given=arriving, instant=instant)
 
 
 def append_outcomes(

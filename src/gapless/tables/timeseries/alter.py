@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gapless.errors import InvalidChange
 from gapless.formats.timeseries.actions import Action, SetTransaction, TableMeta, TableState, UpdateTableMeta
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.conflict.maintenance import PropertyChecker, check_alter
 from gapless.log.format import Snapshot
 from gapless.model import evolve
@@ -160,7 +160,7 @@ class Evolution(Handle):
         changed = change(columns)
         if changed.same_as(columns):
             return None
-        new = claim(replace(meta, schema=changed.schema, ids=changed.ids))
+        new = with_features(replace(meta, schema=changed.schema, ids=changed.ids))
         return Proposal(commit=new_commit(self._env, "alter", shown, [UpdateTableMeta(new)]), check_conflict=check_alter)
 
 
@@ -203,7 +203,7 @@ class Settings(Handle):
         old = state.meta.properties
         merged = {**old.changed(), **changes}
         new = Properties.parse({name: value for name, value in merged.items() if value is not None})
-        actions: list[Action] = [] if new == old else [UpdateTableMeta(claim(replace(state.meta, properties=new)))]
+        actions: list[Action] = [] if new == old else [UpdateTableMeta(with_features(replace(state.meta, properties=new)))]
         if operation is not None:
             actions.append(SetTransaction(operation, Tally()))
         if not actions:

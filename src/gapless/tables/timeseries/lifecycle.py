@@ -11,7 +11,7 @@ from gapless.coverage.bucket import grid_of
 from gapless.coverage.local_days import parse_zone
 from gapless.errors import InvalidOption, TableExists, TableNotFound, nearest
 from gapless.formats.timeseries.actions import Commit, TableMeta, TableState, UpdateTableMeta
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import load
@@ -95,7 +95,7 @@ def create_table(
         created_ns=env.clock.now_ns(),
         properties=Properties.parse(properties),
     )
-    entry = Commit(id=env.ids.uuid(), operation="create", engine=ENGINE, actions=(UpdateTableMeta(claim(meta)),))
+    entry = Commit(id=env.ids.uuid(), operation="create", engine=ENGINE, actions=(UpdateTableMeta(with_features(meta)),))
     return commit_first(env, TIME_SERIES, entry, _exists(path))
 
 

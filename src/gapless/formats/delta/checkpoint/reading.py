@@ -17,7 +17,7 @@ from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.formats.delta.action_codec import decode_action
 from gapless.formats.delta.actions import Action, AddFile, RemoveFile, TableState
 from gapless.formats.delta.checkpoint.names import SEAL_KEY, Sidecar, check_seal, decode_sidecar, read_sidecars
-from gapless.formats.delta.checkpoint.rows import Rows, shelve_adds, shelve_removes, valid_rows
+from gapless.formats.delta.checkpoint.rows import Rows, lazy_adds, lazy_removes, valid_rows
 from gapless.formats.delta.commit_codec import DAMAGE, json_lines
 from gapless.formats.delta.replay import Draft, LiveFiles, Tombstones
 from gapless.log.effects import Drive
@@ -207,9 +207,9 @@ def _check_version(said: object, version: int) -> None:
 def _state_of(contents: _Contents) -> TableState:
     draft = Draft.of(None)
     if contents.adds:
-        draft.files = LiveFiles.on(shelve_adds(contents.adds))
+        draft.files = LiveFiles.on(lazy_adds(contents.adds))
     if contents.removes:
-        gone = shelve_removes(contents.removes)
+        gone = lazy_removes(contents.removes)
         draft.removed = Tombstones.on(gone)
         for key in gone:
             # A file that two writers spell in two ways may be in both; the log itself says that it is removed.

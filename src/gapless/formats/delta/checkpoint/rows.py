@@ -81,14 +81,14 @@ def _valid(chunk: pa.StructArray) -> Rows:
     return [chunk.slice(int(run[0]), len(run)) for run in np.split(there, breaks)]
 
 
-def shelve_adds(pieces: Rows) -> LazyFiles[AddFile]:
+def lazy_adds(pieces: Rows) -> LazyFiles[AddFile]:
     """Live files. Raises ValueError where one is there twice."""
-    return _shelve(pieces, _adds, partial(_all_stats, pieces))
+    return _lazy(pieces, _adds, partial(_all_stats, pieces))
 
 
-def shelve_removes(pieces: Rows) -> LazyFiles[RemoveFile]:
+def lazy_removes(pieces: Rows) -> LazyFiles[RemoveFile]:
     """Tombstones. Raises ValueError where one is there twice."""
-    return _shelve(pieces, _removes)
+    return _lazy(pieces, _removes)
 
 
 def _all_stats(pieces: Rows) -> pa.Array:
@@ -103,9 +103,7 @@ def _stats_column(rows: pa.StructArray) -> pa.Array:
     return told.cast(pa.large_string())
 
 
-def _shelve(
-    pieces: Rows, make: Callable[[pa.StructArray], list[V]], stats: Callable[[], pa.Array] | None = None
-) -> LazyFiles[V]:
+def _lazy(pieces: Rows, make: Callable[[pa.StructArray], list[V]], stats: Callable[[], pa.Array] | None = None) -> LazyFiles[V]:
     keys: list[str] = []
     starts: list[int] = []
     for rows in pieces:

@@ -3,7 +3,7 @@
 Of live segments that lie in parts it has no rows, but one for each part.
 The file's key-value metadata carry the version, its commit time and a checksum over all rows, so that damage anywhere is found.
 
-Loose segments become a part once there are enough of them; parts are rewritten only where most of what they held is gone. So what a
+Loose segments become a part once there are enough of them; parts are rewritten only where most of what was in them is gone. So what a
 checkpoint writes goes by what changed, and not by what the table holds.
 """
 
@@ -45,12 +45,12 @@ _SCHEMA = pa.schema(
 _Row = tuple[str, int, int, str]
 
 
-def encode_checkpoint(snapshot: Snapshot[TableState], stock: CheckpointSegments) -> bytes:
-    """The snapshot's bytes, its live segments being those of the stock; ids of jobs older than the table's retention are left out."""
-    rows = list(_rows(snapshot, stock))
+def encode_checkpoint(snapshot: Snapshot[TableState], segments: CheckpointSegments) -> bytes:
+    """The snapshot's bytes, its live segments being `segments`; ids of jobs older than the table's retention are left out."""
+    rows = list(_rows(snapshot, segments))
     columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)]
     about = {
-        "gapless.checkpoint": IN_PARTS if stock.catalogue.parts else PLAIN,
+        "gapless.checkpoint": IN_PARTS if segments.index.parts else PLAIN,
         "gapless.version": str(snapshot.version),
         "gapless.time_ns": str(snapshot.time_ns),
         "gapless.checksum": _digest(snapshot.version, snapshot.time_ns, rows),
@@ -84,14 +84,14 @@ def decode_checkpoint(data: bytes, version: int, path: str, read: ReadParts) -> 
         ) from error
 
 
-def _rows(snapshot: Snapshot[TableState], stock: CheckpointSegments) -> Iterator[_Row]:
+def _rows(snapshot: Snapshot[TableState], segments: CheckpointSegments) -> Iterator[_Row]:
     state = snapshot.state
     yield "meta", snapshot.version, snapshot.time_ns, json_of(encode_meta(state.meta))
-    for number, part in enumerate(stock.catalogue.parts):
-        yield "part", part.ref.written, 0, json_of(encode_ref(part.ref, stock.gone.get(number, ())))
-    if inlined := state.inlined_bytes - sum(live.segment.inlined_bytes for live in stock.loose.values()):
+    for number, part in enumerate(segments.index.parts):
+        yield "part", part.ref.written, 0, json_of(encode_ref(part.ref, segments.gone.get(number, ())))
+    if inlined := state.inlined_bytes - sum(live.segment.inlined_bytes for live in segments.loose.values()):
         yield "inlined", snapshot.version, 0, json_of({"bytes": inlined})
-    for live in stock.loose.values():
+    for live in segments.loose.values():
         yield "segment", live.version, 0, json_of(encode_segment(live.segment))
     horizon_ns = snapshot.time_ns - state.meta.properties.operation_retention_days * NS_PER_DAY
     for known in state.applied.values():
@@ -182,22 +182,22 @@ PART_SEGMENTS = 1_000
 
 def checkpoint_segments(state: TableState) -> CheckpointSegments:
     """The live segments of a state, by the parts that it knows."""
-    return state.live.stock() if isinstance(state.live, LiveSegments) else CheckpointSegments.of(dict(state.live))
+    return state.live.checkpoint_segments() if isinstance(state.live, LiveSegments) else CheckpointSegments.of(dict(state.live))
 
 
 def refs_of(state: TableState) -> tuple[PartRef, ...]:
     """The parts that a state rests on."""
-    return tuple(part.ref for part in checkpoint_segments(state).catalogue.parts)
+    return tuple(part.ref for part in checkpoint_segments(state).index.parts)
 
 
 def owes(state: TableState) -> bool:
     """Whether a log checkpoint of a state would have parts to write."""
-    stock = checkpoint_segments(state)
-    return len(stock.loose) >= PART_SEGMENTS or any(_is_due(stock, run) for run in _runs(stock, frozenset()))
+    segments = checkpoint_segments(state)
+    return len(segments.loose) >= PART_SEGMENTS or any(_is_due(segments, run) for run in _runs(segments, frozenset()))
 
 
 @dataclass(slots=True)
-class _Press:
+class _PartWriter:
     """Makes parts for one log checkpoint."""
 
     version: int
@@ -217,24 +217,24 @@ def pack(snapshot: Snapshot[TableState], token: str, read: ReadParts, lost: froz
     """The same snapshot resting on new parts, where some are due, and their objects; `token` makes their names unique. Those of the
     paths `lost` are made anew.
     """
-    stock, press = checkpoint_segments(snapshot.state), _Press(snapshot.version, token, read, [])
+    segments, writer = checkpoint_segments(snapshot.state), _PartWriter(snapshot.version, token, read, [])
     parts: list[CheckpointPart] = []
     gone: dict[int, frozenset[int]] = {}
-    for run in _runs(stock, lost):
-        if _is_due(stock, run):
-            parts += [press.part(some) for some in _cut(one for number in run.parts for _, one in stock.taken(number))]
+    for run in _runs(segments, lost):
+        if _is_due(segments, run):
+            parts += [writer.part(some) for some in _cut(one for number in run.parts for _, one in segments.taken(number))]
             continue
         for number in run.parts:
-            if number in stock.gone:
-                gone[len(parts)] = stock.gone[number]
-            parts.append(stock.catalogue.parts[number])
-    loose = list(stock.loose.values())
+            if number in segments.gone:
+                gone[len(parts)] = segments.gone[number]
+            parts.append(segments.index.parts[number])
+    loose = list(segments.loose.values())
     full = [some for some in _cut(loose) if len(some) >= PART_SEGMENTS]
-    parts += [press.part(some) for some in full]
+    parts += [writer.part(some) for some in full]
     left = {one.segment.path: one for one in loose[sum(map(len, full)) :]}
     packed = CheckpointSegments(PartIndex(tuple(parts)), gone, left, snapshot.version)
     state = replace(snapshot.state, live=LiveSegments.of(packed))
-    return Packed(Snapshot(snapshot.version, snapshot.time_ns, state), tuple(press.made))
+    return Packed(Snapshot(snapshot.version, snapshot.time_ns, state), tuple(writer.made))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,19 +246,19 @@ class _Run:
     """Whether one of them is missing or damaged."""
 
 
-def _runs(stock: CheckpointSegments, lost: frozenset[str]) -> Iterator[_Run]:
-    parts = stock.catalogue.parts
+def _runs(segments: CheckpointSegments, lost: frozenset[str]) -> Iterator[_Run]:
+    parts = segments.index.parts
     unsound = {number for number, part in enumerate(parts) if part.ref.path in lost or part.is_recovered}
-    for poor, run in groupby(range(len(parts)), lambda number: stock.count(number) * 2 < PART_SEGMENTS):
+    for poor, run in groupby(range(len(parts)), lambda number: segments.count(number) * 2 < PART_SEGMENTS):
         for numbers in (tuple(run),) if poor else ((number,) for number in run):
             yield _Run(numbers, not unsound.isdisjoint(numbers))
 
 
-def _is_due(stock: CheckpointSegments, run: _Run) -> bool:
+def _is_due(segments: CheckpointSegments, run: _Run) -> bool:
     """Whether parts are to be rewritten: several poor ones become one, one that has lost more than it holds becomes small, or nothing."""
-    held = sum(stock.catalogue.parts[number].ref.segments for number in run.parts)
-    left = sum(stock.count(number) for number in run.parts)
-    return run.lost or len(run.parts) > 1 or held > 2 * left
+    total = sum(segments.index.parts[number].ref.segments for number in run.parts)
+    left = sum(segments.count(number) for number in run.parts)
+    return run.lost or len(run.parts) > 1 or total > 2 * left
 
 
 def _cut(live: Iterable[LiveSegment]) -> Iterator[list[LiveSegment]]:

@@ -11,7 +11,7 @@ import numpy as np
 from gapless.formats.timeseries.actions import LiveSegment, parse_own_name
 from gapless.formats.timeseries.checkpoint.part import PartRef, PartRows
 from gapless.model.index import Identity
-from gapless.model.segment import May, Segment, coarse, meeting
+from gapless.model.segment import May, Segment, coarse, overlapping
 
 PartRequest = tuple[PartRef, frozenset[int]]
 """A part that is to be read, and the ordinals in it that need not be there."""
@@ -68,7 +68,7 @@ class PartIndex:
         self._to = np.array([0 if ref.instants is None else coarse(ref.instants[1]) for ref in refs], dtype=np.int64)
 
     def near(self, start: int, end: int, identities: frozenset[Identity]) -> list[int]:
-        """The numbers of the parts that may hold a segment which `meeting` gives."""
+        """The numbers of the parts that may hold a segment which `overlapping` gives."""
         if not self.parts:
             return []
         near = (self._first <= coarse(end - 1)) & (self._last >= coarse(start))
@@ -105,7 +105,7 @@ def _may(ref: PartRef, may: May) -> bool:
 class CheckpointSegments(Mapping[str, LiveSegment]):
     """Live segments by path, in the order they became live: those of parts come before loose ones."""
 
-    catalogue: PartIndex
+    index: PartIndex
     gone: Mapping[int, frozenset[int]]
     """By the number of a part, the ordinals of its segments that are live no more."""
     loose: dict[str, LiveSegment]
@@ -119,11 +119,11 @@ class CheckpointSegments(Mapping[str, LiveSegment]):
 
     def count(self, number: int) -> int:
         """How many segments of a part are live."""
-        return self.catalogue.parts[number].ref.segments - len(self.gone.get(number, _NONE))
+        return self.index.parts[number].ref.segments - len(self.gone.get(number, _NONE))
 
     def rows(self, number: int) -> PartRows:
         """What a part holds."""
-        part = self.catalogue.parts[number]
+        part = self.index.parts[number]
         if not part.holds(self.gone.get(number, _NONE)):
             self.read([number])
         assert part.rows is not None
@@ -134,7 +134,7 @@ class CheckpointSegments(Mapping[str, LiveSegment]):
         live = [number for number in numbers if self.count(number)]
         for first in range(0, len(live), READ_TOGETHER):
             some = live[first : first + READ_TOGETHER]
-            CheckpointPart.read((self.catalogue.parts[number], self.gone.get(number, _NONE)) for number in some)
+            CheckpointPart.read((self.index.parts[number], self.gone.get(number, _NONE)) for number in some)
 
     def taken(self, number: int) -> Iterator[tuple[str, LiveSegment]]:
         """Path and segment of all that are live of a part, in order; reads none where all are gone."""
@@ -142,7 +142,7 @@ class CheckpointSegments(Mapping[str, LiveSegment]):
 
     def locate(self, path: str) -> tuple[int, int] | None:
         """Part and ordinal of the live segment with this path; None where no part holds it."""
-        for number in self.catalogue.holding(path):
+        for number in self.index.holding(path):
             if self.count(number):
                 ordinal = self.rows(number).find(path)
                 if ordinal is not None and ordinal not in self.gone.get(number, _NONE):
@@ -157,32 +157,32 @@ class CheckpointSegments(Mapping[str, LiveSegment]):
                 lost[place[0]].add(place[1])
         left = {**self.gone, **{number: self.gone.get(number, _NONE) | some for number, some in lost.items()}}
         kept = {path: one for path, one in self.loose.items() if path not in gone} if gone else self.loose
-        return CheckpointSegments(self.catalogue, left, {**kept, **new}, self.version)
+        return CheckpointSegments(self.index, left, {**kept, **new}, self.version)
 
     def flat(self) -> dict[str, LiveSegment]:
         """All of them, in order."""
         found: dict[str, LiveSegment] = {}
-        numbers = range(len(self.catalogue.parts))
+        numbers = range(len(self.index.parts))
         self.read(numbers)
         for number in numbers:
             found.update(self.taken(number))
         return found | self.loose
 
-    def meeting(self, start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
+    def overlapping(self, start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
         """The segments of parts, in order, that may cover a bucket of `[start, end)` for one of the identities."""
         found: list[Segment] = []
-        self.read(numbers := self.catalogue.near(start, end, identities))
+        self.read(numbers := self.index.near(start, end, identities))
         for number in numbers:
             if self.count(number):
                 rows = self.rows(number)
                 near = self._chosen(number, rows, rows.columns.near(start, end, identities))
-                found += meeting(near, start, end, identities)
+                found += overlapping(near, start, end, identities)
         return found
 
     def candidates(self, may: May) -> list[Segment]:
         """The segments of parts, in order, that may be wanted, and few others."""
         found: list[Segment] = []
-        self.read(numbers := self.catalogue.candidates(may))
+        self.read(numbers := self.index.candidates(may))
         for number in numbers:
             if self.count(number):
                 rows = self.rows(number)
@@ -191,7 +191,7 @@ class CheckpointSegments(Mapping[str, LiveSegment]):
 
     def of_versions(self, start: int, end: int) -> Iterator[LiveSegment]:
         """Those that became live in a version of `[start, end]`, in order."""
-        for number, part in enumerate(self.catalogue.parts):
+        for number, part in enumerate(self.index.parts):
             if part.ref.start <= end and part.ref.end >= start:
                 yield from (one for _, one in self.taken(number) if start <= one.version <= end)
         yield from (one for one in self.loose.values() if start <= one.version <= end)
@@ -218,4 +218,4 @@ class CheckpointSegments(Mapping[str, LiveSegment]):
 
     def __len__(self) -> int:
         """How many are live; reads nothing."""
-        return self.catalogue.total - sum(map(len, self.gone.values())) + len(self.loose)
+        return self.index.total - sum(map(len, self.gone.values())) + len(self.loose)

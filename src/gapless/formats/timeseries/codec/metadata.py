@@ -186,7 +186,7 @@ def _decode_index(body: Mapping[str, Any], ours: Mapping[str, Any] | None) -> In
     )
 
 
-def claim(meta: TableMeta) -> TableMeta:
+def with_features(meta: TableMeta) -> TableMeta:
     """Metadata with the features that its content and a gapless writer need; features are never taken away."""
     readers = meta.reader_features | bucket_features(meta.index.bucket)
     readers |= {INLINE_FEATURE} if meta.properties.inline_bytes else set()

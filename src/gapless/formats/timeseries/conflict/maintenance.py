@@ -21,7 +21,7 @@ from gapless.formats.timeseries.actions import (
     TableState,
     UpdateTableMeta,
 )
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.codec.schema import COLUMNS_FEATURE
 from gapless.formats.timeseries.conflict.rows import OPERATION, PROPERTIES, SCHEMA, SEGMENTS
 from gapless.formats.timeseries.conflict.rules import change_of, rules
@@ -93,14 +93,14 @@ def forgets(theirs: Commit, mine: Commit) -> bool:
 
 
 def with_table_rules(check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
-    """The same judge, which besides lets nothing stand whose segments a vacuum that came first was to delete."""
+    """The same checker, with the rule that a commit conflicts with a vacuum that came first and was to delete its segments."""
 
-    def judge_first(mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_vacuum_first(mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         if forgets(theirs, mine):
             return Conflicting(FORGOTTEN)
         return (yield from check_conflict(mine, version, theirs))
 
-    return judge_first
+    return check_vacuum_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ def restored_meta(now: TableMeta, then: TableMeta) -> TableMeta:
     if then.schema is None and now.schema is not None:
         # Protocol 7 knows no way back to a table without columns.
         meta = replace(meta, logical=None, reader_features=meta.reader_features | {COLUMNS_FEATURE})
-    return claim(meta)
+    return with_features(meta)
 
 
 def _says_same(mine: TableMeta, other: TableMeta) -> bool:

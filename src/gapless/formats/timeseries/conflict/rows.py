@@ -10,9 +10,9 @@ import pyarrow as pa
 from gapless.coverage.bitmap import CoverageMap, overlap
 from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import decode
-from gapless.coverage.expected import reach
+from gapless.coverage.expected import covered_range
 from gapless.formats.timeseries.actions import Action, Commit, TableMeta, UpdateTableMeta
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.common_schema import common_schema
 from gapless.formats.timeseries.conflict.rules import change_of, rules
 from gapless.log.effects import Conversation, Get, perform
@@ -21,7 +21,7 @@ from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap, Properties
-from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage, check, meeting
+from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage, check, overlapping
 
 OVERLAP = "overlap"
 OPERATION = "operation"
@@ -68,7 +68,7 @@ class AppendChecker:
                 return rebased
             mine = rebased
         if "same buckets" in asked:
-            for segment in meeting_coverage(theirs.added, self.coverage, self.grid):
+            for segment in overlapping_coverage(theirs.added, self.coverage, self.grid):
                 found = overlap(self.coverage, (yield from coverage_of(segment, self.entity_types)), signed=self.grid.signed)
                 if found is not None:
                     return Conflicting(OVERLAP, found)
@@ -85,13 +85,13 @@ class AppendChecker:
             return Conflicting(SCHEMA, schema)
         actions: tuple[Action, ...] = tuple(action for action in mine.actions if not isinstance(action, UpdateTableMeta))
         if schema != theirs.schema or not theirs.is_ours:
-            actions = (UpdateTableMeta(claim(replace(theirs, schema=schema))), *actions)
+            actions = (UpdateTableMeta(with_features(replace(theirs, schema=schema))), *actions)
         return replace(mine, actions=actions)
 
 
-def meeting_coverage(segments: Iterable[Segment], coverage: CoverageMap, grid: Grid) -> list[Segment]:
-    """The segments that may cover a bucket of `coverage`; of live ones `live_meeting` tells without a look at each."""
-    return meeting(segments, *reach(coverage, grid), frozenset(coverage.identities())) if coverage else []
+def overlapping_coverage(segments: Iterable[Segment], coverage: CoverageMap, grid: Grid) -> list[Segment]:
+    """The segments that may cover a bucket of `coverage`; of live ones `segments_covering` tells without a look at each."""
+    return overlapping(segments, *covered_range(coverage, grid), frozenset(coverage.identities())) if coverage else []
 
 
 def coverage_of(segment: Segment, types: tuple[EntityType, ...]) -> Conversation[CoverageMap]:
@@ -142,7 +142,7 @@ class RewriteChecker:
                 coverage = yield from coverage_of(segment, self.entity_types)
                 if self.reaches(segment, coverage) or not coverage.is_disjoint(self.coverage):
                     return Conflicting(OVERLAP)
-            for segment in meeting_coverage(theirs.added, self.written, self.grid):
+            for segment in overlapping_coverage(theirs.added, self.written, self.grid):
                 coverage = yield from coverage_of(segment, self.entity_types)
                 if not coverage.is_disjoint(self.written):
                     # Rows that it only keeps share a bucket with theirs, which the log must say of it.
@@ -151,5 +151,5 @@ class RewriteChecker:
 
     def _unseen(self, added: Sequence[Segment]) -> list[Segment]:
         """Their segments that may hold a row of ours to decide about, or cover a bucket of ours."""
-        paths = {segment.path for segment in (*self.near(added), *meeting_coverage(added, self.coverage, self.grid))}
+        paths = {segment.path for segment in (*self.near(added), *overlapping_coverage(added, self.coverage, self.grid))}
         return [segment for segment in added if segment.path in paths]

@@ -29,7 +29,7 @@ from gapless.model.protocols import Store
 from gapless.model.segment import StoredFile
 from gapless.predicate.expression import to_expression
 from gapless.predicate.plan import row_bytes
-from gapless.predicate.predicate import Predicate, columns_of, terms_on
+from gapless.predicate.predicate import Predicate, columns_of, conjuncts_on
 from gapless.predicate.prune_files import expression_columns
 from gapless.predicate.range import conjunction
 from gapless.runtime.concurrency import WIDTH, Call, in_order, one_ahead
@@ -245,7 +245,7 @@ class Reading:
         if placed or max(opened.footer.groups.rows, default=0) <= FEW_ROWS:
             return ()
         names = [name for name in self._fetched.names if name not in self.layout.parts.columns]
-        filtered = [(name, terms) for name in names if (terms := terms_on(self.projection.predicate, name))]
+        filtered = [(name, terms) for name in names if (terms := conjuncts_on(self.projection.predicate, name))]
         held = [(name, terms) for name, terms in filtered if opened.ids.stored_name(name) in opened.footer.names]
         return tuple(
             Stage(name=opened.ids.stored_name(name), keep=partial(self._positions, conjunction(terms), name, opened))

@@ -15,7 +15,7 @@ from gapless.files.read.row_filter import EVERYTHING
 from gapless.formats.delta.actions import AddFile, TableState
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.formats.delta.partitions import MANY, Partitions
-from gapless.formats.delta.replay import Glance, LiveFiles, Places, stats_column
+from gapless.formats.delta.replay import FileStatsView, LiveFiles, Places, stats_column
 from gapless.formats.delta.stats_codec import FileStats, StatsReader
 from gapless.formats.delta.stats_columns import read_many
 from gapless.model.stats import ColumnStats, ManyStats
@@ -107,10 +107,10 @@ class Planner:
         return found
 
     @cached_property
-    def _glance(self) -> Glance:
+    def _stats_view(self) -> FileStatsView:
         files = self.state.files
-        found = files.glance() if isinstance(files, LiveFiles) and "files" not in self.__dict__ else None
-        return Glance(texts=stats_column(self.files), files=self._files_at) if found is None else found
+        found = files.stats_view() if isinstance(files, LiveFiles) and "files" not in self.__dict__ else None
+        return FileStatsView(texts=stats_column(self.files), files=self._files_at) if found is None else found
 
     def _near(self, condition: Condition) -> tuple[list[AddFile], Sequence[bool]]:
         """The live files but for those that a look at all at once drops, and of which it proves that every row is kept."""
@@ -124,7 +124,7 @@ class Planner:
         if condition.expression is None:
             sure = matches_all(condition.predicate, self._bounds.get, condition.schema, count)[found]
         few = "files" not in self.__dict__ and len(found) <= count // FEW_OF
-        return (self._glance.files if few else self._files_at)(found), sure.tolist()
+        return (self._stats_view.files if few else self._files_at)(found), sure.tolist()
 
     def _files_at(self, places: Places) -> list[AddFile]:
         return [self.files[at] for at in places.tolist()]
@@ -151,7 +151,7 @@ class Planner:
         """Read the bounds of the columns that a predicate names, all at once."""
         paths = [path for path in paths_of(predicate) if path not in self._bounds and path[0] not in self.parts.columns]
         if paths:
-            texts = self._glance.texts
+            texts = self._stats_view.texts
             each = partial(side_by_side, memory_bytes=_JSON_WEIGHT * texts.nbytes)
             self._bounds.update(read_many(texts, paths, self.state.metadata.schema, each))
 

@@ -21,7 +21,7 @@ from gapless.files.sort.run import Run
 from gapless.files.write.segment_encoder import CODEC_KEY, SegmentEncoder
 from gapless.files.write.staged_write import BegunSegment, StagedWrite
 from gapless.formats.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableState, UpdateTableMeta
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.conflict.maintenance import CompactChecker
 from gapless.log.format import Snapshot
 from gapless.model.fit import fit
@@ -108,7 +108,7 @@ class Compactor(Compaction[Commit, TableState, Bin, Segment]):
     def propose(self, snapshot: Snapshot[TableState], written: Sequence[SegmentBin]) -> SeriesProposal:
         """See `Compaction`."""
         meta, options = snapshot.state.meta, self.options
-        actions: list[Action] = [] if meta.is_ours else [UpdateTableMeta(claim(meta))]
+        actions: list[Action] = [] if meta.is_ours else [UpdateTableMeta(with_features(meta))]
         for one in written:
             actions += [RemoveSegment(path) for path in one.bin.paths]
             actions += [AddSegment(segment) for segment in one.files]

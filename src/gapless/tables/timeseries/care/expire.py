@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from gapless.errors import InvalidOption
 from gapless.formats.timeseries.actions import Action, ExpireVersions, TableState, UpdateTableMeta
-from gapless.formats.timeseries.codec.metadata import CLEANUP_FEATURE, claim
+from gapless.formats.timeseries.codec.metadata import CLEANUP_FEATURE, with_features
 from gapless.formats.timeseries.conflict.maintenance import check_expiry
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.cleanup import clean, find_floor
@@ -109,8 +109,8 @@ class _Expire:
             cutoff_ns = self.env.clock.now_ns() - self.horizon_ns
             self.floor = self.env.drive(find_floor(TIME_SERIES, before, cutoff_ns))
         if self.floor > 1 and CLEANUP_FEATURE not in meta.reader_features:
-            claimed = claim(meta)
-            actions.insert(0, UpdateTableMeta(replace(claimed, reader_features=claimed.reader_features | {CLEANUP_FEATURE})))
+            featured = with_features(meta)
+            actions.insert(0, UpdateTableMeta(replace(featured, reader_features=featured.reader_features | {CLEANUP_FEATURE})))
         if not actions:
             return None
         entry = new_commit(self.env, "expire", {"before": before, "clean_log": self.clean_log}, actions)

@@ -14,7 +14,7 @@ from gapless.errors import InvalidOption, InvalidTime, InvalidValue, SchemaMisma
 from gapless.files.compare.keys import KeySet, can_match
 from gapless.files.sort.run import sort_run
 from gapless.formats.timeseries.conflict.rows import PROPERTIES
-from gapless.formats.timeseries.replay import live_meeting
+from gapless.formats.timeseries.replay import segments_covering
 from gapless.log.commit import Conflict
 from gapless.log.format import Conflicting
 from gapless.predicate.expression import to_expression
@@ -53,7 +53,7 @@ class Upsert:
         cut = KeyCut.of(before, rows, keys, run.coverage if set(before.keys) <= set(columns) else None)
         if before.meta.properties.unique and set(columns) != set(before.keys):
             check_distinct(run, before)
-            check_absent(run, before, live_meeting(before.state, run.coverage, before.grid), cut)
+            check_absent(run, before, segments_covering(before.state, run.coverage, before.grid), cut)
         return RowChanges(run, cut)
 
     def columns(self, before: BaseVersion) -> tuple[str, ...]:

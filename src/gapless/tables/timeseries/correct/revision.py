@@ -11,7 +11,7 @@ import numpy as np
 from gapless.coverage.bitmap import CoverageMap
 from gapless.files.sort.run import Run
 from gapless.files.write.staged_write import StagedWrite
-from gapless.formats.timeseries.replay import live_meeting
+from gapless.formats.timeseries.replay import segments_covering
 from gapless.model.operation import Tally
 from gapless.model.segment import Segment
 from gapless.tables.timeseries.correct.row_selection import BaseVersion, Cut
@@ -95,7 +95,7 @@ class AffectedFiles:
         return cls(
             reached=frozenset(path for path, how in reach.items() if how == "some"),
             dropped=tuple(segment for segment in segments if reach.get(segment.path) == "all"),
-            holders=tuple((s, before.coverage(s)) for s in live_meeting(before.state, coverage, before.grid)),
+            holders=tuple((s, before.coverage(s)) for s in segments_covering(before.state, coverage, before.grid)),
         )
 
     @property
@@ -147,6 +147,6 @@ def keeps_overlaps(before: BaseVersion, added: Iterable[CoverageMap], removed: f
     return any(
         not covered.is_disjoint(before.coverage(other))
         for covered in added
-        for other in live_meeting(before.state, covered, before.grid)
+        for other in segments_covering(before.state, covered, before.grid)
         if other.path not in removed
     )

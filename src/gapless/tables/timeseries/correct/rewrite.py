@@ -20,7 +20,7 @@ from gapless.formats.timeseries.actions import (
     TableState,
     UpdateTableMeta,
 )
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.conflict.rows import KEEPS_OVERLAPS, RewriteChecker
 from gapless.log.format import Snapshot
 from gapless.model.fit import restore
@@ -178,5 +178,5 @@ class Rewriter:
         if meta is not state.meta:
             actions.insert(0, UpdateTableMeta(meta))
         elif actions and not state.meta.is_ours:
-            actions.insert(0, UpdateTableMeta(claim(meta)))
+            actions.insert(0, UpdateTableMeta(with_features(meta)))
         return tuple(actions)

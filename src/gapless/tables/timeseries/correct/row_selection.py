@@ -17,8 +17,8 @@ from gapless.files.read.row_filter import EVERYTHING
 from gapless.files.read.scan import ReadPlan, read
 from gapless.files.sort.run import sort_run
 from gapless.formats.timeseries.actions import TableMeta, TableState
-from gapless.formats.timeseries.codec.metadata import claim
-from gapless.formats.timeseries.conflict.rows import meeting_coverage
+from gapless.formats.timeseries.codec.metadata import with_features
+from gapless.formats.timeseries.conflict.rows import overlapping_coverage
 from gapless.model.index import EntityType, IndexSpec
 from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
@@ -27,7 +27,7 @@ from gapless.model.stats import ColumnStats, distinct
 from gapless.predicate.expression import to_expression
 from gapless.predicate.plan import ReadGroup, known_stats, prune
 from gapless.predicate.predicate import IsTruth, Predicate
-from gapless.predicate.prune import ALWAYS, answers
+from gapless.predicate.prune import ALWAYS, possible_truth_values
 from gapless.predicate.range import key_bounds
 from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.read.scan import prune_by_pyarrow
@@ -72,7 +72,7 @@ class BaseVersion:
     def after(self) -> TableMeta:
         """The metadata with the declared schema, which the correction's rows are written for; `meta` itself where that has it."""
         meta = self.state.meta
-        return meta if self.schema == meta.schema else claim(replace(meta, schema=self.schema))
+        return meta if self.schema == meta.schema else with_features(replace(meta, schema=self.schema))
 
     @property
     def index(self) -> IndexSpec:
@@ -176,7 +176,7 @@ class ConditionCut:
         if is_whole(segment):
             column = self.before.index.column
             stats[column] = ColumnStats(min=stats[column].min, max=stats[column].max, nulls=0)
-        certain = answers(self.seen.predicate, stats.get, self.before.schema, segment.rows) == ALWAYS
+        certain = possible_truth_values(self.seen.predicate, stats.get, self.before.schema, segment.rows) == ALWAYS
         if certain and self.seen.expression is None:
             return "all"
         return "none" if self.covers is not None and not self.covers(coverage()) else "some"
@@ -209,7 +209,7 @@ class KeyCut:
         """See `Cut.near`."""
         before = self.before
         if self.coverage is not None:
-            return meeting_coverage(segments, self.coverage, before.grid)
+            return overlapping_coverage(segments, self.coverage, before.grid)
         return prune(segments, self.seen.predicate, before.index, before.schema, before.meta.ids)
 
     def reach(self, segment: Segment, coverage: Callable[[], CoverageMap]) -> Reach:  # noqa: ARG002 - the answer is that for any
@@ -238,7 +238,7 @@ class CoverageCut:
 
     def near(self, segments: Sequence[Segment]) -> Sequence[Segment]:
         """See `Cut.near`."""
-        return meeting_coverage(segments, self.coverage, self.before.grid)
+        return overlapping_coverage(segments, self.coverage, self.before.grid)
 
     def reach(self, segment: Segment, coverage: Callable[[], CoverageMap]) -> Reach:
         """See `Cut.reach`."""

@@ -24,7 +24,7 @@ from gapless.model.fit import fit, restore
 from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
 from gapless.model.stats import distinct
-from gapless.predicate.predicate import terms_on
+from gapless.predicate.predicate import conjuncts_on
 from gapless.predicate.range import conjunction
 from gapless.tables.timeseries.correct.row_selection import BaseVersion, KeyCut, Splitting
 from gapless.tables.timeseries.write import stage
@@ -92,7 +92,7 @@ class Patcher:
 
     def _stage(self, name: str, segment: Segment) -> Stage:
         """How rows with a key's value in one column are found."""
-        one, terms = pa.schema([self.before.schema.field(name)]), conjunction(terms_on(self.cut.seen.predicate, name))
+        one, terms = pa.schema([self.before.schema.field(name)]), conjunction(conjuncts_on(self.cut.seen.predicate, name))
         ids = self.before.meta.ids
         return Stage(name=name, keep=lambda rows: kept_positions(terms, restore(rows, one, ids=ids, path=segment.path)))
 

@@ -20,7 +20,7 @@ from gapless.formats.timeseries.actions import (
     TableState,
     UpdateTableMeta,
 )
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.runtime.committer import ENGINE
@@ -60,7 +60,7 @@ def fill_versions(view: LogView, schema: pa.Schema | None, now_ns: int, id_prefi
         place = next((version for version in sorted(lost) if version > start), None)
         if schema is None or place is None:
             return "it said which columns the table has, and they cannot be told from what is left"
-        actions[place] = (UpdateTableMeta(claim(replace(state.meta, schema=schema))), *actions[place])
+        actions[place] = (UpdateTableMeta(with_features(replace(state.meta, schema=schema))), *actions[place])
         if _replayed(view.entries, actions, times, before) is None:
             return "the commits that are left cannot stand without it"
     stamp = _Stamp(now_ns - now_ns % _TICK_NS, id_prefix, view.base.time_ns if view.base else None)

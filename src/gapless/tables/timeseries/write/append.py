@@ -22,7 +22,7 @@ from gapless.formats.timeseries.actions import (
     TableState,
     UpdateTableMeta,
 )
-from gapless.formats.timeseries.codec.metadata import WRITER_FEATURES, claim, inline_limit
+from gapless.formats.timeseries.codec.metadata import WRITER_FEATURES, inline_limit, with_features
 from gapless.formats.timeseries.common_schema import common_schema
 from gapless.formats.timeseries.conflict.rows import OVERLAP, PROPERTIES, SCHEMA, RewriteChecker
 from gapless.log.commit import CLEANED, Conflict
@@ -296,7 +296,7 @@ class Overwriter:
             actions.append(SetTransaction(self.operation, tally))
         if schema != now.meta.schema or (actions and not now.meta.is_ours):
             # What else the metadata say, such as properties, is as it is now.
-            actions.insert(0, UpdateTableMeta(claim(replace(now.meta, schema=schema))))
+            actions.insert(0, UpdateTableMeta(with_features(replace(now.meta, schema=schema))))
         if not actions:
             return Tally()
         checker = RewriteChecker(

@@ -13,7 +13,7 @@ from gapless.errors import CommitOutcomeUnknown, CoverageOverlap, DuplicateKey
 from gapless.files.compare.keys import KeySet
 from gapless.files.sort.run import Run, index_values
 from gapless.formats.timeseries.actions import TableState
-from gapless.formats.timeseries.replay import segments_meeting
+from gapless.formats.timeseries.replay import overlapping_segments
 from gapless.model.index import EntityType, Identity, IndexSpec
 from gapless.model.segment import Segment
 from gapless.predicate.range import key_bounds
@@ -30,7 +30,7 @@ def overlap_error(
     version = None
     stored = found.first + bias(signed=grid.signed)
     wanted = frozenset({found.identity})
-    for segment in segments_meeting(state, start, end, wanted):
+    for segment in overlapping_segments(state, start, end, wanted):
         bitmap = cache.of(segment, types, wanted).get(found.identity)
         if bitmap is not None and clip(bitmap, stored, stored + 1):
             version = state.live[segment.path].version

@@ -24,10 +24,10 @@ from gapless.formats.timeseries.actions import (
     TableState,
     UpdateTableMeta,
 )
-from gapless.formats.timeseries.codec.metadata import claim
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
-from gapless.formats.timeseries.conflict.rows import AppendChecker, meeting_coverage
-from gapless.formats.timeseries.replay import live_meeting
+from gapless.formats.timeseries.conflict.rows import AppendChecker, overlapping_coverage
+from gapless.formats.timeseries.replay import segments_covering
 from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import fit, restore
 from gapless.model.index import EntityType
@@ -156,8 +156,8 @@ class Stager:
         declared = run.with_rows(restore(run.table, schema, ids=meta.ids))
         check_distinct(declared, before)
         # Under the other policies no segment that is there covers a bucket of the run.
-        present = live_meeting(self.state, run.coverage, self.grid) if self.on_overlap == "allow" else []
-        earlier = meeting_coverage(written, run.coverage, self.grid)
+        present = segments_covering(self.state, run.coverage, self.grid) if self.on_overlap == "allow" else []
+        earlier = overlapping_coverage(written, run.coverage, self.grid)
         try:
             check_absent(declared, before, [*present, *earlier])
         except DuplicateKey:
@@ -166,7 +166,7 @@ class Stager:
                 raise
             # What this version holds may be gone from a newer one, and then nothing may be refused for it.
             now = replace(before, state=newest)
-            check_absent(declared, now, [*live_meeting(newest, run.coverage, self.grid), *earlier])
+            check_absent(declared, now, [*segments_covering(newest, run.coverage, self.grid), *earlier])
 
     def write(self, run: Run, attempt: StagedWrite, types: tuple[EntityType, ...]) -> None:
         """Store the run as a segment of the attempt; nothing where it holds no rows."""
@@ -198,7 +198,7 @@ class Stager:
         self, state: TableState, mine: CoverageMap, types: tuple[EntityType, ...], also: CoverageMap | None = None
     ) -> tuple[CoverageMap, Overlap | None]:
         """What live segments (and `also`) cover, of the identities of `mine`, where they could meet it; and where they do."""
-        near = live_meeting(state, mine, self.grid)
+        near = segments_covering(state, mine, self.grid)
         if not near and not also:
             return CoverageMap(), None
         present = self.cache.union(near, types, frozenset(mine.identities()))
@@ -211,7 +211,7 @@ class Stager:
         old = self.state.meta
         actions: list[Action] = []
         if schema != old.schema or not old.is_ours:
-            actions.append(UpdateTableMeta(claim(replace(old, schema=schema))))
+            actions.append(UpdateTableMeta(with_features(replace(old, schema=schema))))
         actions += [AddSegment(segment) for segment in attempt.segments]
         actions += applied
         if not attempt.segments and schema == old.schema and not applied:

@@ -10,11 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gapless.formats.timeseries.actions import LiveSegment, TableMeta, TableState
-from gapless.formats.timeseries.replay import LiveSegments, segments_meeting
+from gapless.formats.timeseries.replay import LiveSegments, overlapping_segments
 from gapless.model import layered_dict
 from gapless.model.index import Identity, IndexSpec, IntWidth
 from gapless.model.instant import days_from_civil
-from gapless.model.segment import Bounds, Segment, SegmentIndex, meeting
+from gapless.model.segment import Bounds, Segment, SegmentIndex, overlapping
 
 NS_PER_DAY = 86_400 * 10**9
 YEAR_1, YEAR_9999 = days_from_civil(1, 1, 1) * NS_PER_DAY, (days_from_civil(9999, 12, 31) + 1) * NS_PER_DAY - 1
@@ -54,10 +54,10 @@ def one(first: int, last: int, identity: Identity | None = None) -> Segment:
 def test_the_index_answers_as_each_segment_does(
     first: list[Segment], more: list[Segment], start: int, end: int, wanted: frozenset[Identity]
 ) -> None:
-    assert SegmentIndex(first).meeting(start, end, wanted) == meeting(first, start, end, wanted)
+    assert SegmentIndex(first).overlapping(start, end, wanted) == overlapping(first, start, end, wanted)
     both = SegmentIndex(first).extended(more)
     assert both.segments == (*first, *more)
-    assert both.meeting(start, end, wanted) == meeting([*first, *more], start, end, wanted)
+    assert both.overlapping(start, end, wanted) == overlapping([*first, *more], start, end, wanted)
 
 
 @given(
@@ -83,12 +83,12 @@ def test_live_segments_answer_as_each_of_them_does(
             if add:
                 live[segment.path] = LiveSegment(segment, version)
                 held = [*held, segment]
-            assert live.meeting(start, end, wanted) == meeting(held, start, end, wanted)
+            assert live.overlapping(start, end, wanted) == overlapping(held, start, end, wanted)
             versions.append((live, held))
         for live, held in versions:
-            assert live.meeting(start, end, wanted) == meeting(held, start, end, wanted)
+            assert live.overlapping(start, end, wanted) == overlapping(held, start, end, wanted)
             plain = TableState(meta=TableMeta(index=INDEX, schema=None, created_ns=0), live=dict(live))
-            assert segments_meeting(plain, start, end, wanted) == meeting(held, start, end, wanted)
+            assert overlapping_segments(plain, start, end, wanted) == overlapping(held, start, end, wanted)
 
 
 def test_bounds_past_64_bits_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,18 +99,18 @@ def test_bounds_past_64_bits_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
 
     def watched(near: Iterable[Segment], start: int, end: int, identities: frozenset[Identity]) -> list[Segment]:
         looked.extend(near)
-        return meeting(looked, start, end, identities)
+        return overlapping(looked, start, end, identities)
 
-    monkeypatch.setattr("gapless.model.segment.meeting", watched)
-    assert len(many.meeting((start + 500) * NS_PER_DAY, (start + 501) * NS_PER_DAY, frozenset())) == 1
+    monkeypatch.setattr("gapless.model.segment.overlapping", watched)
+    assert len(many.overlapping((start + 500) * NS_PER_DAY, (start + 501) * NS_PER_DAY, frozenset())) == 1
     assert len(looked) <= 3
 
 
 def test_of_a_segment_that_was_set_again_only_the_new_one_counts() -> None:
     live = LiveSegments.of({"one": LiveSegment(one(0, 9), 1)})
     live["one"] = LiveSegment(one(100, 109), 2)
-    assert live.meeting(0, 10, frozenset()) == []
-    assert live.meeting(100, 110, frozenset()) == [one(100, 109)]
+    assert live.overlapping(0, 10, frozenset()) == []
+    assert live.overlapping(100, 110, frozenset()) == [one(100, 109)]
 
 
 def test_an_index_is_made_once_and_then_extended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_an_index_is_made_once_and_then_extended(monkeypatch: pytest.MonkeyPatch
         live[f"s{number}"] = LiveSegment(
             Segment(path=f"s{number}", rows=1, size=1, bounds=Bounds(first=number, last=number), coverage=None), number
         )
-        assert [s.path for s in live.meeting(number, number + 1, frozenset())] == [f"s{number}"]
+        assert [s.path for s in live.overlapping(number, number + 1, frozenset())] == [f"s{number}"]
     assert sum(indexed) <= 1_000
 
 
@@ -150,7 +150,7 @@ def test_few_segments_are_looked_at_one_by_one() -> None:
         live = LiveSegments.of(live)
         live[segment.path] = LiveSegment(segment, number)
         held.append(segment)
-        assert live.meeting(number - 5, number + 1, frozenset({("A",)})) == held[-6:]
-        most = max(most, len(live.settled().new))
-    assert live.meeting(0, 300, frozenset({("A",)})) == held
+        assert live.overlapping(number - 5, number + 1, frozenset({("A",)})) == held[-6:]
+        most = max(most, len(live.compacted().new))
+    assert live.overlapping(0, 300, frozenset({("A",)})) == held
     assert 8 <= most <= 64
