@@ -15,7 +15,8 @@ from process.test_many_processes import PROCESSES, run_writers
 
 
 def _slice(place: str, each: int) -> list[object]:
-    return [pytest.param(place, each), pytest.param(place, 50, marks=pytest.mark.soak)]
+    first = [pytest.mark.long] if place == "seaweedfs" else []
+    return [pytest.param(place, each, marks=first), pytest.param(place, 50, marks=pytest.mark.soak)]
 
 
 @pytest.mark.parametrize(

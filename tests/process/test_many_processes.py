@@ -36,7 +36,8 @@ def run_writers(place: Place, each: int, *, delta: bool = False) -> tuple[dict[A
 
 
 def _slice(place: str, each: int) -> list[Any]:
-    return [pytest.param(place, each), pytest.param(place, 200, marks=pytest.mark.soak)]
+    first = [pytest.mark.long] if place == "seaweedfs" else []
+    return [pytest.param(place, each, marks=first), pytest.param(place, 200, marks=pytest.mark.soak)]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,9 @@ def explore(work: Work, faults: int, dialect: Toy | FromZero = TOY, *, in_turn: 
 
 
 @pytest.mark.parametrize("kind", LONG_BUT_OVERLAPPING)
-@pytest.mark.parametrize("dialect", [TOY, FROM_ZERO], ids=["from 1", "from 0"])
+@pytest.mark.parametrize(
+    "dialect", [pytest.param(TOY, id="from 1", marks=pytest.mark.long), pytest.param(FROM_ZERO, id="from 0")]
+)
 def test_every_order_with_every_single_fault(kind: str, dialect: Toy | FromZero) -> None:
     census = explore(WORKS[kind], 1, dialect)
     assert census.states > 10_000

@@ -31,6 +31,8 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 BOTH = pytest.mark.parametrize("sink", ["format", "foreachBatch"])
+BOTH_IN_TIME = pytest.mark.parametrize("sink", ["foreachBatch", pytest.param("format", marks=pytest.mark.long)])
+"""Both, the slower one in `make test-all`."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -109,7 +111,7 @@ def forget_newest(checkpoint: Path) -> Path:
 # -- each batch once ---------------------------------------------------------------------------------------------------
 
 
-@BOTH
+@BOTH_IN_TIME
 def test_eo_03_a_restart_goes_on_and_a_batch_sent_again_is_there_once(
     spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable, sink: str
 ) -> None:
@@ -132,7 +134,7 @@ def test_eo_03_a_restart_goes_on_and_a_batch_sent_again_is_there_once(
     assert len(instants) == 5, "each batch names its files by its own time"
 
 
-@BOTH
+@BOTH_IN_TIME
 def test_a_lost_checkpoint_is_refused_and_goes_on_under_the_old_name(
     spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable, sink: str
 ) -> None:
@@ -238,7 +240,7 @@ def test_a_checkpoint_that_spark_deletes_with_its_query_is_not_recorded(
 # -- modes -------------------------------------------------------------------------------------------------------------
 
 
-@BOTH
+@BOTH_IN_TIME
 def test_in_complete_mode_each_batch_takes_the_place_of_all_rows(
     spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable, sink: str
 ) -> None:

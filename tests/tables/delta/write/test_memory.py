@@ -12,10 +12,10 @@ import pytest
 PROBE = Path(__file__).with_name("delta_memory_probe.py")
 
 
-LONG = [pytest.param(change, marks=pytest.mark.long) for change in ("delete", "update")]
+LONG = [pytest.param(change, marks=pytest.mark.long) for change in ("delete", "update", "merge")]
 
 
-@pytest.mark.parametrize("change", ["merge", "dedup", *LONG])
+@pytest.mark.parametrize("change", ["dedup", *LONG])
 def test_maint_16_delta_row_changes_stream_long_texts(tmp_path: Path, change: str) -> None:
     """A table of 2 GiB of text in one column, of which no batch holds more than a part."""
     files = 32

@@ -27,7 +27,10 @@ def took(job: str, rows: int, place: Path) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize(("append", "scans"), [("append by time", ["scan"]), ("append by site", ["scan by index", "compact"])])
+@pytest.mark.parametrize(
+    ("append", "scans"),
+    [("append by time", ["scan"]), pytest.param("append by site", ["scan by index", "compact"], marks=pytest.mark.long)],
+)
 def test_memory_is_bounded_whatever_the_size_of_the_table(tmp_path: Path, append: str, scans: list[str]) -> None:
     """By time: segments lie apart and are read as they are. By site: all overlap, and are sorted in windows."""
     for job in (append, *scans):
