@@ -31,7 +31,7 @@ from gapless.model.operation import AppendReport, Tally
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
-from gapless.tables.shared.landing import ChangeOutcome
+from gapless.tables.shared.landing import ChangeOutcome, land_change
 from gapless.tables.timeseries.context import SeriesProposal
 from gapless.tables.timeseries.correct.correction import ReplaceCovered
 from gapless.tables.timeseries.correct.revision import AffectedFiles, RowChanges, revise
@@ -227,7 +227,16 @@ class Adopter:
             applied = () if operation is None else (SetTransaction(operation, view.tally),)
             return appender.proposal(appender.stager(now).staged(view, schema, applied))
 
-        outcome = appender.land(snapshot, propose, discard=attempt.discard, lost=lost.append)
+        # What may be tried again is for `after` to say, as in an append: no deadline ends it.
+        outcome = land_change(
+            appender.context.committer,
+            snapshot,
+            propose,
+            operation,
+            discard=attempt.discard,
+            lost=lost.append,
+            retry_missing=False,
+        )
         return outcome, kept
 
     def _chosen(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,7 +35,7 @@ from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
 from gapless.runtime.committer import Proposal, refuse_conflict, require_file
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.landing import ChangeOutcome, Prepared, ProposeRows, land_change
+from gapless.tables.shared.landing import ChangeOutcome, Prepared
 from gapless.tables.timeseries.context import SeriesContext, SeriesProposal, new_commit
 from gapless.tables.timeseries.write.stage import Staged, Stager
 
@@ -91,19 +91,6 @@ class Appender:
             discard=change.discard,
             lost=change.lose,
             retry_missing=False,
-        )
-
-    def land(
-        self,
-        snapshot: Snapshot[TableState],
-        propose: ProposeRows[TableState, Commit],
-        *,
-        discard: Callable[[], None],
-        lost: Callable[[Conflict], None],
-    ) -> ChangeOutcome:
-        """Commit an append as long as `propose` finds that it may be tried again: its rows may come but once, and no deadline ends it."""
-        return land_change(
-            self.context.committer, snapshot, propose, self.operation, discard=discard, lost=lost, retry_missing=False
         )
 
     def heeds(self, snapshot: Snapshot[TableState]) -> bool:
