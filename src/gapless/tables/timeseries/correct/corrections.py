@@ -15,6 +15,7 @@ from gapless.model.index import IndexSpec
 from gapless.model.operation import AppendReport, ChangeReport, OperationArgument, parse_operation
 from gapless.predicate.range import check_entity_values
 from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.timeseries.correct.correction import ON_DUPLICATE, Delete, OnDuplicate, Replace, ReplaceCovered, Upsert
 from gapless.tables.timeseries.correct.rewrite import Correction, Rewriter
 from gapless.tables.timeseries.handle import Handle
@@ -148,7 +149,7 @@ class Corrections(Handle):
         """
         parts = _held(data)
         upsert = parse_upsert(key, on_duplicate, [part.schema.names for part in parts])
-        return self._correct(upsert, parts, operation_id)
+        return self._correct(upsert, parts, operation_id).change_report
 
     def delete(
         self,
@@ -166,7 +167,7 @@ class Corrections(Handle):
         CommitOutcomeUnknown, UpgradeNeeded, CorruptTable, StoreError.
         """
         asked = CorrectionArguments(start=start, end=end, where=where, entity=entity)
-        return self._correct(asked.delete(self.index, self.schema), (), operation_id)
+        return self._correct(asked.delete(self.index, self.schema), (), operation_id).change_report
 
     def replace(
         self,
@@ -188,7 +189,7 @@ class Corrections(Handle):
         """
         start, end = parse_span(span)
         asked = CorrectionArguments(start=start, end=end, entity=entity)
-        return self._correct(asked.replace(self.index, self.schema), _held(data), operation_id)
+        return self._correct(asked.replace(self.index, self.schema), _held(data), operation_id).change_report
 
     def drop_before(self, time: object, *, operation_id: OperationArgument = None) -> ChangeReport:
         """Delete all rows whose index value lies before `time` (an index value, as in `scan`): retention.
@@ -196,20 +197,20 @@ class Corrections(Handle):
         Segments that end before it fall away by metadata alone; one that reaches across is written anew. Raises as `delete`.
         """
         parse_index_value(time, self.index, self.schema, name="time")
-        return self._correct(CorrectionArguments(end=time).delete(self.index, self.schema, "drop_before"), (), operation_id)
+        deletion = CorrectionArguments(end=time).delete(self.index, self.schema, "drop_before")
+        return self._correct(deletion, (), operation_id).change_report
 
     def _replace_covered(self, parts: Sequence[Batches], operation_id: object, *, by_table: bool) -> AppendReport:
         """`append(on_overlap="replace")`, or an append where that is the table's policy."""
         replacement = ReplaceCovered(by_table=(lambda: self.version) if by_table else None)
-        report = self._correct(replacement, tuple(map(_read_once, parts)), operation_id)
-        return AppendReport.of(report, report.version, already_applied=report.already_applied)
+        return self._correct(replacement, tuple(map(_read_once, parts)), operation_id).append_report
 
-    def _correct(self, correction: Correction, parts: tuple[Batches, ...], operation_id: object) -> ChangeReport:
+    def _correct(self, correction: Correction, parts: tuple[Batches, ...], operation_id: object) -> ChangeOutcome:
         operation = parse_operation(operation_id)
         context = self._context
         newest = context.refresh()
         self._check_writable()
-        return Rewriter(context=context, operation=operation).apply(newest, correction, parts).change_report
+        return Rewriter(context=context, operation=operation).apply(newest, correction, parts)
 
 
 def _held(data: object) -> tuple[Batches, ...]:
