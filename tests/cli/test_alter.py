@@ -5,30 +5,17 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import gapless as gl
+from cli.conftest import Gapless
 from gapless.cli.show.values import parse_type_text
 from gapless.errors import InvalidOption
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
-
-
-class Ended(Protocol):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Gapless(Protocol):
-    """Runs a command."""
-
-    def __call__(self, *words: object) -> Ended: ...
 
 
 @pytest.fixture

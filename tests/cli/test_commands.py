@@ -8,16 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from cli.conftest import Gapless
 from gapless.tables.timeseries.table import TimeSeriesTable
-
-Gapless = Callable[..., Any]
 
 
 def _strict(text: str) -> Any:

@@ -5,28 +5,15 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import gapless as gl
+from cli.conftest import Ended, Gapless
 from gapless.cli.app import DELTA_COMMANDS, load_command
-
-
-class Ended(Protocol):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Gapless(Protocol):
-    """Runs a command."""
-
-    def __call__(self, *words: object, cwd: Path | None = None) -> Ended: ...
 
 
 @pytest.fixture

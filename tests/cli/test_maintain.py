@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import gapless as gl
+from cli.conftest import Gapless
 from gapless.cli.maintain import parse_age_text
 from gapless.errors import InvalidOption
 from gapless.formats.timeseries.actions import RemoveSegment
 from support.clocked_table import commit_actions, rows_at
-
-Gapless = Callable[..., Any]
 
 
 @pytest.fixture

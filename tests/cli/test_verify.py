@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cli.conftest import Gapless
 from gapless.tables.timeseries.table import TimeSeriesTable
-
-Gapless = Callable[..., Any]
 
 
 @pytest.fixture

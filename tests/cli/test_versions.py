@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import timeseries_table_format as ttf
 
+from cli.conftest import Gapless
 from gapless.tables.timeseries.table import TimeSeriesTable
-
-Gapless = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")

@@ -131,8 +131,8 @@ def delete_what_an_append_may_have_landed(monkeypatch: pytest.MonkeyPatch) -> No
         begun: list[Any] = []
         written = type(self)._written
 
-        def note(lander: Any, prepared: Any) -> Any:
-            begun.append(written(lander, prepared))
+        def note(lander: Any, prepared: Any, **options: Any) -> Any:
+            begun.append(written(lander, prepared, **options))
             return begun[-1]
 
         with monkeypatch.context() as inner:

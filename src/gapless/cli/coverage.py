@@ -170,8 +170,14 @@ def read_expected(table: TimeSeriesTable, path: str | None) -> list[Identity] | 
     header = lines[0][1]
     if set(header) == set(table.entity) and len(header) == len(table.entity):
         order = [header.index(name) for name in table.entity]
-        found = [_identity(table, path, number, cells, order) for number, cells in lines[1:]]
-        return found or _nothing_below(path)
+        if not lines[1:]:
+            raise _refuse(
+                path,
+                "there is nothing below its header",
+                "Expecting nothing would never find a gap",
+                "Write one identity a line",
+            )
+        return [_identity(table, path, number, cells, order) for number, cells in lines[1:]]
     if len(table.entity) == 1:
         return [_identity(table, path, number, cells, [0]) for number, cells in lines]
     raise _refuse(
@@ -210,12 +216,6 @@ def _identity(table: TimeSeriesTable, path: str, number: int, cells: list[str], 
         return tuple(parse_entity_value(table, name, cells[at]) for name, at in zip(table.entity, order, strict=True))
     except GaplessError as error:
         raise _refuse(path, f"line {number}: {error.what}", error.why, error.fix) from error
-
-
-def _nothing_below(path: str) -> list[Identity]:
-    raise _refuse(
-        path, "there is nothing below its header", "Expecting nothing would never find a gap", "Write one identity a line"
-    )
 
 
 def _refuse(path: str, what: str, why: str, fix: str) -> InvalidOption:
