@@ -56,18 +56,19 @@ def check_range(first: int, last: int, *, earliest: int, newest: int) -> None:
 
 
 def collect_changes(
-    entries: Iterable[tuple[int, Entry, int]], change_of: Callable[[int, Entry], Change | None], *, since_ns: int = 0
+    entries: Iterable[tuple[int, Entry, int]], change_of: Callable[[int, Entry], Change | None], *, since_ns: int | None
 ) -> list[CommitChange[Change]]:
     """The changes of commits (version, entry, commit time) by `change_of`, asked in turn; commits of which it gives None are left out.
 
-    A commit time that runs backward is that of the commit before, `since_ns` for the first.
+    A commit time that runs backward is that of the commit before, `since_ns` for the first; where that is None, times are as they were told.
     """
     found = []
-    for version, entry, time_ns in entries:
-        since_ns = max(since_ns, time_ns)
+    for version, entry, told_ns in entries:
+        time_ns = told_ns if since_ns is None else max(since_ns, told_ns)
+        since_ns = None if since_ns is None else time_ns
         change = change_of(version, entry)
         if change is not None:
-            found.append(CommitChange(version=version, time_ns=since_ns, change=change))
+            found.append(CommitChange(version=version, time_ns=time_ns, change=change))
     return found
 
 

@@ -73,7 +73,7 @@ class DeltaView(DeltaHandle):
 
         Raises InvalidOption for a limit below 0, CorruptTable where a commit is lost, StoreError.
         """
-        return [history_entry(*one) for one in read_history(self._env, DELTA, self.version, limit)]
+        return [history_entry(*one) for one in read_history(self._env, DELTA, self.version, limit, ordered=True)]
 
     def changes(
         self,

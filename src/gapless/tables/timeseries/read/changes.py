@@ -72,7 +72,7 @@ def changes_between(
     """
     entries = env.drive(read_range(TIME_SERIES, start, end))
     live, metas = _before(env, newest, start, entries[0][1])
-    return collect_changes(entries, lambda _, commit: _apply(live, commit)), metas + [
+    return collect_changes(entries, lambda _, commit: _apply(live, commit), since_ns=None), metas + [
         commit.meta for _, commit, _ in entries if commit.meta is not None
     ]
 

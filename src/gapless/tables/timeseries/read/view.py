@@ -82,7 +82,7 @@ class TableView(Handle):
 
         Raises InvalidOption for a limit below 0, CorruptTable where a commit is lost.
         """
-        return history_entries(read_history(self._env, TIME_SERIES, self.version, limit), self._snapshot.state)
+        return history_entries(read_history(self._env, TIME_SERIES, self.version, limit, ordered=False), self._snapshot.state)
 
     def changes(self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None) -> Rows:
         """What each commit of a range of versions did to the rows, not read yet.
