@@ -1,9 +1,7 @@
-"""Sets of covered buckets, one compressed bitmap an identity.
+"""Coverage as compressed bitmaps, one an identity: union, difference, and the overlap of new data with what is covered.
 
 A *stored id* is a bucket id in the order-preserving form of the log, an unsigned 64-bit number: signed ids with the top bit
 flipped, ids of a uint64 index as they are. Bitmaps hold stored ids; half-open stored ranges may end at 2**64.
-
-Whether new data steps on buckets that are already covered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From index values to buckets and back.
+"""Bucket ids of index values, and the bounds of buckets.
 
 A `Grid` numbers the buckets of an index by floor division, so that bucket `id` is the half-open interval
 `[start(id), end(id))` and ids before 1970 are negative. A grid has no state and asks no clock or process zone.

@@ -1,12 +1,9 @@
-"""Coverage sidecars as bytes, exactly as protocol 7 of the time-series log writes them, and the index of a large one.
+"""Encode and decode coverage sidecars, byte for byte as protocol 7 of the time-series log writes them, and the index of a large one.
 
 Little-endian: `u64 n`, then n times a `u32` of high bits and a 32-bit Roaring bitmap in the portable format. Canonical: no
-empty part, every container in its smallest form.
-
-Without entity columns: one 64-bit Roaring "treemap". With: `TSTECOV2`, identities in canonical order, a treemap each.
-Equal coverage has equal bytes.
-
-It is the sidecar with another start, and with the XXH3-64 of each bitmap in the bitmap's place.
+empty part, every container in its smallest form. Without entity columns: one 64-bit Roaring "treemap". With: `TSTECOV2`,
+identities in canonical order, a treemap each. Equal coverage has equal bytes. The index of a sidecar has the same layout with
+another start, and with the XXH3-64 of each bitmap in the bitmap's place.
 """
 
 from __future__ import annotations

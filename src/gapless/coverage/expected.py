@@ -1,4 +1,4 @@
-"""Which buckets are expected: pure planners, from the range of a question and from sessions of a calendar to bucket ids."""
+"""Expected buckets: from the range of a question and the sessions of a calendar to bucket ids. Pure."""
 
 from __future__ import annotations
 

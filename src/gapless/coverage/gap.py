@@ -1,6 +1,6 @@
-"""The answer to "what do I have, and what is missing?" over one or many identities.
+"""Coverage questions over one or many identities: gaps, ratio, longest gap, last full window.
 
-Unbroken runs of stored ids, found without a step for every bucket.
+Unbroken runs of stored ids are found without a step for every bucket.
 """
 
 from __future__ import annotations

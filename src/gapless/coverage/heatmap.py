@@ -1,4 +1,4 @@
-"""What a heat map of coverage shows: a pure plan, for any way of drawing it."""
+"""Plan of a coverage heat map: cells and their shares, for any renderer. Pure."""
 
 from __future__ import annotations
 

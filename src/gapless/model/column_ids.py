@@ -1,4 +1,4 @@
-"""What tells a table's columns apart beside their names, so that a name may change, go, and come back as another column.
+"""Column identities (column mapping): names may change, go and come back while files keep the stored names.
 
 A *path* names a column or a nested field by declared names: `("s", "x")`. The values of a list are the step "element", the
 keys and values of a map "key" and "value".

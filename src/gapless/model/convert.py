@@ -1,4 +1,4 @@
-"""Arrays from one type to another, value for value: nothing is rounded, cut, wrapped or filled in, at any depth."""
+"""Lossless casts of Arrow arrays: value for value, nothing rounded, cut, wrapped or filled in, at any depth."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Changes of a table's columns, as pure steps from one set of columns to the next.
-
-The default of a column: one value, exactly of its type.
-"""
+"""Schema evolution: add, rename, drop, widen and reorder columns, with defaults of exactly their types, as pure steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on their way into Parquet files (`fit`) and out of them (`restore`): exact both ways."""
+"""Rows to the stored types of Parquet files (`fit`) and back (`restore`): exact both ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File formats that `append_file` reads, each with its options checked at birth."""
+"""Options of the file formats that `append_file` reads, each checked when it is made."""
 
 from __future__ import annotations
 

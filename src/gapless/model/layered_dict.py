@@ -1,4 +1,4 @@
-"""A dict whose copies cost what changed lately, not what it holds."""
+"""A copy-on-write dict: a copy costs what changed lately, not what it holds."""
 
 from __future__ import annotations
 

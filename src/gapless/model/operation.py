@@ -1,4 +1,4 @@
-"""Operation ids, which make a retry change nothing, and the reports that writes give back."""
+"""Operation ids, which make retries idempotent, and the reports that writes return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of a table: what users may set, with their defaults, checked at birth."""
+"""Table properties: their names, defaults and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment: one immutable Parquet file, as the log describes it; an index of many by the buckets that they cover; checksums of objects."""
+"""A segment: one immutable Parquet data file, as the log describes it; an index of many by covered buckets; checksums of objects."""
 
 from __future__ import annotations
 

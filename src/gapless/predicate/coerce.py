@@ -1,4 +1,4 @@
-"""Literals on the grid of a column's type: exact, without rounding or overflow; which Arrow types a filter can compare.
+"""Coerce literals to a column's type exactly, without rounding or overflow; which Arrow types a filter can compare.
 
 A type holds only some values: whole numbers in a range, multiples of 0.01, whole milliseconds. A comparison with a
 literal between two of them is the comparison with the lower one (`x < 2.5` of whole numbers is `x <= 2`); one

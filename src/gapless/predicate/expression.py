@@ -1,7 +1,4 @@
-"""A predicate as a pyarrow expression that keeps the rows SQL keeps.
-
-What a predicate is asked of: columns by name, for an expression, or their values.
-"""
+"""Evaluate a predicate as a pyarrow expression, or on the columns of a table, with SQL's three-valued logic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Literals of a filter text: read exactly, cast where the text says so, and held to the kind of the column beside them."""
+"""Parse literals of a filter's SQL text exactly: casts, and the type of the column they are compared with."""
 
 from __future__ import annotations
 

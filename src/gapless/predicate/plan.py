@@ -1,4 +1,4 @@
-"""Which segments a scan reads, and in which order: pure.
+"""Scan planning: which segments are read, and in which order. Pure.
 
 Rows of one identity always come in index order. Segments whose ranges do not overlap are read one after another; those that do are
 sorted together, in windows of the index where they would not fit in memory at once.

@@ -1,9 +1,7 @@
-"""A `where` as a value: frozen nodes that know columns and exact literals, and neither SQL nor Arrow data.
+"""A `where` filter as a value: frozen nodes of columns and exact literals, without SQL text or Arrow data.
 
-Literals stay exact and untied to a column's type: `scan.settle` puts them on a type's grid when an expression is
-built or statistics are asked, so one predicate serves a table's schema and a file's.
-
-LIKE patterns, character by character.
+Literals are not tied to a column's type: `coerce.coerce_literal` does that when an expression is built or statistics are looked at, so that
+one predicate serves a table's schema and a file's. LIKE patterns are tokens, character by character.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Whether a segment can hold a row that a predicate keeps, judged by its statistics alone.
+"""Data skipping: whether a segment may hold a row that a predicate keeps, by its statistics, or by its index range and identity alone. Pure.
 
-Each predicate is answered with the set of possible_truth_values that rows may give (true, false, null). The set may be too large,
-never too small, so NOT can swap it and what is unknown keeps the segment.
-
-What a predicate says of segments of which only the index range and the identity are known. Pure.
+Each predicate gets the set of truth values that rows may give (true, false, null). The set may be too large, never too small, so NOT can
+swap it and what is unknown keeps the segment.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def stats_name(path: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TruthValues:
-    """Which possible_truth_values a predicate may give for the rows of a segment."""
+    """Which truth values a predicate may give for the rows of a segment."""
 
     true: bool
     false: bool
@@ -71,7 +69,7 @@ class _Known(NamedTuple):
 
 _Check = Callable[[_Known], TruthValues]
 TruthByStats = Callable[[StatsOf, int | None], TruthValues]
-"""The possible_truth_values that a segment's rows may give, by its statistics and row count."""
+"""The truth values that a segment's rows may give, by its statistics and row count."""
 
 
 def may_match(predicate: p.Predicate, stats: StatsOf, schema: pa.Schema, *, rows: int | None = None) -> bool:
@@ -90,12 +88,12 @@ def compile_pruner(predicate: p.Predicate, schema: pa.Schema) -> Callable[[Stats
 
 
 def possible_truth_values(predicate: p.Predicate, stats: StatsOf, schema: pa.Schema, rows: int | None) -> TruthValues:
-    """The possible_truth_values that rows of the segment may give."""
+    """The truth values that rows of the segment may give."""
     return compile_truth_values(predicate, schema)(stats, rows)
 
 
 def compile_truth_values(predicate: p.Predicate, schema: pa.Schema) -> TruthByStats:
-    """The possible_truth_values that rows of a segment may give, by its statistics and row count; raises UnknownColumn for a column `schema` lacks."""
+    """The truth values that rows of a segment may give, by its statistics and row count; raises UnknownColumn where `schema` lacks a column."""
     match predicate:
         case p.Constant(value=value):
             return _always(TruthValues(value is True, value is False, value is None))

@@ -1,6 +1,6 @@
-"""Pruning of many files by their bounds as Arrow arrays, and by a pyarrow expression that cannot be looked into.
+"""Data skipping for many files at once: by their bounds as Arrow arrays, or by an opaque pyarrow expression.
 
-A quick look before `prune.compile_truth_values`, which tells more: what this says of a file that would say too.
+A cheaper, coarser step before `prune.compile_truth_values`: what it drops, that would drop too.
 """
 
 from __future__ import annotations

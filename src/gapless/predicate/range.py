@@ -1,9 +1,4 @@
-"""The parts of a scan that are not `where` text, as predicates: an index range, an entity filter.
-
-Column names as SQL writes them.
-
-What a set of keys says of the rows that may have one, as a predicate: for pruning.
-"""
+"""Predicates for index ranges, entity filters and sets of keys, and the lookup of column names as SQL writes them."""
 
 from __future__ import annotations
 

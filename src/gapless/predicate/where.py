@@ -1,10 +1,10 @@
-"""SQL text to a predicate.
+"""Parse a SQL condition (`where`) to a predicate.
 
 Supported: `= == <> != < <= > >=`, `IS [NOT] DISTINCT FROM`, `AND OR NOT`, `[NOT] IN (literals)`, `[NOT] BETWEEN`,
 `IS [NOT] NULL|TRUE|FALSE|UNKNOWN`, `[NOT] LIKE|ILIKE 'pattern' [ESCAPE 'c']`, boolean columns alone, columns against
 columns, and the functions isnan, abs, lower, upper, length (char_length), coalesce and starts_with. Literals:
-numbers, 'text', TRUE, FALSE, NULL, DATE, TIME, TIMESTAMP and TIMESTAMPTZ '…', and casts of literals. The answers are
-those DuckDB gives, but that numbers are compared without rounding and text is never read as a number.
+numbers, 'text', TRUE, FALSE, NULL, DATE, TIME, TIMESTAMP and TIMESTAMPTZ '…', and casts of literals. The results are
+those of DuckDB, but that numbers are compared without rounding and text is never read as a number.
 """
 
 from __future__ import annotations

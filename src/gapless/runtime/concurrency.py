@@ -1,4 +1,4 @@
-"""What threads share: locks renewed after a fork, calls that one leads for all who wait, work side by side, answers in order."""
+"""Threads: fork-safe locks, group turns that one thread leads for all who wait, parallel calls, answers in order."""
 
 from __future__ import annotations
 

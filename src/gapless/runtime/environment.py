@@ -1,4 +1,4 @@
-"""The environment that answers a conversation's requests: a store, a clock and a source of ids."""
+"""The environment of a conversation: a store, a clock and a source of ids that answer its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts to a bucket that go on while their caller does something else."""
+"""Puts to a bucket in the background."""
 
 from __future__ import annotations
 

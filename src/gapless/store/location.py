@@ -1,4 +1,4 @@
-"""Where a user says a table is, read into one value; storage options, checked before a client is made."""
+"""Parse table locations (paths and URLs) and storage options, before a client is made."""
 
 # A path is taken literally: pathlib would fold '//' and drop slashes.
 # ruff: noqa: PTH110, PTH111, PTH112

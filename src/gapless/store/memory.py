@@ -1,4 +1,4 @@
-"""Objects in the memory of this process."""
+"""A store in the memory of this process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Objects in a bucket: S3 and what speaks like it, Google Cloud Storage, Azure.
-
-Errors of obstore, told as errors of a store.
-"""
+"""A store in a bucket: S3 and compatible, Google Cloud Storage, Azure; obstore's errors as StoreErrors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Whether a store keeps the promise that a commit rests on.
-
-From what a user types to a store.
-"""
+"""Open a store from a location, and probe that it keeps put-if-absent, which commits depend on."""
 
 from __future__ import annotations
 

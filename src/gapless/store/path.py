@@ -1,4 +1,4 @@
-"""What may name an object, and which bytes of it a range means: the rules that all stores share."""
+"""Object paths and byte ranges: the rules that all stores share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delta's actions as JSON bodies, and back. Unknown fields and actions are passed over, as the protocol asks."""
+"""Encode and decode Delta actions as JSON. Unknown fields and actions are ignored, as the protocol asks."""
 
 from __future__ import annotations
 

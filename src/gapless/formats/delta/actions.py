@@ -1,8 +1,6 @@
-"""Delta's vocabulary: what one commit says, and what all of them make (PROTOCOL.md, "Actions").
+"""Delta actions, commits and the table state they make (PROTOCOL.md, "Actions").
 
-Paths of files as the log has them: URIs, percent-encoded, relative to the table root or absolute.
-
-Operation ids as Delta's application transactions, and back.
+With file paths as the log has them (URIs, percent-encoded, relative to the table root or absolute) and operation ids as `txn` actions.
 """
 
 from __future__ import annotations

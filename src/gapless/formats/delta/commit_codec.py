@@ -1,6 +1,6 @@
-"""Commits as JSON, one action a line, `commitInfo` first.
+"""Encode and decode Delta commits: JSON, one action a line, `commitInfo` first.
 
-From which commit on a table has in-commit timestamps: two properties that only the commit itself can fill in.
+The two properties that say from which commit on a table has in-commit timestamps are filled in here, since only the commit knows them.
 """
 
 from __future__ import annotations

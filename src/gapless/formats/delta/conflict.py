@@ -1,4 +1,4 @@
-"""May a change of a Delta table follow a commit that came first? Pure; docs/semantics/delta-clashes.md is printed from its rules."""
+"""Conflict detection for Delta commits: may a change follow a commit that came first? docs/semantics/delta-clashes.md is printed from the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletion vectors as bytes and texts, and back (PROTOCOL.md, "Deletion Vector Format"). Pure.
+"""Encode and decode deletion vectors (PROTOCOL.md, "Deletion Vector Format"). Pure.
 
 Positions count the rows of a data file from 0: ascending numpy arrays of int64.
 """

@@ -1,4 +1,4 @@
-"""Delta Lake's log as the engine knows logs: names, codec and replay of `_delta_log` (PROTOCOL.md)."""
+"""Delta Lake as a `TableFormat`: names, codec and replay of `_delta_log` (PROTOCOL.md)."""
 
 from __future__ import annotations
 

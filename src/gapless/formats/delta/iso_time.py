@@ -1,4 +1,4 @@
-"""Dates and instants as texts, in the proleptic Gregorian calendar, of any year: Python's own end at 9999."""
+"""Parse and format dates and instants of any year, proleptic Gregorian: Python's own end at 9999."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Partition values as the log's texts, and the folders of our own files (PROTOCOL.md, "Partition Value Serialization").
+"""Partition values: their text in the log, a file's partition, and the folders of our own files (PROTOCOL.md, "Partition Value Serialization").
 
 The protocol has one text for null and for an empty string or bytes: readers see null. Writing such a value is refused rather than lost.
-
-The partition columns of a table's files. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Table properties: what this release knows of them, their defaults, and what users may set.
-
-Texts of table properties as values: flags, counts, sizes, intervals, column lists and choices.
-"""
+"""Delta table properties: which this release knows, their parsers (flags, counts, sizes, intervals, columns), defaults and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay of a Delta log (PROTOCOL.md, "Action Reconciliation"): a table's state, its live files and its tombstones."""
+"""Log replay for Delta (PROTOCOL.md, "Action Reconciliation"): a table's state, its live files and its tombstones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One bound of a column as statistics have it in JSON, and back: exact, or loosened so that it holds whoever wrote it."""
+"""Encode and decode min/max statistics in JSON: exact, or widened so that they hold whoever wrote them."""
 
 from __future__ import annotations
 

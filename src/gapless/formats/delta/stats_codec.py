@@ -1,4 +1,4 @@
-"""Statistics of a data file as the log's JSON text (PROTOCOL.md, "Per-file Statistics")."""
+"""Encode and decode per-file statistics as JSON (PROTOCOL.md, "Per-file Statistics")."""
 
 from __future__ import annotations
 

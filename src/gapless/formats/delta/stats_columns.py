@@ -1,4 +1,4 @@
-"""The statistics of many files read at once, as Arrow arrays: what `stats_codec` reads one by one. Pure."""
+"""Parse the statistics of many files at once to Arrow arrays: the vectorised form of `stats_codec`. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The time-series log's vocabulary: what one commit says, and what all of them make.
-
-The names that gapless gives to a table's files, and no one else does. Pure.
-"""
+"""Actions of the time-series log, commits, and the table state they make; the names of files that gapless writes. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns under which rows of several versions of a table can be read together. Pure."""
+"""The schema in which rows of several versions of a table can be read together. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time-series dialect: names, codec and replay of `_timeseries_log/` (docs/spec/timeseries.md)."""
+"""The time-series table format as a `TableFormat`: names, codec and replay of `_timeseries_log/` (docs/spec/timeseries.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay of a time-series log: a table's state while commits are folded into it, and its live segments by range."""
+"""Log replay for time-series tables: the state that commits make, and its live segments by range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream of a table emits: from commits and a cursor to the items of one batch. Pure.
+"""Streaming reads: from commits and a cursor to the items of one micro-batch. Pure.
 
 A version's items, and their order, follow from its commit alone, so that a batch which is planned again after a restart is the same.
 """

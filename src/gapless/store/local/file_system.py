@@ -1,4 +1,4 @@
-"""What a store asks of the operating system: files below a folder, blocks shared by two files, and errors told as a store's."""
+"""File system calls of the local store: files below a folder, reflinks, and OSErrors as StoreErrors."""
 
 # pathlib costs as much as the system calls.
 # ruff: noqa: PTH118

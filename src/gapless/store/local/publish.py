@@ -1,4 +1,4 @@
-"""How a finished file takes its name on a local disk: exclusively, never over another, and to stay."""
+"""Publish a finished local file under its name: exclusively, never over another, and durably."""
 
 # pathlib has no exclusive rename, no fsync and no errno-exact link.
 # ruff: noqa: PTH102, PTH105, PTH108, PTH116, PTH120

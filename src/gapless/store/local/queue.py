@@ -1,4 +1,4 @@
-"""Whose turn it is to create in a folder, among those on this machine who ask: a courtesy, which no promise rests on."""
+"""A queue of the writers on this machine that create in one folder: advisory, no guarantee depends on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects as files below one folder of this machine."""
+"""A store of local files below one folder."""
 
 # pathlib costs as much as the system calls, and has no pread, fsync or exclusive link.
 # ruff: noqa: PTH105, PTH108, PTH112, PTH116, PTH120

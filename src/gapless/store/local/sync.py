@@ -1,4 +1,4 @@
-"""Syncs of local files and folders: several at once, side by side, and those of files that are not durable yet."""
+"""fsync of local files and folders, several at once, and of deferred files before what names them."""
 
 # pathlib has no fsync.
 # ruff: noqa: PTH120

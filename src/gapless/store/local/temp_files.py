@@ -1,4 +1,4 @@
-"""Temporary files of a local store: made under a name of their own until they are whole, on their way to the disk meanwhile."""
+"""Temporary files of the local store, written back to disk while they are being made."""
 
 # pathlib has no open file by number.
 # ruff: noqa: PTH105

@@ -1,4 +1,4 @@
-"""The names of what lies in `_delta_log`, what `_last_checkpoint` says, and the sidecars of V2 checkpoints."""
+"""Object names in `_delta_log`, the `_last_checkpoint` hint, and the sidecars of V2 checkpoints."""
 
 from __future__ import annotations
 

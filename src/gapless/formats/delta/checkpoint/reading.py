@@ -1,6 +1,6 @@
-"""A checkpoint's objects as a snapshot: classic, in several pieces, or V2 (JSON or Parquet) with sidecars.
+"""Read Delta checkpoints: classic, multi-part, or V2 (JSON or Parquet) with sidecars.
 
-Which leaf columns of a checkpoint's Parquet are read: most are of actions that no row has, and each costs its time. Pure.
+Leaf columns of a Parquet checkpoint that no row needs are not read: most are of actions that no row has, and each costs its time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""File actions in a checkpoint's Parquet, as Arrow columns from which values are made when they are asked for.
-
-Statistics as checkpoints have them in columns (`stats_parsed`), as their JSON text.
-"""
+"""File actions of a Parquet checkpoint as Arrow columns, decoded on access; `stats_parsed` columns as their JSON text."""
 
 from __future__ import annotations
 

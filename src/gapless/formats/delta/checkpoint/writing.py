@@ -1,4 +1,4 @@
-"""A snapshot as a checkpoint in Parquet, one row an action: classic, or V2 with the same name and sidecars for many files."""
+"""Write Delta checkpoints as Parquet, one row an action: classic, or V2 with the same name and sidecars for many files."""
 
 from __future__ import annotations
 

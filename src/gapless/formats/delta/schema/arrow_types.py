@@ -1,4 +1,4 @@
-"""Delta's types as Arrow's, and back.
+"""Convert Delta types to Arrow types, and back.
 
 An Arrow type becomes the Delta type that holds every value of it exactly, or is refused. Zones are not kept: a Delta
 `timestamp` is an instant, and comes back in UTC.

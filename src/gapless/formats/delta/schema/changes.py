@@ -1,4 +1,4 @@
-"""Changes of a schema: find a field by its path, add, rename, drop, widen."""
+"""Schema evolution of Delta schemas: find a field by its path, add, rename, drop, widen."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Column mapping: physical names and ids for columns (PROTOCOL.md, "Column Mapping").
-
-Where a data file keeps each column: logical paths to the names in the file. Pure.
-"""
+"""Column mapping: physical names and field ids of columns, and where a data file keeps each (PROTOCOL.md, "Column Mapping"). Pure."""
 
 from __future__ import annotations
 

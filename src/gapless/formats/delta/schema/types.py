@@ -1,4 +1,4 @@
-"""Delta's types as values, and schemas as the log's JSON text (PROTOCOL.md, "Schema Serialization Format")."""
+"""Delta's types, and schemas as JSON (PROTOCOL.md, "Schema Serialization Format")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of Delta's variant type (Parquet's variant encoding, unshredded) as plain Python values."""
+"""Decode Delta's variant type (Parquet's variant encoding, unshredded) to Python values."""
 
 from __future__ import annotations
 

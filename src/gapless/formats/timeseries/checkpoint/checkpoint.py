@@ -1,10 +1,8 @@
-"""Log checkpoints as Parquet: a snapshot, one row for each thing that it holds, and which live segments go into new parts.
+"""Encode and decode time-series log checkpoints: Parquet, one row for each thing that a snapshot holds.
 
-Of live segments that lie in parts it has no rows, but one for each part.
-The file's key-value metadata carry the version, its commit time and a checksum over all rows, so that damage anywhere is found.
-
-Loose segments become a part once there are enough of them; parts are rewritten only where most of what was in them is gone. So what a
-checkpoint writes goes by what changed, and not by what the table holds.
+Live segments that lie in parts have no rows, but each part has one. Key-value metadata carry the version, its commit time and a checksum over
+all rows, so that damage anywhere is found. Loose segments become a part once there are enough of them; parts are rewritten only where most of
+what was in them is gone. So what a checkpoint writes grows with what changed, and not with the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A part of a log checkpoint: live segments that became live one after another, as a Parquet object that never changes.
-
-What a part of a log checkpoint holds, once it was read: bounds at hand, bodies decoded when they are asked for.
-"""
+"""A part of a log checkpoint: an immutable Parquet object of consecutive live segments, with bounds at hand and bodies decoded on access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a part of a log checkpoint is read, and what stands in for one that is lost: the commits, or other checkpoints."""
+"""Read the parts of a log checkpoint, and recover a lost one from the commits or from other checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live segments of a log checkpoint: those of its parts, which are read when they are needed, and loose ones."""
+"""The live segments of a log checkpoint: those of its parts, which are read on access, and loose ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits as JSON: protocol 7 of timeseries-table-format with our keys on top (docs/spec/timeseries.md)."""
+"""Encode and decode time-series commits: protocol 7 of timeseries-table-format with our keys on top (docs/spec/timeseries.md)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Values as the log's JSON says them: strict, without white space; bounds, operation ids, short names of types, a commit's checksum over itself.
+"""JSON values of the time-series log: strict parsing, bounds, operation ids, type names, and a commit's checksum over itself.
 
-A commit is JSON: one flipped bit can make an action unknown, and so silently skipped, or a bound another number.
-
-A nested type is written by its outermost kind alone ("large_list"): its children stand beside it in the log.
+The checksum is needed since one flipped bit can make an action unknown, and so silently skipped, or a bound another number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`UpdateTableMeta` as JSON, and the features that a table's content asks of those who read and write it."""
+"""Encode and decode `UpdateTableMeta`, and the table features that its content needs of readers and writers."""
 
 from __future__ import annotations
 

@@ -1,16 +1,14 @@
-"""A table's schema as protocol 7's `logical_schema` (docs/spec/timeseries.md).
+"""Encode and decode a table's schema as protocol 7's `logical_schema` (docs/spec/timeseries.md).
 
 Each column, and each nested field, has protocol 7's own type: the exact one, or the next wider one that reads our files
 right. Where that is not the declared type, the field carries it as `gapless_type`, a text such as "int8" or
 "timestamp[ms, tz=Europe/Paris]". Metadata lies under `gapless_metadata`: protocol 7's `metadata` would have to be
 repeated in every file. Columns of unknown type are listed in `pending`, since protocol 7 has no type for them; once known
-they stand at the end of `columns`, the one place where it lets columns be added, with their `position` in the schema.
-What else may have changed about a column says `identity_codec`.
+they are at the end of `columns`, the one place where it lets columns be added, with their `position` in the schema.
 
-What tells columns apart beside their names, as further keys of the objects in `logical_schema`.
-
-`gapless_stored` is a field's stored name where that is not its name, `gapless_former` its earlier names, `gapless_default` what
-rows without it have, and `gapless_retired`, of a struct and of the whole, the stored names that no new field of it may take.
+Column identities are further keys: `gapless_stored` is a field's stored name where that is not its name, `gapless_former` its earlier
+names, `gapless_default` what rows without it have, and `gapless_retired`, of a struct and of the whole, the stored names that no new field of
+it may take.
 """
 
 from __future__ import annotations

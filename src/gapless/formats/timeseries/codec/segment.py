@@ -1,4 +1,4 @@
-"""`AddSegment` as JSON."""
+"""Encode and decode `AddSegment` as JSON."""
 
 from __future__ import annotations
 

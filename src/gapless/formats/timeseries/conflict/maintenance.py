@@ -1,4 +1,4 @@
-"""May a compaction, a change of columns or properties, a vacuum, an expiry or a restore follow a commit that came first? Pure."""
+"""Conflict detection for maintenance commits: compaction, schema and property changes, vacuum, expiry, restore, tags. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May an append, an upsert, a delete or a replacement follow a commit that came first? Pure, but for the sidecars it asks to read."""
+"""Conflict detection for appends, upserts, deletes and replacements: by coverage. Pure, but for the sidecars it requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which changes may follow which: the one table that decides, and that docs/semantics/clashes.md is printed from."""
+"""Conflict matrix: which operations may follow which; docs/semantics/clashes.md is printed from it."""
 
 from __future__ import annotations
 
