@@ -109,10 +109,11 @@ def _read_hints(table_format: TableFormat[Entry, State]) -> Conversation[tuple[i
     """The version that CURRENT names (0 for none), and the log checkpoint that the other hint does."""
     hints = () if table_format.hint is None else (Get(table_format.hint),)
     *current, pointer = yield from perform(Together((*hints, Get(table_format.last_checkpoint))))
-    return _parse_current(current[0] if current else None), parse_hint(table_format, pointer)
+    return parse_current(current[0] if current else None), parse_hint(table_format, pointer)
 
 
-def _parse_current(data: bytes | None) -> int:
+def parse_current(data: bytes | None) -> int:
+    """The version that CURRENT names; 0 where it is missing or cannot be read."""
     text = (data or b"").strip().removeprefix(b"+")
     return int(text) if text.isdigit() and len(text) <= 10 else 0
 

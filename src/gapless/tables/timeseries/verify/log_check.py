@@ -5,7 +5,6 @@ The hints, CURRENT and _last_checkpoint, may lag and be missing, but never lead 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -18,26 +17,10 @@ from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.formats.timeseries.replay import sidecars_of
 from gapless.log.effects import Drive
 from gapless.log.format import Snapshot
+from gapless.log.snapshot import parse_current
 from gapless.model.instant import format_instant
 from gapless.tables.shared.findings import Finding, numbers_of
 from gapless.tables.timeseries.verify.log_fold import Bridge, Entry, fold_log
-
-_MAX_DIGITS = 10
-
-
-def hinted_version(data: bytes | None) -> int:
-    """The version that CURRENT names; 0 where it is missing or cannot be read."""
-    text = (data or b"").strip().removeprefix(b"+")
-    return int(text) if text.isdigit() and len(text) <= _MAX_DIGITS else 0
-
-
-def named_checkpoint(data: bytes | None) -> int:
-    """The version that _last_checkpoint names; 0 where it is missing or cannot be read."""
-    try:
-        version = json.loads(data or b"{}")["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return 0
-    return version if isinstance(version, int) and not isinstance(version, bool) and version > 0 else 0
 
 
 def check_hints(hint: bytes | None, pointer: bytes | None, newest: int, checkpoints: Sequence[int]) -> list[Finding]:
@@ -55,7 +38,7 @@ def _check_current(hint: bytes | None, newest: int) -> list[Finding]:
     if hint is None:
         what = f"CURRENT is missing; the newest version is {newest}. gapless finds it without, timeseries-table-format does not"
         return [Finding(code="hint-missing", path=path, what=what, mend="repair", severity="note")]
-    named = hinted_version(hint)
+    named = parse_current(hint)
     if named == 0:
         what = f"CURRENT names no version: it holds {hint[:40]!r}, and the newest version is {newest}"
         return [Finding(code="hint-unreadable", path=path, what=what, mend="repair")]
@@ -68,7 +51,8 @@ def _check_current(hint: bytes | None, newest: int) -> list[Finding]:
 def _check_pointer(pointer: bytes | None, checkpoints: Sequence[int]) -> list[Finding]:
     if pointer is None:
         return []
-    named = named_checkpoint(pointer)
+    stored = TIME_SERIES.decode_pointer(pointer)
+    named = 0 if stored is None else stored.version
     if named in checkpoints:
         return []
     path = TIME_SERIES.last_checkpoint
@@ -150,7 +134,7 @@ def examine_log(facts: LogFacts) -> LogView:
     unread = [one for one in unread if one.version > start]
     present = [version for version in present if version > start]
     newest = max([*present, *fold.good, start])
-    hinted = hinted_version(facts.hint)
+    hinted = parse_current(facts.hint)
     missing = _gaps(present, max(newest, hinted), start)
     view = LogView(
         newest=newest,
