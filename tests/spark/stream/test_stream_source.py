@@ -131,7 +131,6 @@ def test_a_change_feed_is_what_changes_tells(spark: Any, table: gl.TimeSeriesTab
     assert {row[3] for row in expected} == {"insert", "delete", "update_preimage", "update_postimage"}
 
 
-@pytest.mark.long
 def test_limits_are_kept_in_a_query_that_runs_on(spark: Any, table: gl.TimeSeriesTable, tmp_path: Path) -> None:
     for at in (3, 4):
         table.append(hours(at, x=float(at)))
