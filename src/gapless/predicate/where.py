@@ -50,12 +50,11 @@ def parse_where(text: str, schema: pa.Schema) -> p.Predicate:
     >>> parse_where("x > 2", pa.schema([("x", pa.int64())]))
     Comparison(op='>', left=Column(path=('x',)), right=Value(kind='number', value=2))
     """
-    import sqlglot
     from sqlglot.errors import SqlglotError
 
     parser = _Parser(text=text, schema=schema)
     try:
-        tree = sqlglot.parse_one(text, dialect="duckdb", into=sqlglot.exp.Condition)
+        tree = parse_condition(text, "duckdb")
     except (SqlglotError, RecursionError) as error:
         raise InvalidFilter(
             f"where={text!r} is no SQL condition",
@@ -67,6 +66,21 @@ def parse_where(text: str, schema: pa.Schema) -> p.Predicate:
         return parser.predicate(tree)
     except RecursionError as error:
         raise InvalidFilter(f"where={text[:60]!r}… is nested too deep", fix="Use IN (…) for long lists", where=text) from error
+
+
+def parse_condition(text: str, dialect: str) -> exp.Expr:
+    """The tree of one SQL expression. Raises SqlglotError, also for several of them, and RecursionError."""
+    from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import ParseError
+
+    # Before sqlglot 29 parse_one gives the first of several statements and says nothing of the others.
+    tree, *others = Dialect.get_or_raise(dialect).parse_into(exp.Condition, text)
+    if tree is None:
+        raise ParseError(f"No expression was parsed from {text!r}")
+    if others:
+        raise ParseError.new("several statements", description="These are several statements")
+    return tree
 
 
 def why_unparsed(error: Exception) -> str:

@@ -7,6 +7,7 @@ import re
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 from rich.padding import Padding
@@ -15,6 +16,12 @@ from rich.text import Text
 from gapless.cli.show.console import stderr_console
 from gapless.draw.label import printable
 from gapless.errors import GaplessError
+
+if TYPE_CHECKING:
+    from typer import TyperException as _CallError
+else:
+    # Typer names it since 0.28; what it is was click's before 0.26, and its own copy of click's since.
+    _CallError = typer.BadParameter.__mro__[2]
 
 
 def _set_property(match: re.Match[str]) -> str:
@@ -129,7 +136,7 @@ def failure_of(error: BaseException) -> Failure:
         case GaplessError():
             what, why, fix = (in_options(text) for text in (error.what, error.why, error.fix))
             return Failure(code=error.code, what=what, why=why, fix=fix, exit_code=error.exit_code)
-        case typer.TyperException():
+        case _CallError():
             return _usage(error)
         case KeyboardInterrupt():
             return interruption()
@@ -189,7 +196,7 @@ def _os_text(error: OSError) -> str:
     return f"{named}{error.strerror or error}"
 
 
-def _usage(error: typer.TyperException) -> Failure:
+def _usage(error: _CallError) -> Failure:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "gapless"
     message = error.format_message().strip()

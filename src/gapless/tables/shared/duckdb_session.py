@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,29 +34,38 @@ STATEFUL_FUNCTIONS = frozenset({
     "register_external_resource", "register_external_resource_type", "remove_grammar_extension", "setseed", "setval", "sleep_ms", "stats",
     "truncate_duckdb_logs", "uuid", "uuidv4", "uuidv7", "vector_type", "write_log",
 })  # fmt: skip
-"""Functions that change a DuckDB, or answer otherwise each time they are called: `FASTER` may call what it is given twice."""
+"""Functions that change a DuckDB, or answer otherwise each time they are called: our macros may call what it is given twice."""
 
 _FIRST, _LAST = "TIMESTAMPTZ '0001-01-02 00:00:00+00'", "TIMESTAMPTZ '9999-01-01 00:00:00+00'"
 _PARTS = "'microsecond', 'millisecond', 'second', 'minute', 'hour', 'day', 'week', 'month', 'quarter', 'year'"
-_TRUNCATED = (
-    f"(part VARCHAR, t TIMESTAMPTZ) AS CASE WHEN part IN ({_PARTS}) AND t BETWEEN {_FIRST} AND {_LAST} "
-    "THEN make_timestamptz(epoch_us(system.main.date_trunc(part, make_timestamp(epoch_us(t))))) ELSE system.main.date_trunc(part, t) END, "
-    + ", ".join(
-        f"(part VARCHAR, t {kind}) AS system.main.date_trunc(part, t)"
-        for kind in ("TIMESTAMPTZ_NS", "TIMESTAMP", "DATE", "INTERVAL")
+
+
+@cache
+def has_ns_instants() -> bool:
+    """Whether this DuckDB has instants in nanoseconds, a type of DuckDB 2: an older one reads them as µs, and drops the rest in silence."""
+    import duckdb
+
+    return int(duckdb.__version__.partition(".")[0]) >= 2
+
+
+def _faster() -> str:
+    """Macros for `date_trunc` and `time_bucket`.
+
+    Of an aware time DuckDB asks a calendar, which takes eight times as long as to count: in UTC, where every query is, both are the same.
+    """
+    others = ("TIMESTAMPTZ_NS",) * has_ns_instants() + ("TIMESTAMP", "DATE")
+    truncated = (
+        f"(part VARCHAR, t TIMESTAMPTZ) AS CASE WHEN part IN ({_PARTS}) AND t BETWEEN {_FIRST} AND {_LAST} "
+        "THEN make_timestamptz(epoch_us(system.main.date_trunc(part, make_timestamp(epoch_us(t))))) ELSE system.main.date_trunc(part, t) END, "
+        + ", ".join(f"(part VARCHAR, t {kind}) AS system.main.date_trunc(part, t)" for kind in (*others, "INTERVAL"))
     )
-)
-_BUCKETED = (
-    f"(width INTERVAL, t TIMESTAMPTZ) AS CASE WHEN t BETWEEN {_FIRST} AND {_LAST} "
-    "THEN make_timestamptz(epoch_us(system.main.time_bucket(width, make_timestamp(epoch_us(t))))) ELSE system.main.time_bucket(width, t) END, "
-    + ", ".join(
-        f"(width INTERVAL, t {kind}) AS system.main.time_bucket(width, t)"
-        for kind in ("TIMESTAMPTZ_NS", "TIMESTAMP", "DATE", "TIME")
+    bucketed = (
+        f"(width INTERVAL, t TIMESTAMPTZ) AS CASE WHEN t BETWEEN {_FIRST} AND {_LAST} "
+        "THEN make_timestamptz(epoch_us(system.main.time_bucket(width, make_timestamp(epoch_us(t))))) ELSE system.main.time_bucket(width, t) END, "
+        + ", ".join(f"(width INTERVAL, t {kind}) AS system.main.time_bucket(width, t)" for kind in (*others, "TIME"))
+        + ", (width, t, origin) AS system.main.time_bucket(width, t, origin)"
     )
-    + ", (width, t, origin) AS system.main.time_bucket(width, t, origin)"
-)
-FASTER = f"CREATE MACRO date_trunc{_TRUNCATED}; CREATE MACRO datetrunc{_TRUNCATED}; CREATE MACRO time_bucket{_BUCKETED}"
-"""Of an aware time DuckDB asks a calendar, which takes eight times as long as to count: in UTC, where every query is, both are the same."""
+    return f"CREATE MACRO date_trunc{truncated}; CREATE MACRO datetrunc{truncated}; CREATE MACRO time_bucket{bucketed}"
 
 
 def open_duckdb(**settings: str | int) -> duckdb.DuckDBPyConnection:
@@ -71,7 +81,7 @@ def _open_for_queries() -> duckdb.DuckDBPyConnection:
     base = open_duckdb()
     # A file that a query names is read again by the next.
     base.execute("SET GLOBAL enable_external_file_cache = false")
-    base.execute(FASTER)
+    base.execute(_faster())
     return base
 
 
@@ -155,12 +165,14 @@ def duck_type(type_: pa.DataType) -> pa.DataType | None:
     """The type under which DuckDB reads every value of a declared type exactly; None where it has none.
 
     Half floats come as floats, decimals of 256 bits in 128 where they fit, nested types likewise. Instants come in UTC and not
-    coarser than µs, as DuckDB writes them into the filters that it hands to Arrow. Durations come in ns: DuckDB gives an
+    coarser than µs, as DuckDB writes them into the filters that it hands to Arrow; those in ns need DuckDB 2. Durations come in ns: DuckDB gives an
     INTERVAL back as a count of ns, which wraps in silence past 292 years, where Arrow's cast to ns raises; the ns of a
     duration[ns] itself an INTERVAL does not hold.
     """
     if pa.types.is_timestamp(type_) and type_.tz is not None:
-        return pa.timestamp("ns" if type_.unit == "ns" else "us", UTC)
+        if type_.unit != "ns":
+            return pa.timestamp("us", UTC)
+        return pa.timestamp("ns", UTC) if has_ns_instants() else None
     if pa.types.is_float16(type_):
         return pa.float32()
     if pa.types.is_decimal256(type_):

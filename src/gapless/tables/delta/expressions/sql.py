@@ -12,11 +12,8 @@ import pyarrow as pa
 
 from gapless.errors import InvalidQuery, UnknownColumn, nearest
 from gapless.predicate.range import matching
-from gapless.predicate.where import why_unparsed
+from gapless.predicate.where import parse_condition, why_unparsed
 from gapless.tables.delta.expressions.spark_sql import refuse, spark_to_duckdb
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -64,16 +61,12 @@ def _parsed_expression(text: str, schema: pa.Schema, dialect: Dialect, determini
 
 def parsed(text: str, dialect: Dialect = "duckdb") -> exp.Expr:
     """An SQL expression as a tree; raises InvalidQuery for what is none."""
-    import sqlglot
     from sqlglot.errors import SqlglotError
 
     try:
-        tree = sqlglot.parse_one(text, dialect=dialect, into=sqlglot.exp.Condition)
+        return parse_condition(text, dialect)
     except (SqlglotError, RecursionError) as error:
         raise _no_expression(text, _why(error)) from error
-    if isinstance(tree, sqlglot.exp.Block):
-        raise _no_expression(text, "These are several statements")
-    return tree
 
 
 def _why(error: Exception) -> str:
