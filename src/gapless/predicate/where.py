@@ -69,7 +69,7 @@ def parse_where(text: str, schema: pa.Schema) -> p.Predicate:
 
 
 def parse_condition(text: str, dialect: str) -> exp.Expr:
-    """The tree of one SQL expression. Raises SqlglotError, also for several of them, and RecursionError."""
+    """The tree of one SQL expression. Raises what sqlglot does, also for several statements, and RecursionError."""
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import ParseError
