@@ -128,8 +128,8 @@ class ColumnIds:
     def moved(self, old: ColumnPath, new: ColumnPath) -> ColumnIds:
         """The same for a field whose path has changed, with all that is nested in it."""
 
-        def move(said: Mapping[ColumnPath, T]) -> dict[ColumnPath, T]:
-            return {new + path[len(old) :] if path[: len(old)] == old else path: value for path, value in said.items()}
+        def move(values: Mapping[ColumnPath, T]) -> dict[ColumnPath, T]:
+            return {new + path[len(old) :] if path[: len(old)] == old else path: value for path, value in values.items()}
 
         return ColumnIds(
             stored=move(self.stored), former=move(self.former), defaults=move(self.defaults), retired=move(self.retired)
@@ -138,8 +138,8 @@ class ColumnIds:
     def without(self, gone: ColumnPath) -> ColumnIds:
         """The same without a field and all that is nested in it."""
 
-        def keep(said: Mapping[ColumnPath, T]) -> dict[ColumnPath, T]:
-            return {path: value for path, value in said.items() if path[: len(gone)] != gone}
+        def keep(values: Mapping[ColumnPath, T]) -> dict[ColumnPath, T]:
+            return {path: value for path, value in values.items() if path[: len(gone)] != gone}
 
         return ColumnIds(
             stored=keep(self.stored), former=keep(self.former), defaults=keep(self.defaults), retired=keep(self.retired)
@@ -150,8 +150,8 @@ PLAIN = ColumnIds()
 """Every column is stored under its name."""
 
 
-def _below(said: Mapping[ColumnPath, T], step: str) -> dict[ColumnPath, T]:
-    return {path[1:]: value for path, value in said.items() if path[0] == step and len(path) > 1}
+def _below(values: Mapping[ColumnPath, T], step: str) -> dict[ColumnPath, T]:
+    return {path[1:]: value for path, value in values.items() if path[0] == step and len(path) > 1}
 
 
 def _root(schema: pa.Schema) -> pa.Field:

@@ -104,7 +104,7 @@ class AppendReport(Tally):
     version: int
     """The version that holds the rows; the table's version where nothing had to be written."""
     already_applied: bool = False
-    """Whether the operation id was applied: nothing was written now, and the counts are those of the first time.
+    """Whether the operation id was known: nothing was written now, and the counts are those of the first time.
 
     For a sequence below the app's highest, `version` is the one that holds the highest, and nothing was counted.
     """
@@ -125,7 +125,7 @@ class ChangeReport(Tally):
     version: int
     """The version that holds the change; the table's version where there was nothing to change."""
     already_applied: bool = False
-    """Whether the operation id was applied: nothing was changed now, and the counts are those of the first time."""
+    """Whether the operation id was known: nothing was changed now, and the counts are those of the first time."""
 
     @property
     def inserted_rows(self) -> int:

@@ -154,7 +154,7 @@ class DeletionVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFile:
-    """A data file becomes part of the table, or is told anew with another deletion vector."""
+    """A data file becomes part of the table, or is added again with another deletion vector."""
 
     path: str
     """Exactly as the log has it: percent-encoded, relative to the table root or absolute. `file_path.store_path` says where it lies."""

@@ -31,8 +31,8 @@ def dated(metadata: Metadata, version: int, time_ns: int) -> Metadata:
     """The same metadata; where it was `opened`, with the version and the commit time (nanoseconds since 1970 UTC) that it has at last."""
     if metadata.configuration.get(ENABLEMENT_VERSION) != _OPEN:
         return metadata
-    told = {ENABLEMENT_VERSION: str(version), ENABLEMENT_TIME: str(time_ns // NS_PER["ms"])}
-    return replace(metadata, configuration={**metadata.configuration, **told})
+    enabled = {ENABLEMENT_VERSION: str(version), ENABLEMENT_TIME: str(time_ns // NS_PER["ms"])}
+    return replace(metadata, configuration={**metadata.configuration, **enabled})
 
 
 _ORDER = {kind: place for place, kind in enumerate(NAMES)}
@@ -56,10 +56,10 @@ _COMPACT = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(","
 
 
 def encode_commit(commit: Commit, version: int, time_ns: int) -> bytes:
-    """Strict JSON without white space; `time_ns` is the commit time since 1970 UTC, of which whole milliseconds are said."""
+    """Strict JSON without white space; `time_ns` is the commit time since 1970 UTC, of which whole milliseconds are written."""
     actions = sorted(commit.actions, key=lambda action: _ORDER[type(action)])
-    told = (dated(action, version, time_ns) if isinstance(action, Metadata) else action for action in actions)
-    lines = [{"commitInfo": _encode_info(commit, time_ns // NS_PER["ms"])}, *map(encode_action, told)]
+    dated_actions = (dated(action, version, time_ns) if isinstance(action, Metadata) else action for action in actions)
+    lines = [{"commitInfo": _encode_info(commit, time_ns // NS_PER["ms"])}, *map(encode_action, dated_actions)]
     return "".join(f"{encode_json(line)}\n" for line in lines).encode()
 
 
@@ -70,14 +70,14 @@ def encode_json(body: Json) -> str:
 
 def has_commit_time(data: bytes, time_ns: int) -> bool:
     """Whether a commit begins with this time, spelled as `encode_commit` and others spell it."""
-    said = b"%d," % (time_ns // NS_PER["ms"])
-    return data.startswith((b'{"commitInfo":{"inCommitTimestamp":' + said, b'{"commitInfo":{"timestamp":' + said)) and (
+    prefix = b"%d," % (time_ns // NS_PER["ms"])
+    return data.startswith((b'{"commitInfo":{"inCommitTimestamp":' + prefix, b'{"commitInfo":{"timestamp":' + prefix)) and (
         time_ns % NS_PER["ms"] == 0
     )
 
 
 def _encode_info(commit: Commit, time_ms: int) -> dict[str, Json]:
-    if commit.info:  # another's commit, told as its writer left it
+    if commit.info:  # another's commit, kept as its writer left it
         return dict(commit.info)
     ours = {
         "operation_id": None if commit.operation_id is None else _encode_operation(commit.operation_id),
@@ -101,7 +101,7 @@ def _encode_info(commit: Commit, time_ms: int) -> dict[str, Json]:
 
 
 def _parameter(value: Json) -> str | None:
-    """Other readers take parameters for texts; what is none is told as JSON."""
+    """Other readers expect parameters to be texts; what is none is written as JSON."""
     return value if value is None or isinstance(value, str) else encode_json(value)
 
 
@@ -173,8 +173,8 @@ def commit_time(data: bytes, path: str) -> int:
 
 def _commit_of(info: Mapping[str, Any], actions: tuple[Action, ...]) -> Commit:
     ours = info.get(_OURS)
-    told = ours if isinstance(ours, dict) else {}
-    tally, operation_id, duration_ms = told.get("tally"), told.get("operation_id"), told.get("duration_ms")
+    stored = ours if isinstance(ours, dict) else {}
+    tally, operation_id, duration_ms = stored.get("tally"), stored.get("operation_id"), stored.get("duration_ms")
     read_version = info.get("readVersion")
     return Commit(
         id=_text(info, "txnId"),
@@ -194,8 +194,8 @@ def _commit_of(info: Mapping[str, Any], actions: tuple[Action, ...]) -> Commit:
     )
 
 
-def _decode_operation(said: Any) -> OperationId:
-    return parse_operation_id(tuple(said) if isinstance(said, list) else said)
+def _decode_operation(raw: Any) -> OperationId:
+    return parse_operation_id(tuple(raw) if isinstance(raw, list) else raw)
 
 
 def _text(info: Mapping[str, Any], name: str) -> str:
@@ -208,10 +208,10 @@ def _mapping(info: Mapping[str, Any], name: str) -> Mapping[str, Json]:
     return found if isinstance(found, dict) else {}
 
 
-def _metrics(said: Mapping[str, Any]) -> dict[str, int]:
+def _metrics(raw: Mapping[str, Any]) -> dict[str, int]:
     """The metrics that are whole numbers; other writers say texts and numbers, and not only whole ones."""
     found = {}
-    for name, value in said.items():
+    for name, value in raw.items():
         text = str(value)
         if text.removeprefix("-").isdecimal():
             found[name] = int(text)
@@ -219,9 +219,9 @@ def _metrics(said: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _time_ms(info: Mapping[str, Any]) -> int:
-    told = info.get("inCommitTimestamp")
-    told = info.get("timestamp") if told is None else told
-    return told if isinstance(told, int) and not isinstance(told, bool) and 0 < told <= _LAST_MS else 0
+    time_ms = info.get("inCommitTimestamp")
+    time_ms = info.get("timestamp") if time_ms is None else time_ms
+    return time_ms if isinstance(time_ms, int) and not isinstance(time_ms, bool) and 0 < time_ms <= _LAST_MS else 0
 
 
 def damaged(path: str, where: str, error: Exception) -> CorruptTable:

@@ -30,7 +30,7 @@ Condition = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What keeps one commit from following another: after a clash ours is decided again, on the newest version."""
+    """What keeps one commit from following another: after a conflict ours is decided again, on the newest version."""
 
     condition: Condition
     reason: str
@@ -57,7 +57,7 @@ def rules(mine: Change, theirs: Change, isolation: str) -> tuple[Rule, ...]:
     """What to ask besides `ALWAYS` before `mine` may follow `theirs`, in order; where no condition holds, it stands.
 
     How much of the table's rows a change asks for depends on what it says it read: a new constraint reads all, a new column none. Log
-    checkpoints and log cleanup make no commit, so they clash with nothing.
+    checkpoints and log cleanup make no commit, so they conflict with nothing.
     """
     seen = (_READ_ROWS,) if mine == "table" or isolation in _HEEDED.get(theirs, ()) else ()
     match mine, theirs:
@@ -85,15 +85,15 @@ def own_change(commit: Commit) -> Change:
 
 
 def describe() -> list[tuple[str, str, str, str]]:
-    """The whole table as (ours, theirs, isolation level, what clashes), for the documentation."""
+    """The whole table as (ours, theirs, isolation level, what conflicts), for the documentation."""
     rows: list[tuple[str, str, str, str]] = []
     for mine in CHANGES:
         for theirs in CHANGES:
-            told = {level: rules(mine, theirs, level) for level in ISOLATIONS}
-            alike = len(set(told.values())) == 1
+            by_level = {level: rules(mine, theirs, level) for level in ISOLATIONS}
+            alike = len(set(by_level.values())) == 1
             for level in ISOLATIONS[:1] if alike else ISOLATIONS:
-                said = "; ".join(f"**{rule.condition}** ({rule.reason})" for rule in told[level])
-                rows.append((mine, theirs, "any" if alike else level, said or "nothing more"))
+                conditions = "; ".join(f"**{rule.condition}** ({rule.reason})" for rule in by_level[level])
+                rows.append((mine, theirs, "any" if alike else level, conditions or "nothing more"))
     return rows
 
 
@@ -123,9 +123,9 @@ EVERYTHING = Reads(reaches=_always, paths=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPredicate:
-    """What a change needs to hold for it to stand after commits that came first; see `clashes`.
+    """What a change needs to hold for it to stand after commits that came first; see `rules`.
 
-    Pass `.judge` to `gapless.runtime.committer.Proposal`. After a clash the committer refreshes, and the change is decided again.
+    Pass `.check_conflict` to a proposal of the committer. After a conflict the committer refreshes, and the change is decided again.
     """
 
     state: TableState
@@ -135,7 +135,7 @@ class CommitPredicate:
     """Whether it holds for the very next version only, as one does that says its own version."""
 
     def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
-        """See `gapless.log.format.ConflictChecker`: ours as it is, or the clash, whose reason is a `clashes.Condition`."""
+        """See `gapless.log.format.ConflictChecker`: ours as it is, or the conflict, whose reason is that of a rule."""
         isolation = Settings.of(self.state.configuration).isolation
         asked = (*ALWAYS, *rules(own_change(mine), change_of(theirs), isolation))
         for rule in asked:

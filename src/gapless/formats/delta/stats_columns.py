@@ -67,8 +67,8 @@ def read_rows(texts: pa.Array) -> list[int | None] | None:
         rows = _read(texts, [], one_by_one).column("numRecords")
     except (pa.ArrowException, UnicodeError):
         return None
-    told: list[int | None] = pc.if_else(pc.less(rows, 0), None, rows).to_pylist()
-    return told
+    counts: list[int | None] = pc.if_else(pc.less(rows, 0), None, rows).to_pylist()
+    return counts
 
 
 def _is_read(leaf: Leaf) -> bool:
@@ -121,19 +121,19 @@ def _parse(texts: pa.Array, schema: pa.Schema, *, floats: bool) -> pa.Table:
     """
     _, where, data = texts.buffers()
     start, end = np.frombuffer(where, np.int64)[[texts.offset, texts.offset + len(texts)]].tolist()
-    told: pa.Buffer | bytes = data.slice(start, end - start)
+    text: pa.Buffer | bytes = data.slice(start, end - start)
     if floats:
-        told = bytes(told)
+        text = bytes(text)
         for word in _NO_NUMBERS:
-            told = told.replace(word, b"null")
+            text = text.replace(word, b"null")
     found = pj.read_json(
-        pa.BufferReader(told),
-        read_options=pj.ReadOptions(block_size=len(told) + 1, use_threads=False),
+        pa.BufferReader(text),
+        read_options=pj.ReadOptions(block_size=len(text) + 1, use_threads=False),
         parse_options=pj.ParseOptions(
             explicit_schema=schema,
             unexpected_field_behavior="ignore",
             # Else Arrow takes the last for the end of a value, without which it need not look for one.
-            newlines_in_values=_NEWLINE.search(told) is not None,
+            newlines_in_values=_NEWLINE.search(text) is not None,
         ),
     )
     if found.num_rows != len(texts):
@@ -155,7 +155,7 @@ def _nested(held: Mapping[ColumnPath, pa.DataType]) -> pa.DataType:
 
 def _bounds(table: pa.Table, leaf: Leaf) -> ManyStats:
     low, high, nulls, nans = (
-        _values(table, said, leaf.physical) for said in ("minValues", "maxValues", "nullCount", NAN_COUNT)
+        _values(table, kind, leaf.physical) for kind in ("minValues", "maxValues", "nullCount", NAN_COUNT)
     )
     if leaf.type == PrimitiveType("string"):
         low, high = _whole_text(low, cut=False), _whole_text(high, cut=True)
@@ -182,8 +182,8 @@ def _instants(bound: pa.Array, type_: DeltaType, moved_us: int) -> pa.Array:
     return pc.add_checked(bound.cast(target).cast(pa.int64()), moved_us).cast(target)
 
 
-def _values(table: pa.Table, said: str, names: tuple[str, ...]) -> pa.Array:
-    return _flat(pc.struct_field(table.column(said), list(names)))
+def _values(table: pa.Table, kind: str, names: tuple[str, ...]) -> pa.Array:
+    return _flat(pc.struct_field(table.column(kind), list(names)))
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:

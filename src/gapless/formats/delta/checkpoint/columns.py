@@ -92,23 +92,23 @@ def _values(body: Mapping[str, Any], schema: StructType) -> dict[str, Any]:
     return {name: value for field in schema if (value := _value(body.get(name := field.physical_name), field.type)) is not None}
 
 
-def _value(said: Any, type_: DeltaType) -> Any:
-    if said is None:
+def _value(value: Any, type_: DeltaType) -> Any:
+    if value is None:
         return None
     if isinstance(type_, StructType):
-        return _values(said, type_)
+        return _values(value, type_)
     if not isinstance(type_, PrimitiveType):
         return None
     match type_.name:
         case "date":
-            return parse_days(said)
+            return parse_days(value)
         case "timestamp" | "timestamp_ntz":
-            return parse_instant(said)[0]
+            return parse_instant(value)[0]
         case "float" | "double":
-            return float(said)
+            return float(value)
         case name if name.startswith("decimal"):
-            return Decimal(said)
-    return said
+            return Decimal(value)
+    return value
 
 
 TEXTS = pa.map_(pa.string(), pa.string())

@@ -192,10 +192,13 @@ def seal(data: bytes) -> bytes:
     return b"".join((data[:at], xxhash.xxh3_128_hexdigest(data).encode(), data[at + len(UNSEALED) :]))
 
 
-def check_seal(data: bytes, told: str | None) -> None:
-    """Raise ValueError where the bytes are not those that were sealed with the checksum `told`; another writer's have none."""
-    if told is None:
+def check_seal(data: bytes, checksum: str | None) -> None:
+    """Raise ValueError where the bytes are not those that were sealed with `checksum`; another writer's have none."""
+    if checksum is None:
         return
-    at = data.rfind(told.encode())
-    if len(told) != len(UNSEALED) or xxhash.xxh3_128_hexdigest(data[:at] + UNSEALED.encode() + data[at + len(told) :]) != told:
+    at = data.rfind(checksum.encode())
+    if (
+        len(checksum) != len(UNSEALED)
+        or xxhash.xxh3_128_hexdigest(data[:at] + UNSEALED.encode() + data[at + len(checksum) :]) != checksum
+    ):
         raise ValueError("it does not have the bytes that it was written with")

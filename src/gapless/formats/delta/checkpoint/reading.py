@@ -30,7 +30,7 @@ def read_actions(file: pq.ParquetFile, unread: Mapping[str, Collection[str]]) ->
 
     Of a struct that no row has, as its statistics say, one leaf is read; where that has it nevertheless, they were wrong, and all is read.
     """
-    wanted = _wanted(file.metadata.schema, unread)
+    wanted = _leaves_to_read(file.metadata.schema, unread)
     absent = _absent(file.metadata, wanted)
     spared = {at for leaves in absent.values() for at in leaves[1:]}
     paths = {at: file.metadata.schema.column(at).path for at in wanted}
@@ -40,7 +40,7 @@ def read_actions(file: pq.ParquetFile, unread: Mapping[str, Collection[str]]) ->
     return file.read(columns=list(paths.values()), use_threads=False)
 
 
-def _wanted(schema: pq.ParquetSchema, unread: Mapping[str, Collection[str]]) -> list[int]:
+def _leaves_to_read(schema: pq.ParquetSchema, unread: Mapping[str, Collection[str]]) -> list[int]:
     """The numbers of the leaves of these actions, but for those in a field that is not read."""
     wanted = []
     for at in range(len(schema)):
@@ -74,8 +74,8 @@ def _null_leaves(metadata: pq.FileMetaData, of: Sequence[int]) -> set[int]:
 
 
 def _is_null(chunk: pq.ColumnChunkMetaData) -> bool:
-    told = chunk.statistics
-    return bool(told is not None and told.has_null_count and told.null_count == chunk.num_values)
+    statistics = chunk.statistics
+    return bool(statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values)
 
 
 def _lacks(table: pa.Table, struct: str) -> bool:
@@ -162,8 +162,8 @@ def _read_parquet(data: bytes, path: str, contents: _Contents) -> None:
         key.decode(errors="replace"): value.decode(errors="replace") for key, value in (file.metadata.metadata or {}).items()
     }
     check_seal(data, about.get(SEAL_KEY))
-    if (told := about.get(TIME_KEY)) is not None:
-        contents.time_ms = int(told)
+    if (time_ms := about.get(TIME_KEY)) is not None:
+        contents.time_ms = int(time_ms)
         _check_version(int(about[VERSION_KEY]), contents.version)
     table = read_actions(file, _unread(_TEXT_FIRST))
     if "add" in table.column_names and _needs_parsed(file.schema_arrow, table.column("add")):
@@ -199,9 +199,9 @@ def _as_map(name: str, value: Any) -> Any:
     return dict(value) if name in _MAPS and isinstance(value, list) else value
 
 
-def _check_version(said: object, version: int) -> None:
-    if said != version:
-        raise ValueError(f"it says it is of version {said}")
+def _check_version(found: object, version: int) -> None:
+    if found != version:
+        raise ValueError(f"it says it is of version {found}")
 
 
 def _state_of(contents: _Contents) -> TableState:

@@ -94,10 +94,10 @@ def _all_stats(pieces: Rows) -> pa.Array:
 
 
 def _stats_column(rows: pa.StructArray) -> pa.Array:
-    told = _child(rows, "stats")
-    if told is None or _child(rows, "stats_parsed") is not None:
+    stats = _child(rows, "stats")
+    if stats is None or _child(rows, "stats_parsed") is not None:
         return pa.array(_stats(rows), pa.large_string())
-    return told.cast(pa.large_string())
+    return stats.cast(pa.large_string())
 
 
 def _lazy(pieces: Rows, make: Callable[[pa.StructArray], list[V]], stats: Callable[[], pa.Array] | None = None) -> LazyFiles[V]:
@@ -125,8 +125,8 @@ def _are_plain(paths: pa.Array) -> bool:
     texts = paths.cast(pa.large_binary())
     _, offsets, data = texts.buffers()
     first, last = np.frombuffer(offsets, np.int64)[[texts.offset, texts.offset + len(texts)]]
-    told = np.frombuffer(data or b"", np.uint8)[first:last]
-    return not (_PERCENT in told or _COLON in told or pc.any(pc.starts_with(paths, "/")).as_py())
+    data_bytes = np.frombuffer(data or b"", np.uint8)[first:last]
+    return not (_PERCENT in data_bytes or _COLON in data_bytes or pc.any(pc.starts_with(paths, "/")).as_py())
 
 
 def _make(pieces: Rows, starts: Sequence[int], make: Callable[[pa.StructArray], list[V]], start: int, end: int) -> list[V]:

@@ -161,9 +161,11 @@ def _take(draft: Draft, action: str, body: dict[str, Any], version: int, time_ns
 
 
 def _check(about: dict[str, str], version: int, digest: str) -> None:
-    said = about["gapless.version"], about["gapless.checksum"]
-    if about["gapless.checkpoint"] not in (PLAIN, IN_PARTS) or said != (str(version), digest):
-        raise ValueError(f"format {about['gapless.checkpoint']}, version and checksum are {said}, not {(str(version), digest)}")
+    stated = about["gapless.version"], about["gapless.checksum"]
+    if about["gapless.checkpoint"] not in (PLAIN, IN_PARTS) or stated != (str(version), digest):
+        raise ValueError(
+            f"format {about['gapless.checkpoint']}, version and checksum are {stated}, not {(str(version), digest)}"
+        )
 
 
 def _digest(version: int, time_ns: int, rows: list[_Row]) -> str:

@@ -163,7 +163,7 @@ class PartRef:
     """The same as bodies say it."""
     instants: tuple[int, int] | None
     """The first and the last instant in names of ours, nanoseconds since 1970 UTC; None where it holds no such name."""
-    strangers: bool
+    other_names: bool
     """Whether it holds other names."""
 
     @property
@@ -209,7 +209,7 @@ def _ref(path: str, live: Sequence[LiveSegment], written: int, data: bytes, layo
         identities=None if few is None else tuple(map(identity_of, few)),
         layouts=few,
         instants=(min(instants), max(instants)) if instants else None,
-        strangers=len(instants) < len(live),
+        other_names=len(instants) < len(live),
     )
 
 
@@ -251,7 +251,7 @@ def encode_ref(ref: PartRef, gone: Iterable[int]) -> dict[str, object]:
         "written": ref.written,
         "identities": None if ref.layouts is None else list(ref.layouts),
         "instants": None if ref.instants is None else list(ref.instants),
-        "other_names": ref.strangers,
+        "other_names": ref.other_names,
     }
     return body | ({"gone": runs} if (runs := _runs(gone)) else {})
 
@@ -273,7 +273,7 @@ def decode_ref(body: Mapping[str, Any]) -> tuple[PartRef, frozenset[int]]:
         identities=None if layouts is None else tuple(map(identity_of, layouts)),
         layouts=None if layouts is None else tuple(layouts),
         instants=None if instants is None else (instants[0], instants[1]),
-        strangers=body["other_names"],
+        other_names=body["other_names"],
     )
     edges = body.get("gone", [])
     return ref, frozenset(n for low, high in zip(edges[::2], edges[1::2], strict=True) for n in range(low, high))

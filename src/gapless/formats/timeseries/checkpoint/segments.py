@@ -55,7 +55,7 @@ class CheckpointPart:
 class PartIndex:
     """Parts in the order their segments became live, with what tells which of them must be read: a value."""
 
-    __slots__ = ("_first", "_from", "_last", "_strangers", "_to", "parts", "total")
+    __slots__ = ("_first", "_from", "_last", "_other_names", "_to", "parts", "total")
 
     def __init__(self, parts: tuple[CheckpointPart, ...]) -> None:
         self.parts = parts
@@ -63,7 +63,7 @@ class PartIndex:
         refs = [part.ref for part in parts]
         self._first = np.array([coarse(ref.first) for ref in refs], dtype=np.int64)
         self._last = np.array([coarse(ref.last) for ref in refs], dtype=np.int64)
-        self._strangers = np.array([ref.strangers for ref in refs], dtype=bool)
+        self._other_names = np.array([ref.other_names for ref in refs], dtype=bool)
         self._from = np.array([1 if ref.instants is None else coarse(ref.instants[0]) for ref in refs], dtype=np.int64)
         self._to = np.array([0 if ref.instants is None else coarse(ref.instants[1]) for ref in refs], dtype=np.int64)
 
@@ -84,7 +84,7 @@ class PartIndex:
             return []
         name = parse_own_name(path)
         if name is None or name.instant_ns is None:
-            fit = self._strangers
+            fit = self._other_names
         else:
             fit = (self._from <= coarse(name.instant_ns)) & (self._to >= coarse(name.instant_ns))
         found: list[int] = np.flatnonzero(fit).tolist()

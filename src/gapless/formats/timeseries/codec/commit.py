@@ -92,7 +92,7 @@ def decode_commit(data: bytes, version: int, path: str) -> tuple[Commit, int]:
 
 
 _HEAD_BYTES = 128
-"""Within so many bytes of a commit of ours its time is said: only two versions come before it."""
+"""Within so many bytes of a commit of ours its time is written: only two versions come before it."""
 
 
 def has_commit_time(data: bytes, time_ns: int) -> bool:
@@ -147,6 +147,6 @@ def _guess_operation(actions: tuple[Action, ...], version: int) -> str:
     return "append" if AddSegment in kinds else "alter"
 
 
-def _check_version(said: object, version: int) -> None:
-    if said != version or isinstance(said, bool):
-        raise ValueError(f"it says it is version {said}")
+def _check_version(found: object, version: int) -> None:
+    if found != version or isinstance(found, bool):
+        raise ValueError(f"it says it is version {found}")

@@ -50,7 +50,7 @@ class CompactChecker:
     """Their paths; all of them live in the version that the compaction is first tried after."""
 
     def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
-        """Ask what `clashes.rules` says a compaction must ask; see `gapless.log.commit.Judge`. A clash names the paths that are gone."""
+        """Apply the rules of a compaction; see `gapless.log.format.ConflictChecker`. A conflict names the paths that are gone."""
         asked = {rule.condition for rule in rules("compact", change_of(theirs), "allow")}
         gone = set(theirs.removed) & self.removed
         if "same segments" in asked and gone:
@@ -71,7 +71,7 @@ class PropertyChecker:
     operation: OperationId | None = None
 
     def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
-        """Ask what `clashes.rules` says a change of properties must ask. After a clash it is made to the newest version."""
+        """Apply the rules of a change of properties. After a conflict it is made to the newest version."""
         yield from ()
         asked = {rule.condition for rule in rules("properties", change_of(theirs), "reject")}
         if "same operation" in asked and self.operation is not None and theirs.applies(self.operation):
@@ -209,7 +209,7 @@ class RestoreChecker:
     """The version that is brought back."""
 
     def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
-        """See `gapless.log.commit.Judge`. After a clash it is planned anew."""
+        """See `gapless.log.format.ConflictChecker`. After a conflict it is planned anew."""
         yield from ()
         if expires(theirs, self.version):
             return Conflicting(EXPIRED)
@@ -227,7 +227,7 @@ class TagChecker:
     """The version it names; None where the tag is taken away."""
 
     def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
-        """See `gapless.log.commit.Judge`. After a clash it is looked at anew."""
+        """See `gapless.log.format.ConflictChecker`. After a conflict it is looked at anew."""
         yield from ()
         if self.version is not None and expires(theirs, self.version):
             return Conflicting(EXPIRED)

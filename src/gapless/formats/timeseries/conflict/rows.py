@@ -53,7 +53,7 @@ class AppendChecker:
     """Whether `on_overlap` is what the table said, and not what the caller did."""
 
     def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
-        """Ask what `clashes.rules` says an append must ask; see `gapless.log.commit.Judge`."""
+        """Apply the rules of an append; see `gapless.log.format.ConflictChecker`."""
         policy = "skip" if self.unique and self.on_overlap == "allow" else self.on_overlap
         asked = {rule.condition for rule in rules("append", change_of(theirs), policy)}
         if "same operation" in asked and any(map(theirs.applies, self.operations)):
@@ -128,7 +128,7 @@ class RewriteChecker:
     """What all segments cover that it writes: its new rows, and those which it keeps of the segments that give way."""
 
     def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
-        """Ask what `clashes.rules` says a rewrite must ask; see `gapless.log.commit.Judge`. After a clash it is decided anew."""
+        """Apply the rules of a rewrite; see `gapless.log.format.ConflictChecker`. After a conflict it is decided anew."""
         asked = {rule.condition for rule in rules("rewrite", change_of(theirs), "reject")}
         if self.operation is not None and theirs.applies(self.operation):
             return Conflicting(OPERATION)

@@ -56,7 +56,7 @@ _OVERLAPS: dict[OnOverlap, tuple[Rule, ...]] = {
 def rules(mine: Change, theirs: Change, on_overlap: OnOverlap) -> tuple[Rule, ...]:
     """What to ask before `mine` may follow `theirs`, in order; where no condition holds, it stands.
 
-    Log checkpoints, vacuum and expiry make no commit that changes rows, so they clash with nothing.
+    Log checkpoints, vacuum and expiry make no commit that changes rows, so they conflict with nothing.
     """
     match mine, theirs:
         case "append", ("append" | "rewrite"):
@@ -100,10 +100,10 @@ def describe() -> list[tuple[str, str, str, str]]:
     rows: list[tuple[str, str, str, str]] = []
     for mine in CHANGES:
         for theirs in CHANGES:
-            told = ("append", "rewrite", "compact")
-            policies = OVERLAP_POLICIES if mine == "append" and theirs in told else OVERLAP_POLICIES[:1]
+            by_policy = ("append", "rewrite", "compact")
+            policies = OVERLAP_POLICIES if mine == "append" and theirs in by_policy else OVERLAP_POLICIES[:1]
             for policy in policies:
-                said = [f"{rule.condition}: **{rule.answer}** ({rule.reason})" for rule in rules(mine, theirs, policy)]
+                answers = [f"{rule.condition}: **{rule.answer}** ({rule.reason})" for rule in rules(mine, theirs, policy)]
                 shown = policy if len(policies) > 1 else "any"
-                rows.append((mine, theirs, shown, "; ".join([*said, "else **stands**"])))
+                rows.append((mine, theirs, shown, "; ".join([*answers, "else **stands**"])))
     return rows
