@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gapless.errors import CommitOutcomeUnknown, StoreUnavailable
 from gapless.formats.delta.actions import AddFile, Commit, RemoveFile, TableState
 from gapless.formats.delta.checkpoint import writing
 from gapless.formats.delta.conflict import CommitPredicate
@@ -16,7 +17,7 @@ from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Snapshot
 from gapless.runtime.committer import Committer
 from gapless.tables.delta.care import restore, vacuum_plan
-from gapless.tables.delta.write import landing, revision, row_edit
+from gapless.tables.delta.write import revision, row_edit
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.vacuum import FileStatus, Limits
 from testing.broken_talk import (
@@ -125,26 +126,17 @@ def decide_by_a_stale_handle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def delete_what_an_append_may_have_landed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the outcome is not known, the files are removed."""
-    honest = landing.RowCommitter.land
+    honest = Committer.commit
 
-    def broken(self: Any, snapshot: Any, parts: Any) -> Any:
-        begun: list[Any] = []
-        written = type(self)._written
+    def broken(self: Any, snapshot: Any, proposal: Any) -> Any:
+        try:
+            return honest(self, snapshot, proposal)
+        except (CommitOutcomeUnknown, StoreUnavailable):
+            proposal.discard()
+            proposal.abandon()
+            raise
 
-        def note(lander: Any, prepared: Any, **options: Any) -> Any:
-            begun.append(written(lander, prepared, **options))
-            return begun[-1]
-
-        with monkeypatch.context() as inner:
-            inner.setattr(type(self), "_written", note)
-            try:
-                return honest(self, snapshot, parts)
-            except Exception:
-                for fresh in begun:
-                    fresh.attempt.discard()
-                raise
-
-    monkeypatch.setattr(landing.RowCommitter, "land", broken)
+    monkeypatch.setattr(Committer, "commit", broken)
 
 
 def _checkpoints_of(monkeypatch: pytest.MonkeyPatch, change: Callable[[TableState], TableState]) -> None:
