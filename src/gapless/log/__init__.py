@@ -1,1 +1,1 @@
-"""The log engine: listing to snapshot, staged changes to commit. It knows no dialect and does no I/O."""
+"""The log engine: listing to snapshot, staged changes to commit. It knows no table format and does no I/O."""

@@ -98,25 +98,25 @@ def check_writable(protocol: Protocol, url: str, metadata: Metadata | None = Non
 
 
 def needed_features(schema: StructType, configuration: Mapping[str, str]) -> frozenset[str]:
-    """The features that a schema and properties make use of, and those that `delta.feature.*` wishes for.
+    """The features that a schema and properties make use of, and those that `delta.feature.*` requests.
 
-    Raises NotSupported for a wished feature that this release does not keep, InvalidOption for an unknown one.
+    Raises NotSupported for a requested feature that this release does not keep, InvalidOption for an unknown one.
     """
-    wished = {_wish(name.removeprefix(FEATURE)) for name in configuration if name.startswith(FEATURE)}
-    wished |= {other for name in wished for other in _NEEDS.get(name, ())}
+    requested = {_supported(name.removeprefix(FEATURE)) for name in configuration if name.startswith(FEATURE)}
+    requested |= {other for name in requested for other in _NEEDS.get(name, ())}
     return frozenset(
-        wished | _by_properties(configuration) | {name for field in every_field(schema) for name in _by_field(field)}
+        requested | _by_properties(configuration) | {name for field in every_field(schema) for name in _by_field(field)}
     )
 
 
 def needed_protocol(schema: StructType, configuration: Mapping[str, str]) -> Protocol:
     """The lowest protocol that a new table of this schema and these properties needs.
 
-    `delta.feature.*`, `delta.minReaderVersion` and `delta.minWriterVersion` count as wishes for more. Raises NotSupported and
+    `delta.feature.*`, `delta.minReaderVersion` and `delta.minWriterVersion` are more such requests. Raises NotSupported and
     InvalidOption as `needed_features` does, and InvalidOption for versions that the protocol does not have.
     """
-    reader = _wished_version(configuration, MIN_READER, 1, READER_VERSION)
-    writer = max(_wished_version(configuration, MIN_WRITER, 2, WRITER_VERSION), {1: 1, 2: 5, 3: 7}[reader])
+    reader = _requested_version(configuration, MIN_READER, 1, READER_VERSION)
+    writer = max(_requested_version(configuration, MIN_WRITER, 2, WRITER_VERSION), {1: 1, 2: 5, 3: 7}[reader])
     return raised(_at_least(reader, writer), *needed_features(schema, configuration))
 
 
@@ -157,16 +157,16 @@ def _at_least(reader: int, writer: int) -> Protocol:
     return _listed(reader, _implied(2) | mapped)
 
 
-def _wished_version(configuration: Mapping[str, str], name: str, least: int, most: int) -> int:
-    text = configuration.get(name, str(least))
+def _requested_version(configuration: Mapping[str, str], name: str, minimum: int, most: int) -> int:
+    text = configuration.get(name, str(minimum))
     if not text.isdecimal() or not 1 <= int(text) <= most:
         raise InvalidOption(
             f"property {name}={text!r} is no version of the protocol", fix=f"Pass one from 1 to {most}", option=name, value=text
         )
-    return max(int(text), least)
+    return max(int(text), minimum)
 
 
-def _wish(name: str) -> str:
+def _supported(name: str) -> str:
     if name in WRITER_FEATURES:
         return name
     if name in _UNLESS_USED | _FOREIGN:

@@ -33,7 +33,7 @@ from gapless.model.types import children
 
 
 def check_alter(mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
-    """See `gapless.log.commit.Judge`: rows may come first, in any columns; after other metadata ours is decided again."""
+    """See `gapless.log.format.ConflictChecker`: rows may come first, in any columns; after other metadata ours is decided again."""
     yield from ()
     asked = {rule.condition for rule in rules("schema", change_of(theirs), "reject")}
     return Conflicting(SCHEMA) if "other metadata" in asked and theirs.meta is not None else Compatible(mine)

@@ -1,4 +1,4 @@
-"""Files that are deferred of being durable: a file that is put after them can be seen only once they are."""
+"""Deferred writes of files: an object that names them can be seen only once they are durable."""
 
 from __future__ import annotations
 
