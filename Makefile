@@ -30,9 +30,8 @@ interop: setup ## make environments of other readers and writers of Delta tables
 test: interop ## run the tests that a change is most likely to break, with slices of the long ones: about ten minutes on two cores
 	$(PYTEST) $(ARGS)
 
-test-all: interop ## run all tests but those of `make soak`, and some on the oldest dependencies: about half an hour on two cores
+test-all: interop ## run all tests but those of `make soak`: about twenty minutes on two cores
 	$(PYTEST) -m "not soak" $(ARGS)
-	@$(MAKE) --no-print-directory test-lowest
 
 # Where our dependencies decide most; a few minutes. `make soak` runs nearly all.
 LOWEST ?= tests/predicate tests/files/ingest tests/files/read tests/tables/shared tests/tables/timeseries/read tests/tables/delta/expressions \
