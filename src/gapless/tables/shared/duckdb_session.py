@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -40,22 +39,12 @@ _FIRST, _LAST = "TIMESTAMPTZ '0001-01-02 00:00:00+00'", "TIMESTAMPTZ '9999-01-01
 _PARTS = "'microsecond', 'millisecond', 'second', 'minute', 'hour', 'day', 'week', 'month', 'quarter', 'year'"
 
 
-@cache
-def has_ns_instants() -> bool:
-    """Whether this DuckDB has instants in nanoseconds, a type of DuckDB 2: an older one reads them as µs, and drops the rest in silence."""
-    import duckdb
-
-    return int(duckdb.__version__.partition(".")[0]) >= 2
-
-
 def _faster() -> str:
     """Macros for `date_trunc` and `time_bucket`.
 
     Of an aware time DuckDB asks a calendar, which takes eight times as long as to count: in UTC, where every query is, both are the same.
     """
-    # DuckDB 2 has instants in ns, and buckets of a time of day.
-    instants, times = (("TIMESTAMPTZ_NS",), ("TIME",)) if has_ns_instants() else ((), ())
-    others = (*instants, "TIMESTAMP", "DATE")
+    others = ("TIMESTAMPTZ_NS", "TIMESTAMP", "DATE")
     truncated = (
         f"(part VARCHAR, t TIMESTAMPTZ) AS CASE WHEN part IN ({_PARTS}) AND t BETWEEN {_FIRST} AND {_LAST} "
         "THEN make_timestamptz(epoch_us(system.main.date_trunc(part, make_timestamp(epoch_us(t))))) ELSE system.main.date_trunc(part, t) END, "
@@ -64,7 +53,7 @@ def _faster() -> str:
     bucketed = (
         f"(width INTERVAL, t TIMESTAMPTZ) AS CASE WHEN t BETWEEN {_FIRST} AND {_LAST} "
         "THEN make_timestamptz(epoch_us(system.main.time_bucket(width, make_timestamp(epoch_us(t))))) ELSE system.main.time_bucket(width, t) END, "
-        + ", ".join(f"(width INTERVAL, t {kind}) AS system.main.time_bucket(width, t)" for kind in (*others, *times))
+        + ", ".join(f"(width INTERVAL, t {kind}) AS system.main.time_bucket(width, t)" for kind in (*others, "TIME"))
         + ", (width, t, origin) AS system.main.time_bucket(width, t, origin)"
     )
     return f"CREATE MACRO date_trunc{truncated}; CREATE MACRO datetrunc{truncated}; CREATE MACRO time_bucket{bucketed}"
@@ -167,14 +156,12 @@ def duck_type(type_: pa.DataType) -> pa.DataType | None:
     """The type under which DuckDB reads every value of a declared type exactly; None where it has none.
 
     Half floats come as floats, decimals of 256 bits in 128 where they fit, nested types likewise. Instants come in UTC and not
-    coarser than µs, as DuckDB writes them into the filters that it hands to Arrow; those in ns need DuckDB 2. Durations come in ns: DuckDB gives an
+    coarser than µs, as DuckDB writes them into the filters that it hands to Arrow. Durations come in ns: DuckDB gives an
     INTERVAL back as a count of ns, which wraps in silence past 292 years, where Arrow's cast to ns raises; the ns of a
     duration[ns] itself an INTERVAL does not hold.
     """
     if pa.types.is_timestamp(type_) and type_.tz is not None:
-        if type_.unit != "ns":
-            return pa.timestamp("us", UTC)
-        return pa.timestamp("ns", UTC) if has_ns_instants() else None
+        return pa.timestamp("ns" if type_.unit == "ns" else "us", UTC)
     if pa.types.is_float16(type_):
         return pa.float32()
     if pa.types.is_decimal256(type_):
