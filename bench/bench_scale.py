@@ -141,7 +141,7 @@ def grown_bytes() -> int:
 
 def world(place: Path) -> tuple[Any, Any]:
     """A table as `gl.open` opens it: its environment and its snapshot."""
-    from gapless.tables.shared.lifecycle import open_environment
+    from gapless.tables.shared.handle import open_environment
     from gapless.tables.timeseries.lifecycle import open_table
 
     env = open_environment(place, None)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gapless.tables.shared.compaction import CompactionReport
     from gapless.tables.shared.findings import Finding, RepairReport, VerifyReport
     from gapless.tables.shared.restore import RestoreReport
-    from gapless.tables.shared.rows import Rows
+    from gapless.tables.shared.scan import Rows
     from gapless.tables.shared.vacuum import VacuumEntry, VacuumReport
     from gapless.tables.timeseries.care.compact_plan import CompactionPlan
     from gapless.tables.timeseries.care.expire import ExpireReport
@@ -123,7 +123,7 @@ _NAMES_OF = {
     "gapless.model.operation": ("AppendReport", "ChangeReport"),
     "gapless.tables.verify": ("repair", "verify"),
     "gapless.tables.timeseries.write.fill": ("FailedGap", "FillReport"),
-    "gapless.tables.shared.rows": ("Rows",),
+    "gapless.tables.shared.scan": ("Rows",),
     "gapless.tables.timeseries.table": ("TimeSeriesTable", "create", "open"),
     "gapless.tables.timeseries.read.history": ("HistoryEntry", "SchemaDiff", "VersionDiff"),
     "gapless.tables.shared.restore": ("RestoreReport",),

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.cli.coverage import read_expected
-from gapless.cli.inputs import choose_format
-from gapless.cli.options import parse_entity, parse_mapping, parse_pairs, split_names
+from gapless.cli.options import choose_format, parse_entity, parse_mapping, parse_pairs, split_names
 from gapless.errors import InvalidOption, InvalidPath, UnknownColumn
 from gapless.model.input_formats import Csv, Json
 from gapless.tables.timeseries.table import TimeSeriesTable

@@ -11,7 +11,7 @@ import pytest
 import gapless as gl
 from gapless.formats.timeseries.actions import AddSegment, Commit
 from gapless.formats.timeseries.format import TIME_SERIES
-from gapless.log.effects import Conversation, Delete, Get, ListNames, PutHint, PutNew, Together
+from gapless.log.effects import Concurrently, Conversation, Delete, Get, ListNames, PutHint, PutNew
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import advance, load, refresh, write_checkpoint
 from gapless.log.versions import read_back
@@ -56,7 +56,7 @@ def rounds(world: Clocked, conversation: Conversation[Any]) -> tuple[Any, int]:
                 request = conversation.send(answer)
             except StopIteration as end:
                 return end.value
-            if isinstance(request, Together):
+            if isinstance(request, Concurrently):
                 waited += ceil(len(request.requests) / TOGETHER)
             waited += isinstance(request, Get | ListNames | PutNew | PutHint | Delete)
             answer = yield request
@@ -123,7 +123,7 @@ class FarStore(OuterStore):
 def test_a_far_store_is_asked_for_several_objects_at_once(world: Clocked) -> None:
     """Alone, the first would wait for ever."""
     env = Environment(store=FarStore(world.store))
-    asked = Together(tuple(Get(TIME_SERIES.path_of(version)) for version in range(1, 17)))
+    asked = Concurrently(tuple(Get(TIME_SERIES.path_of(version)) for version in range(1, 17)))
 
     def conversation() -> Conversation[tuple[bytes | None, ...]]:
         found: tuple[bytes | None, ...] = yield asked

@@ -10,7 +10,7 @@ import pytest
 from gapless.errors import SchemaMismatch, UnknownColumn
 from gapless.model.column_ids import AS_NAMED, PLAIN, ColumnIds, change_field, find_field
 from gapless.model.convert import convert
-from gapless.model.fit import fit, restore
+from gapless.model.fit import fit, to_declared
 from gapless.model.index import IndexSpec, parse_bucket
 from gapless.model.schema import adopt_schema, reconcile, stored_schema
 
@@ -52,10 +52,10 @@ def test_rows_go_into_a_file_and_back() -> None:
     assert there.to_pylist()[0] == {
         "k": 1, "y": 2, "t": {"b": 3, "a": 4}, "l": [{"z": 5, "b": 6}, None], "m": [("q", {"a": 7, "b~2": 8})],
     }  # fmt: skip
-    back = restore(there, SCHEMA, ids=IDS)
+    back = to_declared(there, SCHEMA, ids=IDS)
     assert back.to_pylist() == ROWS
     assert back.schema.equals(SCHEMA, check_metadata=True)
-    assert restore(pa.Table.from_batches([there]), SCHEMA, ids=IDS).to_pylist() == ROWS
+    assert to_declared(pa.Table.from_batches([there]), SCHEMA, ids=IDS).to_pylist() == ROWS
 
 
 def test_what_an_input_or_a_file_lacks_has_its_default_and_their_nulls_stay() -> None:
@@ -68,15 +68,15 @@ def test_what_an_input_or_a_file_lacks_has_its_default_and_their_nulls_stay() ->
     lacking = pa.RecordBatch.from_arrays(arrays, names=["k", "l", "m"])
     expected = {"k": 1, "x": 7, "s": None, "l": [{"a": 1, "b": 8}, None], "m": [("q", {"a": 1, "b": 9}), ("r", None)]}
     there = fit(lacking, SCHEMA, INDEX, 0, IDS)
-    assert restore(there, SCHEMA, ids=IDS).to_pylist() == [expected]
+    assert to_declared(there, SCHEMA, ids=IDS).to_pylist() == [expected]
     old = pa.table({"k": [1], "l": [[{"z": 1}, None]], "m": arrays[2]})
-    assert restore(old, SCHEMA, ids=IDS).to_pylist() == [expected]
+    assert to_declared(old, SCHEMA, ids=IDS).to_pylist() == [expected]
 
 
 def test_a_column_is_not_read_from_another_that_has_its_name() -> None:
     """ "y" is x under its stored name; the column "x" of the file was dropped or renamed away, as "a" of s."""
     file = pa.table({"k": [1], "x": [99], "t": [{"a": 1, "b": 2}], "s": [{"a": 98, "b": 98}]})
-    (row,) = restore(file, SCHEMA, ids=IDS).to_pylist()
+    (row,) = to_declared(file, SCHEMA, ids=IDS).to_pylist()
     assert (row["x"], row["s"]) == (7, {"a": 2, "b": 1})
 
 

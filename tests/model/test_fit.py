@@ -12,7 +12,7 @@ import pytest
 from gapless.errors import AmbiguousTime, CorruptTable, GaplessError, InvalidValue, NullKey, SchemaMismatch
 from gapless.model import fit as fit_module
 from gapless.model import schema as schema_module
-from gapless.model.fit import fit, restore
+from gapless.model.fit import fit, to_declared
 from gapless.model.index import IndexSpec, parse_bucket
 from gapless.model.schema import adopt_schema, reconcile, stored_as_given, stored_schema
 
@@ -170,7 +170,7 @@ def test_type_01_dates_far_from_1970_are_exact_and_refused_as_nanoseconds() -> N
 def test_type_02_int96_read_as_microseconds_fits_and_our_files_have_none() -> None:
     table = pa.table({"k": [1], "v": pa.array([datetime(1000, 1, 1)], pa.timestamp("us"))})
     legacy = through_parquet(table, use_deprecated_int96_timestamps=True)
-    assert restore(legacy, table.schema).equals(table)
+    assert to_declared(legacy, table.schema).equals(table)
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_batches([fit(table.to_batches()[0], table.schema, PLAIN, 0)]), sink)
     assert pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema.column(1).physical_type == "INT64"
@@ -183,7 +183,7 @@ def test_type_06_lists_with_other_child_names_fit_and_come_back_under_the_first(
     stored = fitted(pa.array(values, other), declared)
     assert (stored.type.value_field.name, stored.to_pylist()) == ("item", values)
     table = through_parquet(pa.table({"v": pa.array(values, other)}))
-    back = restore(table, pa.schema([("v", declared)]))
+    back = to_declared(table, pa.schema([("v", declared)]))
     assert back.column("v").type.equals(declared, check_metadata=True)
     assert back.to_pylist() == table.to_pylist()
 
@@ -198,7 +198,7 @@ def test_type_07_nulls_stay_nulls_before_and_after_the_type_is_known(type_: pa.D
     schema = reconcile(schema, rows(pa.array([value], type_)).schema, PLAIN).schema
     second = fit(rows(pa.array([value], type_)), schema, PLAIN, 2)
     third = fit(rows(pa.nulls(1)), schema, PLAIN, 3)
-    back = [restore(part, schema) for part in (first, second, third)]
+    back = [to_declared(part, schema) for part in (first, second, third)]
     assert pa.Table.from_batches(back).column("v").to_pylist() == [None, None, value, None]
 
 
@@ -207,7 +207,7 @@ def test_type_08_five_thousand_nulls_then_a_name() -> None:
     first = fit(pa.record_batch({"k": range(5_000), "name": pa.nulls(5_000)}), schema, PLAIN, 0)
     late = pa.record_batch({"k": [5_000], "name": ["N"]})
     schema = reconcile(schema, late.schema, PLAIN).schema
-    table = pa.Table.from_batches([restore(part, schema) for part in (first, fit(late, schema, PLAIN, 5_000))])
+    table = pa.Table.from_batches([to_declared(part, schema) for part in (first, fit(late, schema, PLAIN, 5_000))])
     assert (table.num_rows, table.schema.field("name").type, table.column("name").null_count) == (5_001, pa.string(), 5_000)
 
 
@@ -235,7 +235,7 @@ def test_type_13_missing_parts_are_null_at_each_level() -> None:
         {"b": ["B"], "l": pa.array([[{"y": "Y", "x": 3}]], pa.list_(pa.struct([("y", pa.string()), ("x", pa.int8())])))}
     )
     for order in ((old, new), (new, old)):
-        back = pa.concat_tables([restore(through_parquet(part), schema) for part in order])
+        back = pa.concat_tables([to_declared(through_parquet(part), schema) for part in order])
         by_a = {row["a"]: row for row in back.to_pylist()}
         assert by_a[1] == {"a": 1, "b": None, "s": {"x": 1, "y": None}, "l": [{"x": 2, "y": None}, None], "none": None}
         assert by_a[None] == {"a": None, "b": "B", "s": None, "l": [{"x": 3, "y": "Y"}], "none": None}
@@ -245,7 +245,7 @@ def test_type_13_missing_parts_are_null_at_each_level() -> None:
 def test_type_19_names_survive_the_file(name: str) -> None:
     schema = adopt_schema(pa.schema([("k", pa.int64()), (name, pa.int8())]), PLAIN)
     batch = fit(pa.record_batch({"k": [1], name: pa.array([7], pa.int8())}), schema, PLAIN, 0)
-    assert restore(through_parquet(pa.Table.from_batches([batch])), schema).to_pylist() == [{"k": 1, name: 7}]
+    assert to_declared(through_parquet(pa.Table.from_batches([batch])), schema).to_pylist() == [{"k": 1, name: 7}]
 
 
 def test_type_21_old_dates_keep_their_proleptic_day_number() -> None:
@@ -315,10 +315,10 @@ def test_a_null_wall_time_is_a_null_key() -> None:
 
 def test_restore_takes_only_the_asked_columns_in_their_order() -> None:
     table = pa.table({"a": [1, 2], "b": ["x", "y"], "c": [1.0, 2.0]})
-    assert restore(table, pa.schema([("c", pa.float64()), ("a", pa.int64())])).column_names == ["c", "a"]
-    assert restore(table, pa.schema([])).num_rows == 2
-    assert restore(table.to_batches()[0], pa.schema([])).num_rows == 2
-    assert restore(table.select([]), pa.schema([("z", pa.int8())])).to_pylist() == [{"z": None}, {"z": None}]
+    assert to_declared(table, pa.schema([("c", pa.float64()), ("a", pa.int64())])).column_names == ["c", "a"]
+    assert to_declared(table, pa.schema([])).num_rows == 2
+    assert to_declared(table.to_batches()[0], pa.schema([])).num_rows == 2
+    assert to_declared(table.select([]), pa.schema([("z", pa.int8())])).to_pylist() == [{"z": None}, {"z": None}]
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_restore_takes_only_the_asked_columns_in_their_order() -> None:
 )
 def test_files_of_other_writers_and_older_types_come_back_as_declared(in_file: pa.Array, declared: pa.DataType) -> None:
     table = pa.table({"v": pa.chunked_array([in_file, in_file.slice(1)])})
-    back = restore(table, pa.schema([("v", declared)])).column("v")
+    back = to_declared(table, pa.schema([("v", declared)])).column("v")
     back.validate(full=True)
     assert back.type.equals(declared, check_metadata=True)
     assert _as_seconds(back) == _as_seconds(table.column("v"))
@@ -364,20 +364,20 @@ def _as_seconds(column: pa.ChunkedArray) -> list[object]:
 )
 def test_a_file_that_does_not_hold_the_declared_values_is_corrupt(in_file: pa.Array, declared: pa.DataType) -> None:
     with pytest.raises(CorruptTable, match=r"data/x\.parquet") as caught:
-        restore(pa.table({"v": in_file}), pa.schema([("v", declared)]), path="data/x.parquet")
+        to_declared(pa.table({"v": in_file}), pa.schema([("v", declared)]), path="data/x.parquet")
     assert caught.value.path == "data/x.parquet"
 
 
 def test_a_missing_column_that_is_never_null_is_corrupt() -> None:
     with pytest.raises(CorruptTable):
-        restore(pa.table({"a": [1]}), pa.schema([pa.field("b", pa.int64(), nullable=False)]))
+        to_declared(pa.table({"a": [1]}), pa.schema([pa.field("b", pa.int64(), nullable=False)]))
 
 
 def test_a_thousand_columns_fit_and_restore() -> None:
     names = [f"c{at}" for at in range(1_000)]
     schema = adopt_schema(pa.schema([("k", pa.int64()), *((name, pa.float32()) for name in names)]), PLAIN)
     batch = pa.record_batch({"k": [1], **{name: pa.array([0.5], pa.float16()) for name in reversed(names)}})
-    found = restore(fit(batch, schema, PLAIN, 0), schema)
+    found = to_declared(fit(batch, schema, PLAIN, 0), schema)
     assert found.schema.names == ["k", *names]
     assert found.column(1_000).to_pylist() == [0.5]
 

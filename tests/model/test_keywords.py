@@ -9,7 +9,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import InvalidOption
-from gapless.model.keywords import with_defaults
+from gapless.model.properties import with_defaults
 from gapless.spark import backfill
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from gapless.model.local_time import NoInstant, instants
+from gapless.model.fit import NoInstant, instants
 
 ZONES = [
     "America/New_York",

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.formats.timeseries.codec.schema import decode_schema, encode_schema
-from gapless.model.fit import fit, restore
+from gapless.model.fit import fit, to_declared
 from gapless.model.index import IndexSpec, parse_bucket
 from gapless.model.schema import adopt_schema, reconcile
 from gapless.model.types import children, is_any_list
@@ -111,7 +111,7 @@ def there_and_back(array: pa.Array) -> pa.Array:
     schema = decode_schema(encode_schema(reconcile(schema, batch.schema, INDEX).schema))
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_batches([fit(batch, schema, INDEX, 0)]), sink, row_group_size=2)
-    back = restore(pq.read_table(pa.BufferReader(sink.getvalue())), schema)
+    back = to_declared(pq.read_table(pa.BufferReader(sink.getvalue())), schema)
     back.validate(full=True)
     assert back.schema.equals(schema, check_metadata=True)
     return back.column("v").combine_chunks()

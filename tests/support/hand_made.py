@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from gapless.tables.delta.lifecycle import open_table
 from gapless.tables.delta.read.view import DeltaView
-from gapless.tables.shared.lifecycle import open_environment
+from gapless.tables.shared.handle import open_environment
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Snapshot
 from gapless.runtime.committer import Committer
 from gapless.tables.delta.care import restore, vacuum_plan
-from gapless.tables.delta.write import revision, row_edit
+from gapless.tables.delta.write import changed_files, row_edit
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.vacuum import FileStatus, Limits
 from testing.broken_talk import (
@@ -79,13 +79,13 @@ def apply_an_operation_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_the_vector_that_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second delete from a file writes a vector of its own rows alone."""
-    honest = row_edit.strike
+    honest = row_edit.delete_positions
 
     def broken(reader: Any, file: AddFile, positions: Any) -> Any:
         struck = honest(reader, file, positions)
         return None if struck is None else replace(struck, positions=np.asarray(positions))
 
-    monkeypatch.setattr(revision, "strike", broken)
+    monkeypatch.setattr(changed_files, "strike", broken)
 
 
 def encode_paths_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gapless.errors import StorageFull, StoreError, StoreUnavailable
 from gapless.log.commit import Committed, Conflict, Unknown, commit
-from gapless.log.effects import Conversation, Get, ListNames, Now, Put, PutHint, PutNew, Request, TakeTurn, Together, Wait
+from gapless.log.effects import Concurrently, Conversation, Get, ListNames, Now, Put, PutHint, PutNew, Request, TakeTurn, Wait
 from gapless.log.format import Compatible, Conflicting, Snapshot
 from gapless.log.snapshot import advance, load, refresh
 from testing.toy_log import FROM_ZERO, TOY, Entry, FromZero, State, Toy, decode
@@ -147,7 +147,7 @@ def _stand(program: Program, life: int, answers: tuple[Any, ...]) -> Standing:
         request = next(conversation)
         for given in answers:
             answer, waiting = given, (*waiting, given)
-            if isinstance(request, Together) and not isinstance(given, StoreError):
+            if isinstance(request, Concurrently) and not isinstance(given, StoreError):
                 if len(waiting) < len(request.requests):
                     continue
                 answer = waiting[::-1] if life % 2 else waiting
@@ -155,7 +155,7 @@ def _stand(program: Program, life: int, answers: tuple[Any, ...]) -> Standing:
             request = _answered(conversation, answer)
     except StopIteration as end:
         return Standing(life, answers, ("done",), None, end.value)
-    if isinstance(request, Together):
+    if isinstance(request, Concurrently):
         request = request.requests[:: -1 if life % 2 else 1][len(waiting)]
     return Standing(life, answers, (_mark(conversation), waiting), request)
 
@@ -163,7 +163,7 @@ def _stand(program: Program, life: int, answers: tuple[Any, ...]) -> Standing:
 def _answered(conversation: Generator[Any, Any, Any], answer: Any) -> Request[Any]:
     """What a conversation asks next; a set of no requests is answered at once."""
     request: Request[Any] = conversation.throw(answer) if isinstance(answer, StoreError) else conversation.send(answer)
-    while request == Together(()):
+    while request == Concurrently(()):
         request = conversation.send(())
     return request
 

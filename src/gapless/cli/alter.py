@@ -8,16 +8,7 @@ from typing import Annotated, Generic, TypeVar
 
 import pyarrow as pa
 
-from gapless.cli.options import (
-    AnyTable,
-    DeltaTableRef,
-    JsonFlag,
-    TableRef,
-    UpgradeFlag,
-    argument,
-    option,
-    parse_mapping,
-)
+from gapless.cli.options import AnyTable, DeltaTableRef, JsonFlag, TableRef, UpgradeFlag, argument, option, parse_mapping
 from gapless.cli.show.console import print_line, write_json
 from gapless.cli.show.values import parse_type_text
 from gapless.draw.label import printable

@@ -11,16 +11,7 @@ from typing import Annotated, TypedDict
 
 import typer
 
-from gapless.cli.options import (
-    EntityFilter,
-    JsonFlag,
-    Start,
-    TableRef,
-    flag,
-    option,
-    parse_entity,
-    parse_entity_value,
-)
+from gapless.cli.options import EntityFilter, JsonFlag, Start, TableRef, flag, option, parse_entity, parse_entity_value
 from gapless.cli.show.console import print_facts, print_line, print_table, stdout_console, write_json
 from gapless.cli.show.coverage import TableCoverage, coverage_document, gaps_document, gaps_text, identity_totals
 from gapless.cli.show.failure import print_error

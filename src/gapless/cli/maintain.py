@@ -10,22 +10,13 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from gapless.cli.options import (
-    DeltaTableRef,
-    JsonFlag,
-    OptionGroup,
-    TableRef,
-    UpgradeFlag,
-    file_noun,
-    flag,
-    option,
-)
+from gapless.cli.options import DeltaTableRef, JsonFlag, OptionGroup, TableRef, UpgradeFlag, file_noun, flag, option
 from gapless.cli.show.console import print_line, print_table, write_json
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption
 from gapless.tables.shared.compaction import CompactionReport
 from gapless.tables.shared.findings import count
-from gapless.tables.shared.lifecycle import Kind
+from gapless.tables.shared.handle import Kind
 from gapless.tables.shared.vacuum import Reason, VacuumReport
 from gapless.tables.timeseries.care.compact_plan import CompactionPlan, mebibytes
 from gapless.tables.timeseries.table import TimeSeriesTable

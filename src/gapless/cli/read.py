@@ -38,7 +38,7 @@ from gapless.cli.show.rows import (
 )
 from gapless.errors import InvalidOption
 from gapless.tables import delta
-from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.scan import Rows
 from gapless.tables.timeseries.read.view import TableView
 
 

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import pyarrow as pa
 
-from gapless.cli.inputs import InputFiles
 from gapless.cli.options import (
     AnyTable,
     DeltaTableRef,
     IndexRange,
+    InputFiles,
     JsonFlag,
     OperationText,
     TableRef,

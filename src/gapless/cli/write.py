@@ -8,10 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from gapless.cli.inputs import DescribedFiles, InputFiles
 from gapless.cli.options import (
     AnyTable,
     DeltaTableRef,
+    DescribedFiles,
+    InputFiles,
     JsonFlag,
     OperationText,
     OptionGroup,
@@ -29,14 +30,14 @@ from gapless.cli.show.console import print_facts, print_line, write_json
 from gapless.cli.show.rows import row_progress
 from gapless.cli.show.values import parse_type_text
 from gapless.errors import InvalidOption
-from gapless.files.adopt.place import parse_adopt
+from gapless.files.adopt.copy_or_link import parse_adopt
 from gapless.files.ingest.files import expand_paths, open_files
 from gapless.model.index import format_bucket
 from gapless.model.operation import AppendReport
 from gapless.model.properties import parse_on_overlap
 from gapless.tables import delta
 from gapless.tables.shared.findings import count
-from gapless.tables.shared.lifecycle import Kind
+from gapless.tables.shared.handle import Kind
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 

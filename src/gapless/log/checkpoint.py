@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from gapless.errors import CorruptTable, StoreError, TableError
-from gapless.log.effects import Conversation, Delete, Get, GetDrive, NewId, Put, PutHint, PutNew, Together, Warn, perform
+from gapless.log.effects import Concurrently, Conversation, Delete, Get, GetDrive, NewId, Put, PutHint, PutNew, Warn, perform
 from gapless.log.format import Entry, Packed, PartName, Snapshot, State, StoredCheckpoint, TableFormat
 from gapless.model.segment import check
 
@@ -44,7 +44,7 @@ def read_checkpoint(
     table_format: TableFormat[Entry, State], checkpoint: StoredCheckpoint
 ) -> Conversation[Snapshot[State] | None]:
     """The snapshot that a checkpoint holds, without its parts; None, with a warning, where it is missing or damaged."""
-    found = yield from perform(Together(objects_of(table_format, checkpoint)))
+    found = yield from perform(Concurrently(objects_of(table_format, checkpoint)))
     return (yield from decode_objects(table_format, checkpoint, found))
 
 

@@ -20,7 +20,7 @@ from gapless.log.checkpoint import (
     read_whole,
     store_snapshot,
 )
-from gapless.log.effects import Conversation, Delete, Get, ListNames, Put, Together, perform
+from gapless.log.effects import Concurrently, Conversation, Delete, Get, ListNames, Put, perform
 from gapless.log.format import Entry, Snapshot, State, StoredCheckpoint, TableFormat
 from gapless.log.segment import list_log, lost_commit
 from gapless.log.snapshot import load
@@ -39,7 +39,7 @@ def find_floor(table_format: TableFormat[Entry, State], earliest: int, cutoff_ns
     untimed: int | None = None
     for first in range(0, len(commits), _TOGETHER):
         some = commits[first : first + _TOGETHER]
-        found = yield from perform(Together(tuple(Get(table_format.path_of(version)) for version in some)))
+        found = yield from perform(Concurrently(tuple(Get(table_format.path_of(version)) for version in some)))
         for version, data in zip(some, found, strict=True):
             if data is None:
                 continue
@@ -123,7 +123,7 @@ def _parts_named(
     for first in range(0, len(checkpoints), _TOGETHER):
         some = checkpoints[first : first + _TOGETHER]
         asked = [objects_of(table_format, stored) for stored in some]
-        found = iter((yield from perform(Together(tuple(get for gets in asked for get in gets)))))
+        found = iter((yield from perform(Concurrently(tuple(get for gets in asked for get in gets)))))
         for stored, gets in zip(some, asked, strict=True):
             pieces = tuple(islice(found, len(gets)))
             snapshot = None if pieces[0] is None else (yield from decode_objects(table_format, stored, pieces))

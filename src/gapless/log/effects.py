@@ -109,7 +109,7 @@ class Now(Request[int]):
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Request["tuple[Any, ...]"]):
+class Concurrently(Request["tuple[Any, ...]"]):
     """Several requests, made concurrently where the store is remote; their answers, in order."""
 
     requests: tuple[Get | ListNames, ...]

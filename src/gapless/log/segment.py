@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from gapless.errors import CorruptTable
-from gapless.log.effects import Conversation, Get, ListNames, Together, perform
+from gapless.log.effects import Concurrently, Conversation, Get, ListNames, perform
 from gapless.log.format import Entry, State, StoredCheckpoint, TableFormat
 
 BATCH = 256
@@ -117,7 +117,7 @@ def read_commits(
     for first in range(0, len(versions), BATCH):
         paths = {version: table_format.path_of(version) for version in versions[first : first + BATCH]}
         unread = tuple(Get(path) for path in paths.values() if path not in prefetched)
-        answers = yield from perform(Together(unread))
+        answers = yield from perform(Concurrently(unread))
         read = {**prefetched, **{get.path: data for get, data in zip(unread, answers, strict=True) if data is not None}}
         for version, path in paths.items():
             if path not in read:

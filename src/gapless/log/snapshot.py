@@ -17,7 +17,7 @@ from gapless.log.checkpoint import (
     read_hint,
     store_checkpoint,
 )
-from gapless.log.effects import Conversation, Get, GetDrive, ListNames, NewId, Now, Put, Together, Warn, perform
+from gapless.log.effects import Concurrently, Conversation, Get, GetDrive, ListNames, NewId, Now, Put, Warn, perform
 from gapless.log.format import Entry, Packed, Snapshot, State, StoredCheckpoint, TableFormat
 from gapless.log.segment import BATCH, LogListing, decode_commit, list_log, lost_commit, read_commits
 from gapless.model.protocols import is_old
@@ -108,7 +108,7 @@ def _start(table_format: TableFormat[Entry, State], base: _Base[State] | None) -
 def _read_hints(table_format: TableFormat[Entry, State]) -> Conversation[tuple[int, StoredCheckpoint | None]]:
     """The version that CURRENT names (0 for none), and the log checkpoint that the other hint does."""
     hints = () if table_format.hint is None else (Get(table_format.hint),)
-    *current, pointer = yield from perform(Together((*hints, Get(table_format.last_checkpoint))))
+    *current, pointer = yield from perform(Concurrently((*hints, Get(table_format.last_checkpoint))))
     return parse_current(current[0] if current else None), parse_hint(table_format, pointer)
 
 
@@ -129,7 +129,7 @@ def _prefetch(
     last = min(newest, named.version + BATCH)
     commits = [Get(table_format.path_of(version)) for version in range(named.version + 1, last + 1)]
     objects, listing = objects_of(table_format, named), ListNames(table_format.folder, table_format.path_of(named.version))
-    answers = yield from perform(Together((*objects, listing, *commits)))
+    answers = yield from perform(Concurrently((*objects, listing, *commits)))
     snapshot = yield from decode_objects(table_format, named, answers[: len(objects)])
     names, *found = answers[len(objects) :]
     whole = LogListing.parse(table_format, names) if snapshot else (yield from list_log(table_format))
@@ -172,7 +172,7 @@ def refresh(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) 
     entries: list[tuple[int, Entry, int]] = []
     found: Sequence[bytes | None]
     base, *found = yield from perform(
-        Together((Get(table_format.path_of(snapshot.version)), Get(table_format.path_of(snapshot.version + 1))))
+        Concurrently((Get(table_format.path_of(snapshot.version)), Get(table_format.path_of(snapshot.version + 1))))
     )
     # Commits that follow by number may be those of a table that was made in the place of this one, or late puts on numbers that were free
     # again: they follow this snapshot only if its own commit is there.
@@ -194,7 +194,7 @@ def refresh(table_format: TableFormat[Entry, State], snapshot: Snapshot[State]) 
                 return (yield from _reload(table_format, snapshot))
         # Mostly there are none or one; where there are two, there may be many.
         width = max(1, min(len(entries), FAR - len(entries))) if len(entries) < FAR else FAR
-        found = yield from perform(Together(tuple(Get(table_format.path_of(version + step)) for step in range(width))))
+        found = yield from perform(Concurrently(tuple(Get(table_format.path_of(version + step)) for step in range(width))))
     # What was cleaned while it was asked for, or between the two answers, would look as if nothing had come after.
     if is_old((yield from perform(Now())), snapshot.time_ns) and not (
         yield from is_there(table_format, snapshot.version, snapshot.time_ns)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gapless.errors import CorruptTable, VersionNotFound
 from gapless.log.checkpoint import read_checkpoint
-from gapless.log.effects import Conversation, Get, Together, perform
+from gapless.log.effects import Concurrently, Conversation, Get, perform
 from gapless.log.format import Entry, Snapshot, State, TableFormat
 from gapless.log.segment import BATCH, list_log, lost_commit, read_commits
 from gapless.model.instant import NS_PER
@@ -55,7 +55,7 @@ def read_back(
     entries: list[tuple[int, Entry, int]] = []
     for newest in range(version, end, -BATCH):
         versions = range(newest, max(newest - BATCH, end), -1)
-        found = yield from perform(Together(tuple(Get(table_format.path_of(at)) for at in versions)))
+        found = yield from perform(Concurrently(tuple(Get(table_format.path_of(at)) for at in versions)))
         for at, data in zip(versions, found, strict=True):
             if data is None:
                 if (yield from list_log(table_format)).cleaned_until(at) is None:

@@ -66,7 +66,7 @@ def operation_key(operation: OperationId) -> str:
     return f"app:{operation.app}" if isinstance(operation, SequenceId) else f"job:{operation.id}"
 
 
-def covers(applied: OperationId, requested: OperationId) -> bool:
+def supersedes(applied: OperationId, requested: OperationId) -> bool:
     """Whether `applied`, which was applied, says that `requested` was too: it is the same, or a later sequence of its app."""
     if isinstance(applied, SequenceId) and isinstance(requested, SequenceId):
         return applied.app == requested.app and applied.sequence >= requested.sequence

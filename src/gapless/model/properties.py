@@ -1,10 +1,13 @@
-"""Table properties: their names, defaults and checks."""
+"""Table properties: their names, defaults and checks.
+
+Keyword options of public functions as one value: a TypedDict that is checked, completed and handed on whole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from gapless.errors import InvalidOption, nearest
 
@@ -116,3 +119,19 @@ class Properties:
     def changed(self) -> dict[str, object]:
         """The properties that differ from their defaults, as the log stores them."""
         return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+
+
+Options = TypeVar("Options", bound=Mapping[str, object])
+
+
+def with_defaults(function: str, given: Options, defaults: Options) -> Options:
+    """The options that a call gave, with the defaults of the others; raises InvalidOption for one that the function does not have.
+
+    >>> with_defaults("scan", {"limti": 3}, {"limit": None})
+    Traceback (most recent call last):
+    gapless.errors.InvalidOption: scan() has no option 'limti'. Did you mean 'limit'?
+    """
+    for name, value in given.items():
+        if name not in defaults:
+            raise InvalidOption(f"{function}() has no option {name!r}", fix=nearest(name, defaults), option=name, value=value)
+    return cast("Options", {**defaults, **given})

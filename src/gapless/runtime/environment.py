@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from gapless.errors import LogWarning, ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
 from gapless.log.effects import (
+    Concurrently,
     Conversation,
     Delete,
     Get,
@@ -26,7 +27,6 @@ from gapless.log.effects import (
     PutNew,
     Request,
     TakeTurn,
-    Together,
     Wait,
     Warn,
 )
@@ -152,7 +152,7 @@ class Environment:
                 return None
             case ListNames(folder, after):
                 return tuple(info.path for info in self.store.list(folder, after))
-            case Together(requests):
+            case Concurrently(requests):
                 return self._together(requests, pace)
             case TakeTurn():
                 return self._stand_in_line(pace)

@@ -34,7 +34,7 @@ from gapless.spark.stream.sink import StreamWriter, handed_schema
 from gapless.spark.stream.source import StreamReader
 from gapless.spark.writing.append import open_or_create
 from gapless.spark.writing.encode import Encoding, Outcome
-from gapless.spark.writing.staging import Delivery, append_outcomes, begin, overwrite_outcomes, recognised
+from gapless.spark.writing.staging import Delivery, append_outcomes, begin, find_applied_write, overwrite_outcomes
 from gapless.tables.timeseries.read.scan import ScanRequest
 from gapless.tables.timeseries.table import TimeSeriesTable
 
@@ -187,7 +187,7 @@ def begin_write(options: SourceOptions, schema: StructType, *, overwrite: bool) 
     given = handed_schema(schema)
     handle = open_or_create(options.path, options.new_table, given)
     delivery = Delivery(on_overlap=options.on_overlap, operation=options.operation)
-    known = recognised(handle, delivery)
+    known = find_applied_write(handle, delivery)
     encoding = begin(handle, given) if known is None else None
     return Writer(handle.url, delivery, encoding, overwrite=overwrite)
 

@@ -9,7 +9,7 @@ from gapless.runtime.environment import Environment
 from gapless.store.open import probe_put_if_absent
 from gapless.tables.delta.care.verify import verify_delta
 from gapless.tables.shared.findings import Progress, RepairReport, VerifyReport, no_progress
-from gapless.tables.shared.lifecycle import Location, kind_of, open_environment
+from gapless.tables.shared.handle import Location, kind_of, open_environment
 from gapless.tables.timeseries.lifecycle import no_table
 from gapless.tables.timeseries.verify.repair import repair_table
 from gapless.tables.timeseries.verify.verify import verify_table

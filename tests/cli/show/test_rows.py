@@ -14,7 +14,7 @@ import pytest
 from gapless.cli.read import Output
 from gapless.cli.show.rows import first_rows, print_rows, write_csv, write_json_array, write_json_lines
 from gapless.errors import CorruptTable, InvalidOption, InvalidPath
-from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.scan import Rows
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 TABLE = pa.table(

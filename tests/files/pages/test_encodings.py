@@ -16,7 +16,7 @@ import pytest
 from gapless.coverage.bucket import grid_of
 from gapless.files.pages.column_chunk import WriterOptions, encoded_size
 from gapless.files.pages.encodings import CODEC_PROFILES, DICTIONARY, Encodings, choose_encodings, values_of
-from gapless.files.sort.order import Ordered, Spelled
+from gapless.files.sort.order import DictionaryEncoded, Ordered
 from gapless.files.sort.run import sort_run
 from gapless.files.write import file_writer as encoding_trial
 from gapless.files.write.segment_encoder import CODEC_KEY, ENCODINGS_KEY, SegmentEncoder, encode_segment
@@ -292,7 +292,7 @@ def test_a_column_known_by_places_is_chosen_as_its_values_are() -> None:
         pa.array(np.arange(60) * 3 - 20),
         pa.array(np.arange(60) * 2.0**40),
     ):
-        spelled = Spelled(values, places)
+        spelled = DictionaryEncoded(values, places)
         rows = pa.table({"i": np.arange(ROWS), "k": values.take(pa.array(places))})
         for codec in CODECS[:2]:
             known = choose_encodings(Ordered(rows, {"k": spelled}), "i", CODEC_PROFILES[codec])

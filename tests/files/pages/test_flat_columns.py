@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.files.pages.chunk_values import Numbers, Places, Texts, texts_of, width_for
+from gapless.files.pages.chunk_values import DictionaryIndices, PlainByteArrays, PlainNumbers, texts_of, width_for
 from gapless.files.pages.encodings import DICTIONARY, PLAIN
 from gapless.files.pages.flat_column import FlatColumn, coded_column, flat_column, form_of
 
@@ -51,13 +51,13 @@ runs = st.lists(
 def test_places_are_read_as_they_were(parts: list[tuple[int, int]], width: int, cut: int) -> None:
     kind = np.uint16 if width == 16 else np.uint8
     codes = np.concatenate([np.full(count, value % (1 << width), kind) for value, count in parts])
-    body = bytes(Places(codes, width).body(cut, len(codes)))
+    body = bytes(DictionaryIndices(codes, width).body(cut, len(codes)))
     assert places_in(body, max(0, len(codes) - cut)) == codes[cut:].tolist()
 
 
 def test_places_take_the_bits_they_need() -> None:
     assert [width_for(count) for count in (0, 1, 2, 3, 4, 5, 16, 17, 256, 257, 65_536)] == [1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 16]
-    stretch = Places(np.zeros(20_000, np.uint8), 8)
+    stretch = DictionaryIndices(np.zeros(20_000, np.uint8), 8)
     assert len(stretch.body(0, 20_000)) == 5
     assert stretch.nbytes == 20_000
 
@@ -82,14 +82,14 @@ def test_texts_come_after_their_lengths(texts: list[str], cut: int, kind: pa.Dat
 def told(column: FlatColumn | None) -> Any:
     """A column's values by its dictionary, and its bounds."""
     assert column is not None
-    assert isinstance(column.values, Places)
+    assert isinstance(column.values, DictionaryIndices)
     assert column.dictionary is not None
     values, count = column.dictionary
     places = places_in(bytes(column.values.body(0, column.count)), column.count)
     assert sorted(set(places)) == list(range(count)), "each of its values occurs"
-    if isinstance(values, Numbers):
+    if isinstance(values, PlainNumbers):
         return [values.values[place].item() for place in places], column.ends
-    assert isinstance(values, Texts)
+    assert isinstance(values, PlainByteArrays)
     items = [bytes(values.body(place, place + 1))[4:] for place in range(count)]
     return [items[place] for place in places], column.ends
 
@@ -138,11 +138,11 @@ def test_numbers_of_a_small_range_have_a_dictionary_of_the_range(kind: pa.DataTy
         column = flat_column(pa.chunked_array([pa.array(numbers, kind)]), form, DICTIONARY)
         assert column is not None
         assert column.dictionary is not None
-        assert isinstance(column.values, Places)
+        assert isinstance(column.values, DictionaryIndices)
         places = places_in(bytes(column.values.body(0, 5)), 5)
         assert places == [0, 11, 3, 3, 7]
         values = column.dictionary[0]
-        assert isinstance(values, Numbers)
+        assert isinstance(values, PlainNumbers)
         assert values.values.tolist() == list(range(low, low + 12))
 
 

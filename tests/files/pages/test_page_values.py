@@ -16,7 +16,7 @@ import pytest
 
 from gapless.files.pages.page import MOST_RUNS, runs_of
 from gapless.files.pages.page_map import map_pages
-from gapless.files.pages.page_slice import ColumnPages, Near
+from gapless.files.pages.page_slice import ColumnPages, RowRanges
 from gapless.files.pages.page_values import coded_runs, number_values
 
 ROWS = 3_000
@@ -197,7 +197,7 @@ def test_the_rows_of_wanted_values_are_found() -> None:
         mask = np.isin(np.array(runs.values.to_pylist(), object), wanted)
         for start, end in ((0, ROWS), (450, 2_411), (400, 401), (1_199, 1_203)):
             kept = [row for row in range(start, end) if texts[row] in wanted]
-            assert runs.spans(mask, start, end) == Near(
+            assert runs.spans(mask, start, end) == RowRanges(
                 ((kept[0], kept[-1] + 1),) if kept else (), exact=not kept or kept[-1] + 1 - kept[0] == len(kept)
             )
 

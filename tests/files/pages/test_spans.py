@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.files.pages import page_slice
-from gapless.files.pages.page_slice import Near, merged
+from gapless.files.pages.page_slice import RowRanges, merged
 
 rows = st.sets(st.integers(0, 120))
 
 
-def near_of(kept: set[int]) -> Near:
+def near_of(kept: set[int]) -> RowRanges:
     found = np.array(sorted(kept), np.int64)
     return merged(found, found + 1)
 
 
-def held(near: Near) -> set[int]:
+def held(near: RowRanges) -> set[int]:
     return {row for first, end in near.spans for row in range(first, end)}
 
 

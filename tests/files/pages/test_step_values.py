@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.files.pages.chunk_values import Steps, rises_evenly
+from gapless.files.pages.chunk_values import DeltaBinaryPacked, rises_evenly
 from gapless.files.pages.column_chunk import WriterOptions
 from gapless.files.pages.encodings import Encodings
-from gapless.files.pages.shell import GrowingFile
+from gapless.files.pages.file_assembly import GrowingFile
 from gapless.files.sort.order import Ordered
 from gapless.files.write.parallel_writer import ParallelWriter
 
@@ -92,4 +92,4 @@ def test_steps_of_many_kinds_are_left_to_arrow() -> None:
 
 
 def test_a_page_without_values_has_a_head_only() -> None:
-    assert Steps(np.arange(9)).body(3, 3) == bytes([128, 1, 4, 0, 0])
+    assert DeltaBinaryPacked(np.arange(9)).body(3, 3) == bytes([128, 1, 4, 0, 0])

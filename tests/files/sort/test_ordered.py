@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gapless.coverage.bucket import grid_of
 from gapless.files.sort import run
-from gapless.files.sort.order import Ordered, Spelled
+from gapless.files.sort.order import DictionaryEncoded, Ordered
 from gapless.files.sort.run import sort_run
 from gapless.model.index import IndexSpec, IntWidth
 from gapless.runtime.concurrency import side_by_side
@@ -107,7 +107,7 @@ def test_an_act_that_fails_says_so_side_by_side_and_one_by_one(monkeypatch: pyte
 
 def test_a_column_that_was_left_loose_is_made_of_its_values() -> None:
     table = pa.table({"k": ["b", "a", "b"], "x": [2, 1, 3]})
-    spelled = Spelled(pa.array(["a", "b"]), np.array([0, 1, 1], np.uint8))
+    spelled = DictionaryEncoded(pa.array(["a", "b"]), np.array([0, 1, 1], np.uint8))
     ordered = Ordered(table, {"k": spelled}, frozenset("k"))
     assert ordered.table().to_pydict() == {"k": ["a", "b", "b"], "x": [2, 1, 3]}
     assert ordered.columns(["x", "k"], 1, 3).to_pydict() == {"x": [1, 3], "k": ["b", "b"]}

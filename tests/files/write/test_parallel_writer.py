@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from gapless.files.pages.column_chunk import WriterOptions
 from gapless.files.pages.encodings import Encodings
-from gapless.files.pages.shell import GrowingFile
-from gapless.files.sort.order import Ordered, Spelled
+from gapless.files.pages.file_assembly import GrowingFile
+from gapless.files.sort.order import DictionaryEncoded, Ordered
 from gapless.files.write import parallel_writer
 from gapless.files.write.parallel_writer import ParallelWriter
 from gapless.model.stats import ColumnStats
@@ -311,7 +311,7 @@ def test_numbers_too_many_for_a_dictionary_are_told_with_the_others() -> None:
     sink = GrowingFile()
     writer = ParallelWriter(sink, table.schema, options(ALL))
     for part in (slice(10), slice(10, None)):
-        rows = Ordered(table[part], {"k": Spelled(values, places[part])}, frozenset("k"))
+        rows = Ordered(table[part], {"k": DictionaryEncoded(values, places[part])}, frozenset("k"))
         writer.write(rows, 100_000, cores=1, meanwhile=lambda: None)
     writer.close()
     assert writer.stats["k"].stats == ColumnStats(min=0, max=69_999, nulls=0)

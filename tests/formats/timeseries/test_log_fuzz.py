@@ -24,7 +24,7 @@ from gapless.formats.timeseries.codec.commit import decode_commit
 from gapless.formats.timeseries.codec.json_values import seal
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.snapshot import load
-from gapless.tables.shared.lifecycle import open_environment
+from gapless.tables.shared.handle import open_environment
 
 LOG = "_timeseries_log"
 START = datetime(2024, 1, 1)

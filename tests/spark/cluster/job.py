@@ -20,19 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import gapless as gl
 from gapless.errors import CoverageOverlap
-from gapless.spark import (  # fmt: skip
-    backfill,
-    batch_writer,
-    compact,
-    configure,
-    delete,
-    overwrite,
-    read,
-    replace,
-    session,
-    upsert,
-    write,
-)
+from gapless.spark import backfill, batch_writer, compact, configure, delete, overwrite, read, replace, session, upsert, write
 from gapless.spark.setup.start import ship
 from gapless.spark.writing.encode import Encoding, Outcome
 

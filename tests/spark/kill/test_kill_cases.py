@@ -16,7 +16,7 @@ from gapless.errors import StoreError
 from gapless.model.operation import SequenceId
 from gapless.runtime.committer import Committer
 from gapless.spark.writing.encode import Encoding, Outcome
-from gapless.spark.writing.staging import Delivery, append_outcomes, begin, recognised
+from gapless.spark.writing.staging import Delivery, append_outcomes, begin, find_applied_write
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 GIVEN = pa.schema([("n", pa.int64()), ("v", pa.int64())])
@@ -70,7 +70,7 @@ def test_eo_03_a_commit_is_known_to_another_run_with_other_parallelism(place: st
     encoding = begin(first, GIVEN)
     append_outcomes(first, batch("app", 0), encoding, [wrote(encoding, 1, 2), wrote(encoding, 3, 4)])
     later = gl.open(place)
-    assert recognised(later, batch("app", 0)) is not None
+    assert find_applied_write(later, batch("app", 0)) is not None
     # A run that did not ask first is told at its commit.
     encoding = begin(later, GIVEN)
     again = append_outcomes(later, batch("app", 0), encoding, [wrote(encoding, row) for row in (1, 2, 3, 4)])
@@ -83,7 +83,7 @@ def test_eo_04_a_request_in_flight_lands_between_check_and_commit(place: str, mo
     dying, recovering = gl.open(place), gl.open(place)
     encoding = begin(dying, GIVEN)
     held = [wrote(encoding, 1, 2)]
-    assert recognised(recovering, batch("app", 0)) is None
+    assert find_applied_write(recovering, batch("app", 0)) is None
     in_flight(monkeypatch, lambda: append_outcomes(dying, batch("app", 0), encoding, held))
     mine = begin(recovering, GIVEN)
     report = append_outcomes(recovering, batch("app", 0), mine, [wrote(mine, 1, 2)])

@@ -12,7 +12,7 @@ import pytest
 import gapless as gl
 from gapless.errors import LogWarning, StreamRestarted
 from gapless.model.operation import AppendReport, SequenceId
-from gapless.spark.stream.ids import Stream, admit, normal_location
+from gapless.spark.stream.batch_dedup import Stream, check_batch, normal_location
 from gapless.spark.writing.staging import Delivery, append_outcomes, begin, overwrite_outcomes
 
 ONE = Stream(query="q-one", location="/chk/one")
@@ -27,7 +27,7 @@ def send(table: gl.TimeSeriesTable, stream: Stream, *batches: int) -> list[bool]
     """Write batches, one row each, as a sink does; whether each was written."""
     written = []
     for batch in batches:
-        admitted = admit(gl.open(table.url), stream, batch)
+        admitted = check_batch(gl.open(table.url), stream, batch)
         written.append(not isinstance(admitted, AppendReport))
         if not isinstance(admitted, AppendReport):
             assert isinstance(admitted.operation, SequenceId)
@@ -48,7 +48,7 @@ def test_eo_02_a_batch_at_or_below_the_highest_is_there_already(table: gl.TimeSe
 
 def test_the_report_of_a_known_batch_is_that_of_its_commit(table: gl.TimeSeriesTable) -> None:
     send(table, ONE, 0, 1)
-    report = admit(table, ONE, 1)
+    report = check_batch(table, ONE, 1)
     assert isinstance(report, AppendReport)
     assert (report.already_applied, report.rows, report.version) == (True, 1, table.version)
 
@@ -56,7 +56,7 @@ def test_the_report_of_a_known_batch_is_that_of_its_commit(table: gl.TimeSeriesT
 def test_a_stream_leaves_one_trace_before_its_first_batch(table: gl.TimeSeriesTable) -> None:
     send(table, ONE, 0, 1)
     assert table.refresh().version == 4, "one commit for the table, one for the trace, two for the batches"
-    admit(table, ONE, 2)
+    check_batch(table, ONE, 2)
     assert table.refresh().version == 4
 
 
@@ -85,9 +85,9 @@ def test_a_query_without_a_location_is_not_that_of_another_without_one(table: gl
 
 
 def test_a_query_that_failed_in_its_first_batch_stands_in_no_ones_way(table: gl.TimeSeriesTable) -> None:
-    admit(table, ONE, 0)  # its trace, and then nothing
+    check_batch(table, ONE, 0)  # its trace, and then nothing
     assert send(table, ONE, 0) == [True]
-    admit(table, Stream(query="q-two", location="/chk/two"), 0)
+    check_batch(table, Stream(query="q-two", location="/chk/two"), 0)
     assert send(table, Stream(query="q-three", location="/chk/two"), 0) == [True]
 
 
@@ -185,7 +185,7 @@ def test_eo_04_a_commit_that_was_still_under_way_at_the_restart_is_found_before_
     pytest.importorskip("pyspark")
     send(table, ONE, 0)
     table.refresh()
-    admitted = admit(table, ONE, 1)
+    admitted = check_batch(table, ONE, 1)
     assert isinstance(admitted, Delivery), "the table does not know the batch yet"
     batch = pa.record_batch({"n": pa.array([1, 2], pa.int64())})
     encoding = begin(table, batch.schema)

@@ -33,7 +33,7 @@ from gapless.model.instant import format_instant
 from gapless.spark.reading.arrow_columns import shown_schema
 from gapless.spark.setup.executors import job_context
 from gapless.spark.setup.options import parse_options
-from gapless.spark.stream.log import Follow, StreamLog, columns_of
+from gapless.spark.stream.log import StreamLog, StreamOptions, columns_of
 from gapless.spark.stream.offset import StreamPart
 from gapless.tables.timeseries.care.expire import expire_versions, parse_expiry
 from support.clocked_table import commit_actions
@@ -42,7 +42,7 @@ from support.hourly import hours
 
 pytestmark = pytest.mark.filterwarnings("ignore:this pyspark does not tell:gapless.errors.LogWarning")
 
-APPENDS = Follow(on_change="error", pass_missing=False)
+APPENDS = StreamOptions(on_change="error", pass_missing=False)
 
 
 class Query:

@@ -14,7 +14,7 @@ import gapless as gl
 from gapless.errors import CommitConflict, CoverageOverlap, DuplicateKey, InvalidValue, SchemaMismatch
 from gapless.model.operation import JobId, SequenceId
 from gapless.spark.writing.encode import Encoding, Outcome
-from gapless.spark.writing.staging import Delivery, append_outcomes, begin, overwrite_outcomes, recognised
+from gapless.spark.writing.staging import Delivery, append_outcomes, begin, find_applied_write, overwrite_outcomes
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.table import TimeSeriesTable
 
@@ -127,14 +127,14 @@ def test_what_a_partition_refuses_leaves_nothing_of_the_others(table: TimeSeries
 @pytest.mark.parametrize("operation", [SequenceId("app", 7), JobId("job")])
 def test_an_operation_is_applied_once(table: TimeSeriesTable, operation: SequenceId | JobId) -> None:
     delivery = Delivery(operation=operation, on_overlap="allow")
-    assert recognised(table, delivery) is None
+    assert find_applied_write(table, delivery) is None
     encoding = begin(table, GIVEN)
     first, second = (played(encoding, batch((20, "a", 3))) for _ in range(2))
     report = append_outcomes(table, delivery, encoding, first)
     again = append_outcomes(gl.open(table.url), delivery, encoding, second)
     assert (report.version, again.version, again.rows, again.already_applied) == (3, 3, 1, True)
     assert len(files_of(table)) == 2, "what was written for nothing is gone"
-    known = recognised(table, delivery)
+    known = find_applied_write(table, delivery)
     assert known is not None
     assert known.already_applied
     overwritten = overwrite_outcomes(table, delivery, encoding, played(encoding, batch((90, "a", 9))))

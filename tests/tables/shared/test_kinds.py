@@ -10,7 +10,7 @@ import pytest
 import gapless as gl
 from gapless.errors import TableExists, TableNotFound, UnsupportedTable
 from gapless.store.open import open_store
-from gapless.tables.shared.lifecycle import kind_of
+from gapless.tables.shared.handle import kind_of
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

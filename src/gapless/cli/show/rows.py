@@ -19,7 +19,7 @@ from gapless.cli.show.console import Plain, cell_text, encode_json, print_line, 
 from gapless.cli.show.values import plain_values
 from gapless.errors import InvalidOption, InvalidPath, nearest
 from gapless.tables.shared.findings import count
-from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.scan import Rows
 
 PRINTED_ROWS = 40
 """Rows in a printed table, where no --limit says otherwise."""

@@ -54,7 +54,7 @@ class KeyScan:
     """The number of each identity."""
     _numbered: tuple[Sequence[Identity], Array] = ((), np.zeros(0, dtype=np.int64))
     """The last list of identities, and their numbers."""
-    _spellings: dict[str, _Spelling] = field(default_factory=lambda: defaultdict(_Spelling))
+    _spellings: dict[str, _DictionaryCache] = field(default_factory=lambda: defaultdict(_DictionaryCache))
     """Of each entity column."""
     _last: tuple[Identity, int] | None = None
 
@@ -170,7 +170,7 @@ def _distinct(codes: Array, ids: Array, count: int) -> tuple[Array, Array]:
 
 
 @dataclass(slots=True)
-class _Spelling:
+class _DictionaryCache:
     """What the places of a dictionary mean; batch after batch mostly has the same one."""
 
     dictionary: pa.Array = field(default_factory=lambda: pa.array([], pa.null()))

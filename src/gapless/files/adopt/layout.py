@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless.errors import SchemaMismatch
-from gapless.files.pages.shell import empty_file
+from gapless.files.pages.file_assembly import empty_file
 from gapless.formats.timeseries.actions import TableMeta
 from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
 from gapless.model.column_ids import ColumnIds

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from gapless.coverage.bitmap import CoverageMap
 from gapless.files.pages.column_stats import MAX_BOUND_CHARACTERS, GrowingStats, stats_of
 from gapless.files.pages.encodings import CODEC_PROFILES, DELTA, DICTIONARY, PLAIN, Encodings
+from gapless.files.pages.file_assembly import Chunk, is_closely_packed, spliced, the_chunk
 from gapless.files.pages.footer import Footer, footer_checksum
-from gapless.files.pages.shell import Chunk, is_closely_packed, spliced, the_chunk
-from gapless.files.read.page_pruning import FEW_ROWS, RowGroup, Stage, Wanted, near_rows, read_between
+from gapless.files.read.page_pruning import FEW_ROWS, ColumnProjection, KeyFilter, RowGroup, candidate_rows, read_between
 from gapless.files.read.source import parse_source, read_group, segment_bytes, segment_footer
 from gapless.files.sort.order import Ordered
 from gapless.files.write.file_writer import FileWriter
@@ -73,14 +73,18 @@ class PatchedSource:
         file = parse_source(source, segment, footer.metadata)
         return cls(segment=segment, data=memoryview(data), footer=footer, bytes=source, file=file, codec=codec)
 
-    def near(self, group: int, stages: Sequence[Stage]) -> tuple[int, int]:
+    def near(self, group: int, stages: Sequence[KeyFilter]) -> tuple[int, int]:
         """The rows `[first, end)` of a row group among which are all that the stages keep. Raises CorruptTable."""
-        found = near_rows(self.bytes, self._group(group), stages)
+        found = candidate_rows(self.bytes, self._group(group), stages)
         return (0, self.footer.groups.rows[group]) if found is None else found
 
     def between(self, group: int, names: Sequence[str], rows: tuple[int, int]) -> pa.Table:
         """The rows `[first, end)` of a row group, of which there is one at least, in some columns. Raises CorruptTable."""
-        found = read_between(self.bytes, self._group(group), Wanted(names), rows) if rows[1] - rows[0] <= FEW_ROWS else None
+        found = (
+            read_between(self.bytes, self._group(group), ColumnProjection(names), rows)
+            if rows[1] - rows[0] <= FEW_ROWS
+            else None
+        )
         return self.columns(group, names).slice(rows[0], rows[1] - rows[0]) if found is None else found
 
     def _group(self, number: int) -> RowGroup:

@@ -19,8 +19,8 @@ from gapless.errors import UnreadableInput
 from gapless.files.adopt.layout import Layout
 from gapless.files.ingest.texts import reading
 from gapless.files.pages.column_stats import MAX_BOUND_CHARACTERS, MAX_STATS_COLUMNS
+from gapless.files.pages.file_assembly import TRAILER
 from gapless.files.pages.footer import row_group_stats
-from gapless.files.pages.shell import TRAILER
 from gapless.files.read.source import encoded_columns
 from gapless.model.column_ids import ColumnIds
 from gapless.model.index import Identity, IndexSpec

@@ -42,7 +42,7 @@ class Values(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class PlainNumbers:
     """Plain values of one width each."""
 
     values: Array
@@ -61,7 +61,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Truths:
+class PlainBooleans:
     """Plain truth values, a bit each."""
 
     values: Valid
@@ -78,7 +78,7 @@ class Truths:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class PlainByteArrays:
     """Plain texts or bytes, each after its length."""
 
     data: Bytes
@@ -98,7 +98,7 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class DictionaryIndices:
     """Values as their places in a dictionary."""
 
     codes: Array
@@ -155,13 +155,13 @@ _FEW_TEXTS = 64
 """Up to so many texts are put together by Python, which begins sooner than Arrow."""
 
 
-def _few_texts(starts: Array, data: pa.Buffer | None) -> Texts:
+def _few_texts(starts: Array, data: pa.Buffer | None) -> PlainByteArrays:
     """Texts that lie in `data` one after the other, as pages hold them."""
     text = memoryview(b"" if data is None else data)
     parts: list[Bytes] = []
     for start, end in pairwise(starts.tolist()):
         parts += (end - start).to_bytes(4, "little"), text[start:end]
-    return Texts(b"".join(parts), starts - starts[0] + np.arange(0, 4 * len(starts), 4))
+    return PlainByteArrays(b"".join(parts), starts - starts[0] + np.arange(0, 4 * len(starts), 4))
 
 
 _NOTHING = {
@@ -171,13 +171,13 @@ _NOTHING = {
 """No bytes, by type; `pa.scalar` imports pandas."""
 
 
-def texts_of(values: pa.Array) -> Texts:
+def texts_of(values: pa.Array) -> PlainByteArrays:
     """Texts or bytes without nulls, as pages hold them."""
     large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
     kind, offset = (pa.large_binary(), np.dtype("<i8")) if large else (pa.binary(), np.dtype("<i4"))
     count = len(values)
     if not count:
-        return Texts(b"", _ZERO)
+        return PlainByteArrays(b"", _ZERO)
     starts = np.frombuffer(values.buffers()[1], offset, count + 1, values.offset * offset.itemsize)
     if count <= _FEW_TEXTS:
         return _few_texts(starts, values.buffers()[2])
@@ -187,7 +187,7 @@ def texts_of(values: pa.Array) -> Texts:
     after = pa.Array.from_buffers(kind, count, [None, *values.buffers()[1:]], offset=values.offset)
     joined = pc.binary_join_element_wise(before, after, _NOTHING[kind])
     ends = np.frombuffer(joined.buffers()[1], offset, count + 1, joined.offset * offset.itemsize)
-    return Texts(memoryview(joined.buffers()[2]).cast("B"), ends)
+    return PlainByteArrays(memoryview(joined.buffers()[2]).cast("B"), ends)
 
 
 _BLOCK, _MINI = 128, 32
@@ -199,7 +199,7 @@ _EVEN = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class DeltaBinaryPacked:
     """Values of eight bytes by their differences."""
 
     values: Array

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from gapless.files.pages.chunk_values import Valid
 from gapless.files.pages.encodings import Encodings
+from gapless.files.pages.file_assembly import CHUNK_META, chunk_start, footer_of, moved
 from gapless.files.pages.flat_column import Ends, FlatColumn, Form
 from gapless.files.pages.page import (
     PLAIN_NUMBER,
@@ -24,7 +25,6 @@ from gapless.files.pages.page import (
     levels_of_all,
     levels_of_some,
 )
-from gapless.files.pages.shell import CHUNK_META, chunk_start, footer_of, moved
 from gapless.files.pages.thrift import Struct, encode, signed, unsigned
 from gapless.model.stats import ColumnStats, cuts
 

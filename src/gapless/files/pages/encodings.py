@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.files.sort.order import Ordered, Positions, Spelled, is_fixed, raw_values
+from gapless.files.sort.order import DictionaryEncoded, Ordered, Positions, is_fixed, raw_values
 from gapless.model.properties import Codec
 from gapless.model.stats import arrow_of, numbers_of
 
@@ -264,7 +264,7 @@ def _distinct(values: Positions) -> int:
     return 1 + int(np.count_nonzero(values[1:] != values[:-1]))
 
 
-def _of_places(known: Spelled, positions: Positions) -> Values:
+def _of_places(known: DictionaryEncoded, positions: Positions) -> Values:
     kind, places = known.values.type, np.sort(known.places[positions])
     spread = _of_column(pa.chunked_array([known.values]), places[[0, -1]]).spread if is_whole(kind) else 0
     return Values(kind, len(places), _distinct(places), spread)

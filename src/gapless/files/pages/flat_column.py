@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from gapless.files.pages.chunk_values import (
     Array,
-    Numbers,
-    Places,
-    Steps,
-    Texts,
-    Truths,
+    DeltaBinaryPacked,
+    DictionaryIndices,
+    PlainBooleans,
+    PlainByteArrays,
+    PlainNumbers,
     Valid,
     Values,
     rises_evenly,
@@ -125,7 +125,7 @@ def flat_column(column: pa.ChunkedArray, form: Form, encoding: str) -> FlatColum
     if form.kind == BOOLEAN:
         truths = _bits(array.buffers()[1], array.offset, len(array))
         truths = truths if valid is None else truths[valid]
-        return FlatColumn(count=len(array), valid=valid, values=Truths(truths), ends=_number_ends(truths)[0])
+        return FlatColumn(count=len(array), valid=valid, values=PlainBooleans(truths), ends=_number_ends(truths)[0])
     numbers = _numbers(array, form)
     numbers = numbers if valid is None else numbers[valid]
     return _number_column(len(array), valid, numbers, encoding)
@@ -165,9 +165,9 @@ def _number_column(count: int, valid: Valid | None, numbers: Array, encoding: st
     ends, nans = _number_ends(numbers)
     if encoding == DICTIONARY:
         codes, values = _counted(numbers, ends) or _distinct(numbers)
-        if (found := _coded(count, valid, codes, Numbers(values), ends)) is not None:
+        if (found := _coded(count, valid, codes, PlainNumbers(values), ends)) is not None:
             return replace(found, nans=nans)
-    plain = Steps(numbers) if encoding == DELTA else Numbers(numbers)
+    plain = DeltaBinaryPacked(numbers) if encoding == DELTA else PlainNumbers(numbers)
     return FlatColumn(count=count, valid=valid, values=plain, ends=ends, nans=nans)
 
 
@@ -199,15 +199,17 @@ def _with_dictionary(
         texts = texts_of(values)
         return _coded(count, valid, codes, texts, _outermost(texts) if ascending else _text_ends(values))
     numbers = _numbers(values, form)
-    return _coded(count, valid, codes, Numbers(numbers), _number_ends(numbers)[0])
+    return _coded(count, valid, codes, PlainNumbers(numbers), _number_ends(numbers)[0])
 
 
-def _coded(count: int, valid: Valid | None, codes: Array, values: Numbers | Texts, ends: Ends | None) -> FlatColumn | None:
-    entries = len(values.values) if isinstance(values, Numbers) else len(values.starts) - 1
+def _coded(
+    count: int, valid: Valid | None, codes: Array, values: PlainNumbers | PlainByteArrays, ends: Ends | None
+) -> FlatColumn | None:
+    entries = len(values.values) if isinstance(values, PlainNumbers) else len(values.starts) - 1
     if entries > MOST_PLACES:
         return None
     width = width_for(entries)
-    places = Places(codes.astype(np.uint16 if width == 16 else np.uint8, copy=False), width)
+    places = DictionaryIndices(codes.astype(np.uint16 if width == 16 else np.uint8, copy=False), width)
     return FlatColumn(count=count, valid=valid, values=places, ends=ends, dictionary=(values, entries))
 
 
@@ -257,7 +259,7 @@ def _text_ends(values: pa.Array) -> Ends | None:
     return (low, high) if max(len(low), len(high)) <= _LONGEST_END else None
 
 
-def _outermost(texts: Texts) -> Ends | None:
+def _outermost(texts: PlainByteArrays) -> Ends | None:
     """The same of texts that ascend, of which there is one at least."""
     low, high = (bytes(texts.body(at, at + 1))[4:] for at in (0, len(texts.starts) - 2))
     return (low, high) if max(len(low), len(high)) <= _LONGEST_END else None

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import xxhash
 
 from gapless.errors import CorruptTable, InvalidOption, ObjectNotFound
+from gapless.files.pages.file_assembly import MAGIC, TRAILER
 from gapless.files.pages.page_map import PageMap
-from gapless.files.pages.shell import MAGIC, TRAILER
 from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.instant import NS_PER, Unit
 from gapless.model.protocols import Store

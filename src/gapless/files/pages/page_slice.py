@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gapless.files.pages.file_assembly import MAGIC, empty_file, end_of, footer_of
 from gapless.files.pages.page_map import PageMap
-from gapless.files.pages.shell import MAGIC, empty_file, end_of, footer_of
 from gapless.files.pages.thrift import Items, Struct
 
 _TYPES = {
@@ -131,7 +131,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class RowRanges:
     """Rows among which are all that a filter keeps."""
 
     spans: tuple[Span, ...]
@@ -149,24 +149,24 @@ class Near:
         """How many there are, with what is read along between them."""
         return sum(end - first for first, end in self.spans) + GAP_ROWS * max(0, len(self.spans) - 1)
 
-    def both(self, other: Near) -> Near:
+    def both(self, other: RowRanges) -> RowRanges:
         """The rows that are among these and those.
 
         >>> Near(((0, 10), (20, 30)), True).both(Near(((5, 25),), True))
         Near(spans=((5, 10), (20, 25)), exact=True)
         """
         each = ((max(one[0], two[0]), min(one[1], two[1])) for one in self.spans for two in other.spans)
-        return Near(tuple(span for span in each if span[0] < span[1]), self.exact and other.exact)
+        return RowRanges(tuple(span for span in each if span[0] < span[1]), self.exact and other.exact)
 
 
-def merged(firsts: Rows, ends: Rows) -> Near:
+def merged(firsts: Rows, ends: Rows) -> RowRanges:
     """Stretches that begin and end so, ascending, as fewer that hold them.
 
     >>> merged(np.array([0, 20, 90_000]), np.array([10, 30, 90_001]))
     Near(spans=((0, 30), (90000, 90001)), exact=False)
     """
     if not len(firsts):
-        return Near((), exact=True)
+        return RowRanges((), exact=True)
     apart = np.flatnonzero(firsts[1:] - ends[:-1] >= GAP_ROWS)
     begins, stops = [int(firsts[0]), *firsts[apart + 1].tolist()], [*ends[apart].tolist(), int(ends[-1])]
-    return Near(tuple(zip(begins, stops, strict=True)), exact=sum(stops) - sum(begins) == int((ends - firsts).sum()))
+    return RowRanges(tuple(zip(begins, stops, strict=True)), exact=sum(stops) - sum(begins) == int((ends - firsts).sum()))

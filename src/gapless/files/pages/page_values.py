@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from gapless.files.pages.page import MOST_RUNS, Codes, numbers_between, runs_of
 from gapless.files.pages.page_map import Page
-from gapless.files.pages.page_slice import ColumnPages, Near, merged
+from gapless.files.pages.page_slice import ColumnPages, RowRanges, merged
 
 _PLAIN, _CODED = 0, frozenset({2, 8})
 """Numbers of encodings in parquet.thrift: PLAIN; PLAIN_DICTIONARY and RLE_DICTIONARY, which data pages have in common."""
@@ -49,7 +49,7 @@ class Runs:
         codes = pa.array(np.repeat(self.codes.astype(np.int32), edges[1:] - edges[:-1]))
         return pa.DictionaryArray.from_arrays(codes, self.values) if encoded else self.values.take(codes)
 
-    def spans(self, wanted: npt.NDArray[np.bool_], start: int, end: int) -> Near:
+    def spans(self, wanted: npt.NDArray[np.bool_], start: int, end: int) -> RowRanges:
         """The stretches within `[start, end)` that hold all rows whose values are wanted."""
         firsts = np.clip(np.concatenate([[0], self.ends[:-1]]), start, end)
         lasts = np.clip(self.ends, start, end)

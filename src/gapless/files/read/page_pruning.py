@@ -15,7 +15,7 @@ import pyarrow as pa
 from gapless.errors import CorruptTable
 from gapless.files.pages.footer import Footer, damaged
 from gapless.files.pages.page_map import PageMap, map_pages
-from gapless.files.pages.page_slice import ColumnPages, Near, Span, can_slice, merged, slice_file
+from gapless.files.pages.page_slice import ColumnPages, RowRanges, Span, can_slice, merged, slice_file
 from gapless.files.pages.page_values import Runs, coded_runs, number_values
 from gapless.files.read.source import encoded_columns, parse_source
 from gapless.model.segment import DataFile
@@ -37,7 +37,7 @@ Keep = Callable[[pa.Table], Positions]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ColumnProjection:
     """The columns that are read, by their stored names."""
 
     names: Sequence[str]
@@ -50,7 +50,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CachedColumns:
     """What was read of a column already."""
 
     values: Runs | pa.ChunkedArray
@@ -68,7 +68,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class KeyFilter:
     """One key column, by which the rows that are near are told from others."""
 
     name: str
@@ -124,7 +124,7 @@ def kept_positions(predicate: Predicate, values: pa.Table) -> Positions:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MatchingRows:
     """Rows of a row group that stages keep, and maybe others."""
 
     rows: pa.Table
@@ -132,21 +132,21 @@ class Found:
     """Whether there are no others."""
 
 
-def read_near(
-    file: pa.NativeFile, group: RowGroup, wanted: Wanted, stages: Sequence[Stage], seen: dict[str, Seen]
-) -> Found | None:
+def read_candidates(
+    file: pa.NativeFile, group: RowGroup, wanted: ColumnProjection, stages: Sequence[KeyFilter], seen: dict[str, CachedColumns]
+) -> MatchingRows | None:
     """Those rows of a row group that the stages keep, and maybe rows between them.
 
     None where the row group is to be read whole: nearly all of its rows are near, or pages cannot be read apart. What the stages read is put
     into `seen`, by column. Raises CorruptTable.
     """
-    near = near_spans(file, group, stages, seen)
+    near = candidate_ranges(file, group, stages, seen)
     if near is None or near.rows > MOST_ROWS * group.rows:
         return None
     if not near.spans:
-        return Found(wanted.schema(group.footer.schema).empty_table(), exact=True)
+        return MatchingRows(wanted.schema(group.footer.schema).empty_table(), exact=True)
     tables = [read_between(file, group, wanted, span, seen) for span in near.spans]
-    return None if any(table is None for table in tables) else Found(_owned(pa.concat_tables(tables)), near.exact)
+    return None if any(table is None for table in tables) else MatchingRows(_owned(pa.concat_tables(tables)), near.exact)
 
 
 def _owned(rows: pa.Table) -> pa.Table:
@@ -156,18 +156,20 @@ def _owned(rows: pa.Table) -> pa.Table:
     return rows.take(arrow_of(np.arange(rows.num_rows)))
 
 
-def near_rows(file: pa.NativeFile, group: RowGroup, stages: Sequence[Stage]) -> Span | None:
+def candidate_rows(file: pa.NativeFile, group: RowGroup, stages: Sequence[KeyFilter]) -> Span | None:
     """The rows `[first, end)` of a row group among which are all that the stages keep; none where both are the same.
 
     None where pages cannot be read apart. Raises CorruptTable.
     """
-    near = near_spans(file, group, stages, {})
+    near = candidate_ranges(file, group, stages, {})
     return None if near is None else near.hull
 
 
-def near_spans(file: pa.NativeFile, group: RowGroup, stages: Sequence[Stage], seen: dict[str, Seen]) -> Near | None:
+def candidate_ranges(
+    file: pa.NativeFile, group: RowGroup, stages: Sequence[KeyFilter], seen: dict[str, CachedColumns]
+) -> RowRanges | None:
     """As `near_rows`, in stretches with pages between them."""
-    near = Near(((0, group.rows),), exact=True)
+    near = RowRanges(((0, group.rows),), exact=True)
     for stage in stages:
         first, end = near.hull
         if end - first <= FEW_ROWS:
@@ -179,7 +181,9 @@ def near_spans(file: pa.NativeFile, group: RowGroup, stages: Sequence[Stage], se
     return near
 
 
-def _near(file: pa.NativeFile, group: RowGroup, stage: Stage, near: Span, seen: dict[str, Seen]) -> Near | None:
+def _near(
+    file: pa.NativeFile, group: RowGroup, stage: KeyFilter, near: Span, seen: dict[str, CachedColumns]
+) -> RowRanges | None:
     """The stretches of the rows `near` that one stage keeps; None where that cannot be told."""
     column = group.column(file, stage.name, near)
     if column is None:
@@ -187,7 +191,7 @@ def _near(file: pa.NativeFile, group: RowGroup, stage: Stage, near: Span, seen: 
     kind = group.footer.schema.field(stage.name).type
     runs = _taken(group, partial(coded_runs, file, column, kind))
     if runs is not None:
-        seen[stage.name] = Seen(runs, near)
+        seen[stage.name] = CachedColumns(runs, near)
         wanted = np.zeros(len(runs.values), dtype=np.bool_)
         wanted[stage.keep(pa.table([runs.values], [stage.name]))] = True
         return runs.spans(wanted, *near)
@@ -198,7 +202,7 @@ def _near(file: pa.NativeFile, group: RowGroup, stage: Stage, near: Span, seen: 
         found = pa.table([numbers], [stage.name])
     kept = _kept(found, stage.keep)
     if found.column(0).type == kind:
-        seen[stage.name] = Seen(found.column(0), near)
+        seen[stage.name] = CachedColumns(found.column(0), near)
     return None if kept is None else merged(near[0] + kept, near[0] + kept + 1)
 
 
@@ -218,7 +222,11 @@ def _kept(rows: pa.Table, keep: Keep) -> Positions | None:
 
 
 def read_between(
-    file: pa.NativeFile, group: RowGroup, wanted: Wanted, near: Span, seen: Mapping[str, Seen] = MappingProxyType({})
+    file: pa.NativeFile,
+    group: RowGroup,
+    wanted: ColumnProjection,
+    near: Span,
+    seen: Mapping[str, CachedColumns] = MappingProxyType({}),
 ) -> pa.Table | None:
     """The rows `near`, out of the pages that hold them; None where pages cannot be read apart. Columns in `seen` are not read again.
 

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from gapless.files.pages.column_stats import column_stats
 from gapless.files.pages.footer import Footer
-from gapless.files.read.page_pruning import FEW_ROWS, Positions, Stage, kept_positions
+from gapless.files.read.page_pruning import FEW_ROWS, KeyFilter, Positions, kept_positions
 from gapless.model.column_ids import ColumnIds
-from gapless.model.fit import restore
+from gapless.model.fit import to_declared
 from gapless.model.index import IndexSpec
 from gapless.model.segment import Segment
 from gapless.predicate.predicate import And, Constant, Predicate, columns_of, conjuncts_on
@@ -96,7 +96,7 @@ class PageFilter:
     index: IndexSpec
     ids: ColumnIds
 
-    def stages(self, segment: Segment, footer: Footer) -> tuple[Stage, ...]:
+    def stages(self, segment: Segment, footer: Footer) -> tuple[KeyFilter, ...]:
         """How near rows are found in a segment's row groups; none where that is not worth its while."""
         if segment.sorted_by != self.index.keys or max(footer.groups.rows, default=0) <= FEW_ROWS:
             return ()
@@ -110,16 +110,16 @@ class PageFilter:
             return self.filter.predicate == EVERYTHING and self.filter.columns in [(name,) for name in keys]
         return _asks_apart(self.filter.predicate, keys)
 
-    def _stages(self, path: str) -> Iterator[Stage]:
+    def _stages(self, path: str) -> Iterator[KeyFilter]:
         leading = True
         for name in self.index.keys:
             terms = conjuncts_on(self.filter.predicate, name)
             if terms:
-                yield Stage(name=self.ids.stored_name(name), keep=partial(self._kept, conjunction(terms), name, path))
+                yield KeyFilter(name=self.ids.stored_name(name), keep=partial(self._kept, conjunction(terms), name, path))
             elif self.filter.expression is not None and (
                 name in self.filter.columns if leading else self.filter.columns == (name,)
             ):
-                yield Stage(name=self.ids.stored_name(name), keep=partial(self._possible, name, path))
+                yield KeyFilter(name=self.ids.stored_name(name), keep=partial(self._possible, name, path))
             else:
                 # Behind a key that may be anything, a stretch of rows holds all values of the next.
                 leading = False
@@ -129,7 +129,7 @@ class PageFilter:
         return kept_positions(predicate, self._declared(name, path, rows))
 
     def _declared(self, name: str, path: str, rows: pa.Table) -> pa.Table:
-        return restore(rows, pa.schema([self.filter.schema.field(name)]), ids=self.ids, path=path)
+        return to_declared(rows, pa.schema([self.filter.schema.field(name)]), ids=self.ids, path=path)
 
     def _possible(self, name: str, path: str, rows: pa.Table) -> Positions:
         """The rows of a table of the column `name`, as files hold it, for which the expression may be true."""

@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 
 from gapless.errors import GaplessError
 from gapless.files.pages.footer import Footer
-from gapless.files.read.pieces import Piece, read_pieces
 from gapless.files.read.row_filter import EVERYTHING, PageFilter, RowFilter, within
+from gapless.files.read.row_group_batches import RowGroupBatch, read_row_group_batches
 from gapless.files.read.source import encoded_columns, segment_footer
 from gapless.model.column_ids import ColumnIds
-from gapless.model.fit import restore
+from gapless.model.fit import to_declared
 from gapless.model.index import IndexSpec
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
@@ -137,7 +137,7 @@ def _tables(store: Store, segments: Sequence[Segment], plan: ReadPlan, *, sort: 
         yield from read_tables(store, pieces, plan, sort=sort)
 
 
-def planned_pieces(store: Store, segments: Sequence[Segment], plan: ReadPlan, schema: pa.Schema) -> Generator[Piece]:
+def planned_pieces(store: Store, segments: Sequence[Segment], plan: ReadPlan, schema: pa.Schema) -> Generator[RowGroupBatch]:
     """What is read of segments for the columns of `schema`, by their footers, which are read as pieces are asked for; raises CorruptTable."""
     width = WIDTH if store.capabilities.concurrent else 1
     # An error's traceback may outlive the scan, and generators that it holds on to.
@@ -146,32 +146,32 @@ def planned_pieces(store: Store, segments: Sequence[Segment], plan: ReadPlan, sc
             yield from _pieces(segment, footer, plan, schema)
 
 
-def read_tables(store: Store, pieces: Iterable[Piece], plan: ReadPlan, *, sort: bool) -> Iterator[pa.Table]:
+def read_tables(store: Store, pieces: Iterable[RowGroupBatch], plan: ReadPlan, *, sort: bool) -> Iterator[pa.Table]:
     """The rows of pieces that pass the filters, in the fetched columns; none of them without rows."""
     schema = plan.fetched(sort=sort)
-    for piece, rows in read_pieces(store, pieces):
+    for piece, rows in read_row_group_batches(store, pieces):
         table = _filter(_declared(rows, schema, plan, piece), plan, certain=piece.certain)
         if table.num_rows:
             yield table
 
 
-def _declared(rows: pa.Table, schema: pa.Schema, plan: ReadPlan, piece: Piece) -> pa.Table:
+def _declared(rows: pa.Table, schema: pa.Schema, plan: ReadPlan, piece: RowGroupBatch) -> pa.Table:
     """A piece's rows in the columns of `schema`, as declared but for those that stay dictionary-encoded."""
     plain = pa.schema([field for field in schema if field.name not in plan.dictionaries])
-    table = restore(rows.select(piece.names), plain, ids=plan.ids, path=piece.segment.path)
+    table = to_declared(rows.select(piece.names), plain, ids=plan.ids, path=piece.segment.path)
     for at, declared in enumerate(schema):
         if declared.name in plan.dictionaries:
             column = rows.column(plan.ids.stored_name(declared.name))
             if column.type != ENCODED:
-                column = restore(rows.select(piece.names), pa.schema([declared]), ids=plan.ids, path=piece.segment.path).column(
-                    0
-                )
+                column = to_declared(
+                    rows.select(piece.names), pa.schema([declared]), ids=plan.ids, path=piece.segment.path
+                ).column(0)
                 column = column.dictionary_encode()
             table = table.add_column(at, declared.name, column)
     return table
 
 
-def _pieces(segment: Segment, footer: Footer, plan: ReadPlan, schema: pa.Schema) -> Iterator[Piece]:
+def _pieces(segment: Segment, footer: Footer, plan: ReadPlan, schema: pa.Schema) -> Iterator[RowGroupBatch]:
     """What is read of a segment: row groups that may hold a row the filters keep, as many together as `PIECE_BYTES` hold."""
     names = tuple(stored for name in schema.names if (stored := plan.ids.stored_name(name)) in footer.names)
     dictionaries = [stored for name in plan.dictionaries if (stored := plan.ids.stored_name(name)) in names]
@@ -182,7 +182,7 @@ def _pieces(segment: Segment, footer: Footer, plan: ReadPlan, schema: pa.Schema)
         alone = stages and not certain
         for together in within(1 if alone else limit, [number for number, _ in numbers], footer.groups.rows):
             near = stages if alone else ()
-            yield Piece(
+            yield RowGroupBatch(
                 segment=segment,
                 footer=footer,
                 numbers=together,

@@ -69,7 +69,7 @@ Numbers = npt.NDArray[np.uint64]
 
 
 def hilbert(ranks: Sequence[Numbers]) -> Numbers:
-    """The place along the curve of each row, from its ranks in one to `z_order.MAX_COLUMNS` columns, numbers of `RANK_BITS` bits."""
+    """The place along the curve of each row, from its ranks in one to `MAX_COLUMNS` columns, numbers of `RANK_BITS` bits."""
     if len(ranks) == 1:
         return ranks[0]
     axes = list(ranks)

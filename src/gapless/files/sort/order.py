@@ -205,7 +205,7 @@ def _scattered(column: pa.ChunkedArray, places: npt.NDArray[np.integer[Any]]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Spelled:
+class DictionaryEncoded:
     """A column said otherwise: for each row, in order, the place of its value in `values`."""
 
     values: pa.Array
@@ -227,7 +227,7 @@ class Ordered:
     """The rows of `source`, in its order."""
 
     source: pa.Table
-    spelled: Mapping[str, Spelled] = field(default_factory=dict)
+    spelled: Mapping[str, DictionaryEncoded] = field(default_factory=dict)
     """Columns that are known by places in few values too."""
     loose: frozenset[str] = frozenset()
     """Those of them whose values lie in another order in `source`, where they were left."""

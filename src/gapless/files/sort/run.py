@@ -19,7 +19,16 @@ import pyarrow as pa
 from gapless.coverage.bitmap import CoverageMap, StoredIds, array_of, stored_ids
 from gapless.coverage.bucket import Grid, Ids
 from gapless.files.sort.identity_codes import Identified, identified, looked_up
-from gapless.files.sort.order import FEW_ROWS, Order, Ordered, Spelled, can_scatter, order_of, put_in_order, raw_values
+from gapless.files.sort.order import (
+    FEW_ROWS,
+    DictionaryEncoded,
+    Order,
+    Ordered,
+    can_scatter,
+    order_of,
+    put_in_order,
+    raw_values,
+)
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.instant import NS_PER
 from gapless.model.stats import arrow_of, cuts, numbers_of
@@ -178,7 +187,7 @@ def sort_run(table: pa.Table, index: IndexSpec, grid: Grid) -> Run:
     return Run(rows=rows, identities=known.identities, codes=codes, values=values, ids_of=ids_of)
 
 
-def _in_order(table: pa.Table, order: Order, spelled: dict[str, Spelled]) -> Ordered:
+def _in_order(table: pa.Table, order: Order, spelled: dict[str, DictionaryEncoded]) -> Ordered:
     """The rows in this order; the text of columns that are spelled is left where it lies, unless there is little of it."""
     loose = frozenset(spelled) if table.num_rows > FEW_ROWS else frozenset()
     return Ordered(put_in_order(table, order, loose), spelled, loose)
@@ -194,10 +203,12 @@ _MANY = 16
 """Rows a value from which on an entity column is spelled by its values."""
 
 
-def _spelled(known: Identified, codes: Array, entity: tuple[str, ...]) -> dict[str, Spelled]:
+def _spelled(known: Identified, codes: Array, entity: tuple[str, ...]) -> dict[str, DictionaryEncoded]:
     """Entity columns by the sorted codes of identities: what is gathered then is a few values, and not the text of each row."""
     few = [(name, one) for name, one in zip(entity, known.components, strict=True) if len(one.values) * _MANY <= len(codes)]
-    return {name: Spelled(one.values, codes if len(entity) == 1 else looked_up(one.ranks, codes)) for name, one in few}
+    return {
+        name: DictionaryEncoded(one.values, codes if len(entity) == 1 else looked_up(one.ranks, codes)) for name, one in few
+    }
 
 
 def as_int(scalar: Any) -> int:

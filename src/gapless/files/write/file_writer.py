@@ -26,7 +26,7 @@ from gapless.files.pages.encodings import (
     together,
     values_of,
 )
-from gapless.files.pages.shell import GrowingFile
+from gapless.files.pages.file_assembly import GrowingFile
 from gapless.files.sort.order import Ordered, is_fixed
 from gapless.files.write.parallel_writer import ParallelWriter
 from gapless.runtime.concurrency import WORTH_THREADS_BYTES, side_by_side

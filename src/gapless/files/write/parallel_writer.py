@@ -14,9 +14,9 @@ import pyarrow as pa
 from gapless.files.pages.column_chunk import Chunk, Leaf, WriterOptions, arrow_chunks, chunk_of
 from gapless.files.pages.column_stats import GrowingStats
 from gapless.files.pages.encodings import DELTA, DICTIONARY
+from gapless.files.pages.file_assembly import MAGIC, FooterTemplate, footer_template, row_group
 from gapless.files.pages.flat_column import OURS, coded_column, flat_column, form_of
 from gapless.files.pages.page import Bytes
-from gapless.files.pages.shell import MAGIC, Shell, row_group, shell_of
 from gapless.files.sort.order import Ordered
 from gapless.model.stats import cuts
 
@@ -139,7 +139,7 @@ class ParallelWriter:
 class _Layout:
     """What files have in common that have the same columns."""
 
-    shell: Shell
+    shell: FooterTemplate
     places: Mapping[str, int]
     """Of each column at the top, by name."""
     leaves: Mapping[str, Leaf]
@@ -149,7 +149,7 @@ class _Layout:
 @lru_cache(maxsize=64)
 def _layout(serialized: bytes) -> _Layout:
     schema = pa.ipc.read_schema(pa.py_buffer(serialized))
-    shell = shell_of(schema)
+    shell = footer_template(schema)
     leaves = {}
     for one, element in zip(schema, shell.columns, strict=False):
         form = form_of(one.type)

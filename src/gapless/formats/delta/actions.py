@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.formats.delta.schema.types import StructType
-from gapless.model.operation import JobId, OperationId, SequenceId, Tally, covers, operation_key
+from gapless.model.operation import JobId, OperationId, SequenceId, Tally, operation_key, supersedes
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _FILE = re.compile(r"file:/*(?=/)", re.IGNORECASE)
@@ -341,7 +341,7 @@ class TableState:
     def recognise(self, operation: OperationId) -> Applied | None:
         """The operation, or the app's higher sequence, if this or a later one was applied."""
         known = self.applied.get(operation_key(operation))
-        return known if known is not None and covers(known.operation, operation) else None
+        return known if known is not None and supersedes(known.operation, operation) else None
 
     @property
     def configuration(self) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gapless.model.column_ids import ColumnIds
 from gapless.model.index import IndexSpec
 from gapless.model.instant import NS_PER, format_instant, parse_instant
-from gapless.model.operation import OperationId, Tally, covers, operation_key
+from gapless.model.operation import OperationId, Tally, operation_key, supersedes
 from gapless.model.properties import Properties
 from gapless.model.segment import Segment
 
@@ -128,7 +128,7 @@ class Commit:
 
     def applies(self, operation: OperationId) -> bool:
         """Whether it applied an operation, or a later sequence of its app."""
-        return any(covers(one.operation, operation) for one in self.operations)
+        return any(supersedes(one.operation, operation) for one in self.operations)
 
     @property
     def meta(self) -> TableMeta | None:
@@ -194,7 +194,7 @@ class TableState:
     def recognise(self, operation: OperationId) -> Applied | None:
         """The operation, or the app's higher sequence, if this or a later one was applied."""
         known = self.applied.get(operation_key(operation))
-        return known if known is not None and covers(known.operation, operation) else None
+        return known if known is not None and supersedes(known.operation, operation) else None
 
     def keeps(self, version: int) -> bool:
         """Whether a version up to this one can be read: it is not expired, or a tag names it."""

@@ -110,7 +110,7 @@ class TimeSeries:
 
     def needs_parts(self, snapshot: Snapshot[TableState]) -> bool:
         """Whether so many segments came or went that parts are due."""
-        return checkpoint.owes(snapshot.state)
+        return checkpoint.needs_new_parts(snapshot.state)
 
     def pack(
         self, snapshot: Snapshot[TableState], token: str, drive: Drive, lost: frozenset[str] = frozenset()

@@ -35,7 +35,7 @@ from gapless.spark.checkpoint.logs import examine_commits, examine_metadata, exa
 from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.staging import open_to_write
 from gapless.store.open import open_store
-from gapless.tables.shared.lifecycle import Location
+from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspects:
+class PossibleDuplicates:
     """An arriving segment, and later ones that may hold rows with its keys; places among those that arrive."""
 
     number: int
@@ -53,7 +53,7 @@ class Examination:
     distinct: tuple[tuple[str, ...], ...]
     """Lists of columns, each of which no two rows may have alike."""
 
-    def bounds(self, suspects: Suspects) -> Predicate:
+    def bounds(self, suspects: PossibleDuplicates) -> Predicate:
         """What the keys of the segment's rows, by the first list of columns, say of rows that have one of them.
 
         Raises DuplicateKey where rows of the suspects share a key with the segment's, or these among themselves.
@@ -62,7 +62,7 @@ class Examination:
         found = [self._examined(before, suspects, columns) for columns in self.distinct]
         return found[0]
 
-    def _examined(self, before: BaseVersion, suspects: Suspects, columns: tuple[str, ...]) -> Predicate:
+    def _examined(self, before: BaseVersion, suspects: PossibleDuplicates, columns: tuple[str, ...]) -> Predicate:
         segments = self.context.arrivals
         rows = pa.concat_tables(before.rows(segments[suspects.number], Filter(columns=columns)))
         keys = KeySet.of(rows, columns)
@@ -94,7 +94,7 @@ Columns = tuple[str, ...]
 
 
 @dataclass(slots=True, kw_only=True)
-class Arrivals:
+class StagedInput:
     """The rows, staged for the columns that a version has; staged anew, so computed again, for one that has others."""
 
     frame: DataFrame
@@ -147,7 +147,7 @@ class Arrivals:
         others = _sharing(attempt.coverage) if by_bucket else {}
         last = len(attempt.segments)
         suspects = [
-            Suspects(number, tuple(others.get(number, ())) if by_bucket else tuple(range(number + 1, last)))
+            PossibleDuplicates(number, tuple(others.get(number, ())) if by_bucket else tuple(range(number + 1, last)))
             for number in range(last)
         ]
         examination = Examination(context=context, distinct=distinct)

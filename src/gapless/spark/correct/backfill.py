@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from gapless.coverage.gap import Gap
 from gapless.errors import GaplessError, InvalidOption
-from gapless.model.keywords import with_defaults
 from gapless.model.operation import AppendReport
+from gapless.model.properties import with_defaults
 from gapless.model.schema import entity_types
 from gapless.spark.setup.executors import job_context, parallelism, required, spread_work
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.spark.writing.staging import Delivery, append_outcomes, begin, open_to_write
-from gapless.tables.shared.lifecycle import Location
+from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write.fill import (
     GAP_DEFAULTS,

@@ -18,7 +18,7 @@ from gapless.spark.setup.executors import job_context, parallelism, spread_work
 from gapless.spark.writing.encode import Outcome
 from gapless.spark.writing.staging import open_to_write
 from gapless.tables.shared.compaction import TARGET_BYTES, CompactionReport, GivenUp, WrittenBin
-from gapless.tables.shared.lifecycle import Location
+from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.care.compact import Compactor, SegmentBin, write_bin
 from gapless.tables.timeseries.care.compact_plan import Bin, CompactOptions
 from gapless.tables.timeseries.table import TimeSeriesTable

@@ -16,18 +16,18 @@ from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import TableState
 from gapless.model.operation import ChangeReport, OperationArgument, OperationId, Tally, parse_operation
 from gapless.model.segment import Segment
-from gapless.spark.correct.arrivals import Arrivals
+from gapless.spark.correct.arrivals import StagedInput
 from gapless.spark.correct.revise import ByKey, CorrectionContext, Revised, Reviser
 from gapless.spark.correct.revision_plan import Arrived, ConditionRequest, CorrectionRequest, RevisionPlanner, UpsertRequest
 from gapless.spark.setup.executors import job_context, parallelism, spread_work
 from gapless.spark.writing.staging import Delivery, open_to_write
+from gapless.tables.shared.handle import Location
 from gapless.tables.shared.landing import ChangeOutcome
-from gapless.tables.shared.lifecycle import Location
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.correct.corrections import CorrectionArguments, parse_span, parse_upsert
-from gapless.tables.timeseries.correct.revision import AffectedFiles, RewriteResult, keeps_overlaps
 from gapless.tables.timeseries.correct.rewrite import Made, Rewriter
-from gapless.tables.timeseries.correct.row_selection import BaseVersion, Cut, Filter
+from gapless.tables.timeseries.correct.rewrite_affected import AffectedFiles, RewriteResult, keeps_overlaps
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, Filter, RowSelector
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def rewrite(
     env = dataclasses.replace(context.env, deadline_s=context.env.deadline_s * _PATIENCE)
     context = dataclasses.replace(context, committer=dataclasses.replace(context.committer, env=env))
     rewriter = Rewriter(context=context, operation=operation)
-    arrivals = None if frame is None else Arrivals(frame=frame, handle=handle)
+    arrivals = None if frame is None else StagedInput(frame=frame, handle=handle)
     return _Rewrite(spark=spark, context=context, request=request, rewriter=rewriter, arrivals=arrivals).land().change_report
 
 
@@ -66,7 +66,7 @@ class _Rewrite:
     context: SeriesContext
     request: CorrectionRequest
     rewriter: Rewriter
-    arrivals: Arrivals | None
+    arrivals: StagedInput | None
     adopted: tuple[Segment, ...] = ()
     """The arriving segments that the last proposal makes live as they are."""
 
@@ -99,7 +99,7 @@ class _Rewrite:
         return self.arrivals.staged(before, self.request.distinct(before))
 
     def _revise(
-        self, before: BaseVersion, arrived: Arrived, going: tuple[Cut, ByKey | Filter], attempt: StagedWrite
+        self, before: BaseVersion, arrived: Arrived, going: tuple[RowSelector, ByKey | Filter], attempt: StagedWrite
     ) -> RewriteResult:
         """Have executors write what takes the place of the segments that are touched: `revise`, spread over them."""
         cut, goes = going

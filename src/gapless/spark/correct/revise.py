@@ -23,8 +23,8 @@ from gapless.model.segment import Segment
 from gapless.predicate.range import index_range
 from gapless.runtime.environment import Environment
 from gapless.spark.writing.encode import Outcome
-from gapless.tables.timeseries.correct.row_selection import BaseVersion, ConditionCut, Filter, Split, Splitting
-from gapless.tables.timeseries.correct.successor import SuccessorWriter
+from gapless.tables.timeseries.correct.rewrite_segment import SegmentRewriter
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, ConditionSelector, Filter, RowSplitter, SplitRows
 from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.write.refusals import refuse_duplicates
 
@@ -122,7 +122,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
+class AffectedSegment:
     """A live segment that a correction may touch."""
 
     segment: Segment
@@ -137,7 +137,7 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class UnmatchedRows:
     """Rows of an arriving segment that belong to no live one: its place, and their coverage, encoded."""
 
     number: int
@@ -148,8 +148,8 @@ class Rest:
 class RevisionTask:
     """What one task does."""
 
-    touched: tuple[Touched, ...] = ()
-    rests: tuple[Rest, ...] = ()
+    touched: tuple[AffectedSegment, ...] = ()
+    rests: tuple[UnmatchedRows, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,10 +183,10 @@ class _Marked:
     at: int = 0
     seen: Filter = field(default_factory=lambda: Filter(columns=()))
 
-    def split(self, rows: pa.Table) -> Split:
+    def split(self, rows: pa.Table) -> SplitRows:
         gone = self.gone[self.at : self.at + rows.num_rows]
         self.at += rows.num_rows
-        return Split(rows.filter(pa.array(~gone)) if gone.any() else rows)
+        return SplitRows(rows.filter(pa.array(~gone)) if gone.any() else rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,13 +210,13 @@ class Reviser:
             marks, hits = self._marked(task, before, self.goes)
         removed, removed_rows = [], 0
         for touched in task.touched:
-            writer = SuccessorWriter(before=before, cut=self._cut(touched, before, marks), attempt=attempt)
+            writer = SegmentRewriter(before=before, cut=self._cut(touched, before, marks), attempt=attempt)
             if touched.home or self._loses(touched, writer, marks):
                 writer.succeed(touched.segment, self._arriving(before, touched.rows_from, touched.home))
                 removed.append(touched.segment.path)
                 removed_rows += writer.losses.rows
         for rest in task.rests:
-            writer = SuccessorWriter(before=before, cut=_Marked(np.zeros(0, dtype=bool)), attempt=attempt)
+            writer = SegmentRewriter(before=before, cut=_Marked(np.zeros(0, dtype=bool)), attempt=attempt)
             rows = self._arriving(before, (rest.number,), rest.coverage)
             if rows is not None:
                 writer.write_new(rows)
@@ -226,13 +226,13 @@ class Reviser:
     def _arriving(self, before: BaseVersion, arrivals: tuple[int, ...], coverage: bytes) -> Run | None:
         return self.context.rows_in(before, arrivals, decode(coverage, before.entity_types)) if coverage else None
 
-    def _cut(self, touched: Touched, before: BaseVersion, marks: dict[str, Mask]) -> Splitting:
+    def _cut(self, touched: AffectedSegment, before: BaseVersion, marks: dict[str, Mask]) -> RowSplitter:
         if isinstance(self.goes, Filter):
-            return ConditionCut(before=before, seen=self.goes)
+            return ConditionSelector(before=before, seen=self.goes)
         none = np.zeros(touched.segment.rows, dtype=bool)
         return _Marked(marks.get(touched.segment.path, none))
 
-    def _loses(self, touched: Touched, writer: SuccessorWriter, marks: dict[str, Mask]) -> bool:
+    def _loses(self, touched: AffectedSegment, writer: SegmentRewriter, marks: dict[str, Mask]) -> bool:
         if isinstance(self.goes, Filter):
             return touched.reached and writer.loses_rows(touched.segment)
         path = touched.segment.path
@@ -256,7 +256,7 @@ class Reviser:
                 self._check_absent(touched, before, marks.get(touched.segment.path))
         return marks, hits
 
-    def _check_absent(self, touched: Touched, before: BaseVersion, gone: Mask | None) -> None:
+    def _check_absent(self, touched: AffectedSegment, before: BaseVersion, gone: Mask | None) -> None:
         """Raise DuplicateKey where a row that stays has identity and index value of an arriving one."""
         if not touched.rows_from:
             return

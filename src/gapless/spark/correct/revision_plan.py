@@ -17,12 +17,12 @@ from gapless.formats.timeseries.conflict.rows import overlapping_coverage
 from gapless.model.segment import Segment
 from gapless.predicate.plan import prune
 from gapless.predicate.predicate import Or, Predicate
-from gapless.spark.correct.revise import ByKey, Rest, RevisionTask, Touched
+from gapless.spark.correct.revise import AffectedSegment, ByKey, RevisionTask, UnmatchedRows
 from gapless.spark.setup.executors import packs_of
-from gapless.tables.timeseries.correct.correction import Delete, Replace, Upsert, condition_cut
-from gapless.tables.timeseries.correct.revision import AffectedFiles, homes_of
+from gapless.tables.timeseries.correct.operations import Delete, Replace, Upsert, condition_cut
 from gapless.tables.timeseries.correct.rewrite import CommitInfo
-from gapless.tables.timeseries.correct.row_selection import BaseVersion, Cut, Filter, KeyCut
+from gapless.tables.timeseries.correct.rewrite_affected import AffectedFiles, homes_of
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, Filter, KeySelector, RowSelector
 from gapless.tables.timeseries.read.scan import select_identities
 from gapless.tables.timeseries.read.values import format_index_value, parse_index_value
 
@@ -49,7 +49,7 @@ class CorrectionRequest(CommitInfo, Protocol):
         """Lists of columns each of which no two arriving rows may have alike."""
         ...
 
-    def decide(self, before: BaseVersion, arrived: Arrived) -> tuple[Cut, ByKey | Filter]:
+    def decide(self, before: BaseVersion, arrived: Arrived) -> tuple[RowSelector, ByKey | Filter]:
         """Which rows of a version go: for the driver, which sees only what the log says, and for executors.
 
         Raises InvalidValue for rows that may not arrive.
@@ -70,19 +70,19 @@ class UpsertRequest:
         return self.upsert.parameters
 
     def check(self, before: BaseVersion) -> None:
-        """See `Wish.check`."""
+        """See `CorrectionRequest.check`."""
         self.upsert.check(before)
 
     def distinct(self, before: BaseVersion) -> tuple[tuple[str, ...], ...]:
-        """See `Wish.distinct`."""
+        """See `CorrectionRequest.distinct`."""
         columns = self.upsert.columns(before)
         return (columns, before.keys) if self._is_unique_beside(before) else (columns,)
 
-    def decide(self, before: BaseVersion, arrived: Arrived) -> tuple[Cut, ByKey]:
-        """See `Wish.decide`."""
+    def decide(self, before: BaseVersion, arrived: Arrived) -> tuple[RowSelector, ByKey]:
+        """See `CorrectionRequest.decide`."""
         columns = self.upsert.columns(before)
         covered = set(before.keys) <= set(columns)
-        cut = KeyCut(
+        cut = KeySelector(
             before=before,
             # Only executors look at rows.
             keys=KeySet.of(before.schema.empty_table(), columns),
@@ -113,15 +113,15 @@ class ConditionRequest:
         return self.correction.parameters
 
     def check(self, before: BaseVersion) -> None:
-        """See `Wish.check`."""
+        """See `CorrectionRequest.check`."""
         condition_cut(before, self.correction.request)
 
     def distinct(self, before: BaseVersion) -> tuple[tuple[str, ...], ...]:
-        """See `Wish.distinct`."""
+        """See `CorrectionRequest.distinct`."""
         return (before.keys,) if before.meta.properties.unique else ()
 
-    def decide(self, before: BaseVersion, arrived: Arrived) -> tuple[Cut, Filter]:
-        """See `Wish.decide`."""
+    def decide(self, before: BaseVersion, arrived: Arrived) -> tuple[RowSelector, Filter]:
+        """See `CorrectionRequest.decide`."""
         for segment, coverage in zip(arrived.attempt.segments, arrived.attempt.coverage, strict=True):
             self._check_inside(before, segment, coverage)
         cut = condition_cut(before, self.correction.request)
@@ -192,7 +192,7 @@ class RevisionPlanner:
     def _places(self) -> dict[str, int]:
         return {segment.path: place for place, segment in enumerate(self._arriving)}
 
-    def _rests(self) -> tuple[list[Rest], list[int]]:
+    def _rests(self) -> tuple[list[UnmatchedRows], list[int]]:
         """Of the arriving segments what no live one takes in, and those of which none takes anything."""
         homed, rests, adopted = CoverageMap.union_of(self._homes.values()), [], []
         for place, coverage in enumerate(self.arrived.attempt.coverage):
@@ -200,10 +200,10 @@ class RevisionPlanner:
             if rest == coverage:
                 adopted.append(place)
             elif rest:
-                rests.append(Rest(place, encode(rest, self.before.entity_types)))
+                rests.append(UnmatchedRows(place, encode(rest, self.before.entity_types)))
         return rests, adopted
 
-    def _touched(self) -> list[Touched]:
+    def _touched(self) -> list[AffectedSegment]:
         checked = {s.path for s, _ in self.affected.lasting} if self._checks_all else set[str]()
         paths = self.affected.reached | self._homes.keys() | checked
         segments = [segment for segment in self.before.state.segments if segment.path in paths]
@@ -214,10 +214,10 @@ class RevisionPlanner:
     def _checks_all(self) -> bool:
         return isinstance(self.goes, ByKey) and self.goes.unique
 
-    def _one(self, segment: Segment, keys_from: tuple[int, ...]) -> Touched:
+    def _one(self, segment: Segment, keys_from: tuple[int, ...]) -> AffectedSegment:
         home = self._homes.get(segment.path)
         wanted = self.before.coverage(segment) if self._checks_all else home
-        return Touched(
+        return AffectedSegment(
             segment=segment,
             reached=segment.path in self.affected.reached,
             home=b"" if home is None else encode(home, self.before.entity_types),

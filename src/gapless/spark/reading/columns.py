@@ -110,7 +110,7 @@ def spark_columns(source: pa.Schema, target: pa.Schema, ids: ColumnIds) -> list[
     """The declared columns of `target`, in its order, out of a frame that was read under `file_schema(source)`.
 
     `source` has the stored names and types of files, `ids` are the table's: a column that the files lack has its default, or is null.
-    Raises UnsupportedType, and CorruptTable where types do not fit. Like `gapless.model.fit.restore`, but for Spark.
+    Raises UnsupportedType, and CorruptTable where types do not fit. Like `gapless.model.fit.to_declared`, but for Spark.
     """
     return [_column(source, field, ids).alias(field.name) for field in target]
 

@@ -31,7 +31,7 @@ from gapless.predicate.plan import ReadGroup
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
 from gapless.spark.reading.columns import ddl, file_type, quoted, spark_columns, spark_condition, spark_type
 from gapless.spark.setup.executors import job_context
-from gapless.tables.shared.lifecycle import Location
+from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.read.scan import ScanRequest
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.table import TimeSeriesTable

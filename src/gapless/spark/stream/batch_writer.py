@@ -18,11 +18,11 @@ from gapless.runtime.environment import Environment
 from gapless.spark.correct.corrections import upsert_frame
 from gapless.spark.setup.executors import coded, job_context
 from gapless.spark.setup.options import NewTable
-from gapless.spark.stream.ids import admit, note_name, output_mode_of, stream_of
+from gapless.spark.stream.batch_dedup import check_batch, note_name, output_mode_of, stream_of
 from gapless.spark.writing.append import append_frame, arrow_schema, check_described, open_or_create, overwrite_frame
 from gapless.spark.writing.staging import Delivery, open_to_write
 from gapless.store.open import open_store
-from gapless.tables.shared.lifecycle import Location
+from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.lifecycle import open_table
 from gapless.tables.timeseries.table import TimeSeriesTable
 
@@ -114,7 +114,7 @@ class BatchWriter:
         if self.handle is None or not _lies_there(self.handle):
             self.handle = self._open(frame)
         stream = stream_of(frame, self.app_id, self.path, batch_id)
-        admitted = admit(self.handle, stream, batch_id, on_overlap=self.on_overlap)
+        admitted = check_batch(self.handle, stream, batch_id, on_overlap=self.on_overlap)
         if isinstance(admitted, AppendReport):
             if stream.app in stream.parts:
                 warnings.warn(_comes_twice(self.path, batch_id), LogWarning, stacklevel=2)

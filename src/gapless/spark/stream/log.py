@@ -38,7 +38,7 @@ from gapless.tables.timeseries.read.versions import open_version, remains
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Follow:
+class StreamOptions:
     """How a stream follows a table."""
 
     on_change: OnChange
@@ -46,7 +46,7 @@ class Follow:
     """Whether it goes on, with a warning, where versions that it has not emitted can be told no longer; else that is an error."""
 
     @classmethod
-    def of(cls, options: SourceOptions) -> Follow:
+    def of(cls, options: SourceOptions) -> StreamOptions:
         """As the options say."""
         on_change: OnChange = "tell" if options.change_feed else options.on_data_change
         return cls(on_change=on_change, pass_missing=options.on_missing_versions == "earliest")
@@ -58,7 +58,7 @@ class StreamLog:
 
     env: Environment
     newest: Snapshot[TableState]
-    follow: Follow
+    follow: StreamOptions
     _begin: Snapshot[TableState] | None = field(default=None, init=False)
     """The version whose rows come first, once it was read."""
 

@@ -19,7 +19,7 @@ from gapless.files.write.staged_write import StagedWrite
 from gapless.model.operation import AppendReport, parse_operation_id
 from gapless.spark.setup.executors import coded, job_context
 from gapless.spark.setup.options import SourceOptions, check_overwrite
-from gapless.spark.stream.ids import QUERY_ID, Stream, admit, normal_location
+from gapless.spark.stream.batch_dedup import QUERY_ID, Stream, check_batch, normal_location
 from gapless.spark.writing.append import open_or_create
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.spark.writing.staging import append_outcomes, begin, overwrite_outcomes
@@ -87,7 +87,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         admitted: object = None
         try:
             stream = self._stream(told[0].query if told else None)
-            admitted = admit(self._handle, stream, batchId, on_overlap=self._options.on_overlap or "allow")
+            admitted = check_batch(self._handle, stream, batchId, on_overlap=self._options.on_overlap or "allow")
         finally:
             if admitted is None or isinstance(admitted, AppendReport):
                 self._discard(encoding, outcomes)

@@ -24,7 +24,7 @@ from gapless.formats.timeseries.stream_plan import Budget
 from gapless.spark.reading.frame import view_of
 from gapless.spark.setup.executors import coded, job_context
 from gapless.spark.setup.options import SourceOptions
-from gapless.spark.stream.log import Follow, RunningColumns, StreamLog, columns_changed, first_cursor
+from gapless.spark.stream.log import RunningColumns, StreamLog, StreamOptions, columns_changed, first_cursor
 from gapless.spark.stream.offset import Offset, StreamPart, packed
 
 # ruff: noqa: N802  # methods as Spark calls them
@@ -139,7 +139,7 @@ class StreamReader(DataSourceStreamReader):
             meta, feed = known.snapshot.state.meta, self._options.change_feed
             running = RunningColumns(meta=meta, columns=self._options.columns, feed=feed)
             _check_schema(self._schema, running)
-            self._log = StreamLog(env=known.env, newest=known.snapshot, follow=Follow.of(self._options))
+            self._log = StreamLog(env=known.env, newest=known.snapshot, follow=StreamOptions.of(self._options))
             self._running = running
         return self._log, self._running
 

@@ -16,8 +16,15 @@ from gapless.spark.reading.arrow_columns import arriving_schema
 from gapless.spark.reading.columns import number, quoted
 from gapless.spark.setup.options import NewTable
 from gapless.spark.writing.encode import RESULT, Encoding, Outcome
-from gapless.spark.writing.staging import Delivery, append_outcomes, begin, open_to_write, overwrite_outcomes, recognised
-from gapless.tables.shared.lifecycle import Location
+from gapless.spark.writing.staging import (
+    Delivery,
+    append_outcomes,
+    begin,
+    find_applied_write,
+    open_to_write,
+    overwrite_outcomes,
+)
+from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 if TYPE_CHECKING:
@@ -90,7 +97,7 @@ def write(
         operation=parse_operation(operation_id),
     )
     handle = open_to_write(table)
-    if (report := recognised(handle, delivery)) is not None:
+    if (report := find_applied_write(handle, delivery)) is not None:
         return report
     return append_frame(frame, handle, delivery, spread=spread)
 
@@ -110,7 +117,7 @@ def overwrite(
     """
     delivery = Delivery(operation=parse_operation(operation_id))
     handle = open_to_write(table)
-    if (report := recognised(handle, delivery)) is not None:
+    if (report := find_applied_write(handle, delivery)) is not None:
         return ChangeReport.of(report, report.version, already_applied=True)
     return overwrite_frame(frame, handle, delivery, spread=spread)
 

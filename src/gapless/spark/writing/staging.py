@@ -24,8 +24,8 @@ from gapless.model.schema import entity_types
 from gapless.spark.reading.arrow_columns import arriving_schema
 from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.encode import Encoding, Outcome
+from gapless.tables.shared.handle import Location
 from gapless.tables.shared.landing import ChangeOutcome
-from gapless.tables.shared.lifecycle import Location
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write.append import Appender, Overwriter, holds_segments, read_staged
@@ -58,7 +58,7 @@ def open_to_write(table: object) -> TimeSeriesTable:
     return table
 
 
-def recognised(handle: TimeSeriesTable, delivery: Delivery) -> AppendReport | None:
+def find_applied_write(handle: TimeSeriesTable, delivery: Delivery) -> AppendReport | None:
     """The first report of an operation that the newest version has applied already; moves the handle to that version.
 
     Raises UpgradeNeeded, UnsupportedTable, NotSupported for a table in memory, StoreError.

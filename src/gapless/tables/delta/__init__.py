@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gapless.tables.delta.alter.alter import Alter
     from gapless.tables.delta.merge.merge import Merge, MergeReport
-    from gapless.tables.delta.read.history import DeltaHistoryEntry
     from gapless.tables.delta.read.rows import DeltaRows, LiveFile
+    from gapless.tables.delta.read.versions import DeltaHistoryEntry
     from gapless.tables.delta.read.view import DeltaView, open_at
     from gapless.tables.delta.table import DeltaTable, create, open  # noqa: A004  # gl.delta.open, as gzip.open
 
@@ -36,7 +36,7 @@ __all__ = [
 
 _NAMES_OF = {
     "gapless.tables.delta.alter.alter": ("Alter",),
-    "gapless.tables.delta.read.history": ("DeltaHistoryEntry",),
+    "gapless.tables.delta.read.versions": ("DeltaHistoryEntry",),
     "gapless.tables.delta.merge.merge": ("Merge", "MergeReport"),
     "gapless.tables.delta.read.rows": ("DeltaRows", "LiveFile"),
     "gapless.tables.delta.table": ("DeltaTable", "create", "open"),

@@ -10,8 +10,7 @@ from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
 from gapless.runtime.committer import Committer
-from gapless.tables.shared.context import TableContext
-from gapless.tables.shared.handle import AtVersion
+from gapless.tables.shared.handle import AtVersion, TableContext
 
 DeltaContext = TableContext[Commit, TableState]
 """What one call on a Delta table works with."""

@@ -25,7 +25,7 @@ from gapless.tables.delta.expressions.checks import constraints
 from gapless.tables.delta.expressions.sql import parse_expression
 from gapless.tables.delta.write.commits import check_text
 from gapless.tables.delta.write.merge_schema import MAX_ID
-from gapless.tables.shared.lifecycle import commit_first, kind_of, table_exists
+from gapless.tables.shared.handle import commit_first, kind_of, table_exists
 
 
 def new_metadata(

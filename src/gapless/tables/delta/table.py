@@ -27,7 +27,7 @@ from gapless.tables.delta.write.append import Appending
 from gapless.tables.delta.write.dedup import Deduping
 from gapless.tables.delta.write.delete import Deleting, Updating
 from gapless.tables.delta.write.overwrite import Overwriting
-from gapless.tables.shared.lifecycle import Location, kind_of, open_environment
+from gapless.tables.shared.handle import Location, kind_of, open_environment
 
 
 class DeltaTable(

@@ -18,8 +18,8 @@ from gapless.log.commit import Conflict
 from gapless.log.format import Entry, Snapshot, State
 from gapless.predicate.range import check_columns
 from gapless.runtime.committer import Proposal, calling_on_error
-from gapless.tables.shared.context import TableContext
 from gapless.tables.shared.findings import count
+from gapless.tables.shared.handle import TableContext
 
 TARGET_BYTES = 128 << 20
 """What a compacted segment aims at, in bytes of Parquet."""

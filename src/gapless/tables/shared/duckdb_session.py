@@ -22,9 +22,6 @@ from gapless.runtime.concurrency import ForkSafeLock, renew_after_fork
 if TYPE_CHECKING:
     import duckdb
 
-if TYPE_CHECKING:
-    import duckdb
-
 
 STATEFUL_FUNCTIONS = frozenset({
     "add_grammar_extension", "checkpoint", "create_external_resource", "current_connection_id", "current_query", "current_query_id",

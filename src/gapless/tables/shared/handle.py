@@ -1,12 +1,27 @@
-"""What handles of every kind of table share: where the table is, and which version they see."""
+"""Create and open tables of every kind: what lies at a location, and the first commit.
+
+What handles of every kind of table share: where the table is, and which version they see.
+
+What one call on a table works with, whatever the table's format.
+"""
 
 from __future__ import annotations
 
-from typing import Generic
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, Literal
 
-from gapless.log.format import Snapshot, State
+from gapless.errors import TableExists
+from gapless.log.commit import Committed, Unknown, commit
+from gapless.log.effects import Conversation
+from gapless.log.format import Conflicting, Entry, Snapshot, State, TableFormat
+from gapless.log.snapshot import advance
+from gapless.model.protocols import Store
+from gapless.runtime.committer import Committer, outcome_unknown
 from gapless.runtime.concurrency import ForkSafeLock
 from gapless.runtime.environment import Environment
+from gapless.store.open import open_store, probe_put_if_absent
 
 
 class AtVersion(Generic[State]):
@@ -37,3 +52,70 @@ class AtVersion(Generic[State]):
         with self._moving:
             if snapshot.version > self._snapshot.version:
                 self._snapshot = snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableContext(Generic[Entry, State]):
+    """The table of one call: the version that the handle saw when the call began, and how it commits. Handles make one per call."""
+
+    snapshot: Snapshot[State]
+    committer: Committer[Entry, State]
+
+    @property
+    def env(self) -> Environment:
+        """The environment that the table is reached by."""
+        return self.committer.env
+
+    @property
+    def store(self) -> Store:
+        """Where the table lies."""
+        return self.committer.env.store
+
+    def refresh(self) -> Snapshot[State]:
+        """The newest version, to which the handle moves; raises StoreError."""
+        return self.committer.refresh(self.snapshot)
+
+
+Location = str | os.PathLike[str]
+Kind = Literal["timeseries", "delta"]
+
+LOG_FOLDERS: dict[Kind, str] = {"timeseries": "_timeseries_log", "delta": "_delta_log"}
+"""The log of each kind. Where both lie the first one's is the table, and the other only describes its files to other readers."""
+
+
+def open_environment(location: Location, storage_options: Mapping[str, str] | None) -> Environment:
+    """The environment of the table at a location; raises InvalidPath or InvalidOption."""
+    return Environment(store=open_store(location, storage_options))
+
+
+def kind_of(store: Store) -> Kind | None:
+    """The kind of the table in the root of a store; None where neither log has an object. Raises StoreError."""
+    return next((kind for kind, folder in LOG_FOLDERS.items() if next(iter(store.list(folder)), None) is not None), None)
+
+
+def commit_first(
+    env: Environment, table_format: TableFormat[Entry, State], entry: Entry, exists: TableExists
+) -> Snapshot[State]:
+    """Commit a table's first version, and return what the log then holds. Raises `exists` where another made one first, StoreError, and
+    CommitOutcomeUnknown.
+    """
+    probe_put_if_absent(env.store)
+    match env.drive(commit(table_format, table_format.first - 1, 0, entry, _follows_none)):
+        case Committed(version, entries):
+            first = Snapshot(version, entries[0][2], table_format.replay(None, entries[:1]))
+            return advance(table_format, first, entries[1:])
+        case Unknown(version):
+            raise outcome_unknown(version, table_format.id_of(entry))
+        case _:
+            raise exists
+
+
+def _follows_none(_mine: object, _version: int, _theirs: object) -> Conversation[Conflicting]:
+    """A first version never follows another commit."""
+    yield from ()
+    return Conflicting("exists")
+
+
+def table_exists(path: str, why: str, fix: str) -> TableExists:
+    """The error for a new table where one is."""
+    return TableExists(f"there is a table at {path} already", why=why, fix=fix, path=path)

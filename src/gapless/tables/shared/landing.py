@@ -25,7 +25,7 @@ class AppliedOperation(Protocol):
         ...
 
 
-class Recognises(Protocol):
+class RemembersOperations(Protocol):
     """The state of a table, which remembers operations."""
 
     def recognise(self, operation: OperationId) -> AppliedOperation | None:
@@ -33,7 +33,7 @@ class Recognises(Protocol):
         ...
 
 
-Memory = TypeVar("Memory", bound=Recognises)
+Memory = TypeVar("Memory", bound=RemembersOperations)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,30 @@
-"""The arguments of a scan of any kind of table: a condition on rows, and the columns to return."""
+"""Lazy rows: what scans, SQL and change feeds of every kind of table return.
+
+The arguments of a scan of any kind of table: a condition on rows, and the columns to return.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.errors import InvalidFilter, InvalidOption
+from gapless.errors import InvalidFilter, InvalidOption, NotSupported
 from gapless.files.read.row_filter import EVERYTHING, RowFilter
 from gapless.predicate.predicate import Predicate, columns_of
 from gapless.predicate.prune_files import expression_columns
 from gapless.predicate.range import check_columns
 from gapless.predicate.where import parse_where
+from gapless.tables.shared.duckdb_session import duck_schema, holds_type, unsupported_columns
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,3 +83,119 @@ def parse_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[str
         )
     check_columns(names, schema)
     return names
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A lazy result over one pinned version of the table; each call reads anew.
+
+    Anything that takes an Arrow stream takes it as it is: `polars.from_arrow(rows)`, `pyarrow.table(rows)`.
+    """
+
+    schema: pa.Schema
+    """Column names and types of the rows."""
+    read: Callable[[], Iterator[pa.RecordBatch]]
+    """Starts a read."""
+    tally: Callable[[], int] | None = None
+    """Counts the rows without reading all of them, where there is a way."""
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as `pyarrow.RecordBatch`es, in bounded memory: for a scan about one row group (64 MiB of Arrow data); where
+        segments overlap, or rows are asked for in index order, a sort of about 128 MiB, which takes up to four times as much.
+        """
+        return (batch for batch in self.read() if batch.num_rows)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a `pyarrow.RecordBatchReader`."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_arrow(self, *, dictionary: Sequence[str] = ()) -> pa.Table:
+        """All rows as a `pyarrow.Table`; the columns named in `dictionary` come dictionary-encoded. Raises UnknownColumn."""
+        table = pa.Table.from_batches(list(self.to_batches()), schema=self.schema)
+        check_columns(dictionary, self.schema)
+        for name in dictionary:
+            table = table.set_column(table.schema.get_field_index(name), name, table.column(name).dictionary_encode())
+        return table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a pandas DataFrame with a RangeIndex; needs pandas.
+
+        Where integers hold nulls they come in pandas' nullable types (Int64 and the like), since floats would round them.
+        Raises NotSupported for what pandas has no type for, such as a time of day with nanoseconds.
+        """
+        table = self.to_arrow()
+        integers = _nullable_integers(table)
+        try:
+            return table.to_pandas(types_mapper=integers.get)
+        except (pa.ArrowException, ValueError) as error:
+            raise _not_held("pandas", str(error)) from error
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows as a Polars DataFrame; needs polars. Raises NotSupported for what Polars has no type for, naming it."""
+        import polars as pl
+
+        wide = next((field for field in self.schema if holds_type(field.type, pa.types.is_decimal256)), None)
+        if wide is not None:
+            raise _not_held("Polars", f"Column {wide.name!r} is {wide.type}, and Polars has decimals of 128 bits")
+        table = self.to_arrow()
+        try:
+            frame = pl.from_arrow(table)
+        except pl.exceptions.PolarsError as error:
+            raise _not_held("Polars", str(error)) from error
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def to_duckdb(self) -> duckdb.DuckDBPyRelation:
+        """All rows as a DuckDB relation in a connection of its own, whose time zone is UTC.
+
+        Types are those of `TimeSeriesTable.sql`; raises NotSupported for a column that DuckDB cannot hold exactly.
+        """
+        import duckdb
+
+        for why in unsupported_columns(self.schema).values():
+            raise _not_held("DuckDB", why)
+        try:
+            table = self.to_arrow().cast(duck_schema(self.schema))
+        except pa.ArrowInvalid as error:
+            raise _not_held("DuckDB", str(error)) from error
+        connection = duckdb.connect()
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection.from_arrow(table)
+
+    def count(self) -> int:
+        """How many rows there are.
+
+        Of a scan the log alone answers where the filters keep all rows of a segment or none, as ranges do but at their ends; of other segments
+        only columns that the filters name are read. Of SQL and changes all rows are read.
+        """
+        if self.tally is not None:
+            return self.tally()
+        return sum(batch.num_rows for batch in self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        """The Arrow PyCapsule stream of the rows."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        """The columns; nothing is read."""
+        columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
+        return f"Rows({columns})"
+
+
+def _nullable_integers(table: pa.Table) -> dict[pa.DataType, Any]:
+    """Pandas' nullable type for each integer type of which a column holds nulls."""
+    types = {column.type for column in table.columns if pa.types.is_integer(column.type) and column.null_count}
+    if not types:
+        return {}
+    import pandas as pd
+
+    return {type_: getattr(pd, f"{'U' * pa.types.is_unsigned_integer(type_)}Int{type_.bit_width}Dtype")() for type_ in types}
+
+
+def _not_held(library: str, why: str) -> NotSupported:
+    return NotSupported(
+        f"{library} cannot hold these rows",
+        why=why,
+        fix="Leave the column out (columns=), or take to_arrow(), which holds all, and cast it",
+        feature=f"rows in {library}",
+    )

@@ -12,7 +12,7 @@ from gapless.errors import GaplessError, InvalidQuery
 from gapless.files.read.scan import Pinned
 from gapless.tables.shared import duckdb_session
 from gapless.tables.shared.duckdb_session import duck_schema, unsupported_columns
-from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.scan import Rows
 
 if TYPE_CHECKING:
     import duckdb

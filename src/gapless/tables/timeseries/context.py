@@ -11,7 +11,7 @@ from gapless.formats.timeseries.actions import Action, Commit, TableState
 from gapless.model.segment import Segment
 from gapless.runtime.committer import ENGINE, Committer, Proposal
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.context import TableContext
+from gapless.tables.shared.handle import TableContext
 from gapless.tables.timeseries.read.coverage import CoverageCache
 
 SeriesCommitter = Committer[Commit, TableState]

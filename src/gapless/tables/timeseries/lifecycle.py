@@ -20,7 +20,7 @@ from gapless.model.properties import Properties
 from gapless.model.schema import adopt_schema
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.lifecycle import LOG_FOLDERS, Kind, commit_first, kind_of, table_exists
+from gapless.tables.shared.handle import LOG_FOLDERS, Kind, commit_first, kind_of, table_exists
 
 
 class IndexOptions(TypedDict, total=False):

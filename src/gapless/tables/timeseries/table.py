@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
-from gapless.files.adopt.place import Adopt, parse_adopt
+from gapless.files.adopt.copy_or_link import Adopt, parse_adopt
 from gapless.files.adopt.source import Source
 from gapless.files.ingest.batches import Batches, Progress, watched
 from gapless.files.ingest.files import expand_paths, open_files
@@ -17,15 +17,14 @@ from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import refresh
-from gapless.model.keywords import with_defaults
 from gapless.model.operation import AppendReport, parse_operation
-from gapless.model.properties import OnOverlap, parse_on_overlap
+from gapless.model.properties import OnOverlap, parse_on_overlap, with_defaults
 from gapless.runtime.concurrency import Turns
 from gapless.runtime.environment import Environment
 from gapless.store.open import table_name
 from gapless.tables.shared.findings import VerifyReport
+from gapless.tables.shared.handle import Location, open_environment
 from gapless.tables.shared.inputs import as_batches
-from gapless.tables.shared.lifecycle import Location, open_environment
 from gapless.tables.timeseries.alter import Evolution, Settings
 from gapless.tables.timeseries.care.maintenance import Maintenance
 from gapless.tables.timeseries.care.restore import Restoring

@@ -27,9 +27,8 @@ from gapless.testing.simulation.intents import (
     Upserting,
     buckets_of,
 )
-from gapless.testing.simulation.ledger import Ledger, Logged
 from gapless.testing.simulation.tasks import History, Missed, Seen, Sent
-from gapless.testing.simulation.watch import Landed
+from gapless.testing.simulation.watch import Landed, Ledger, Logged
 
 _DAY_NS = 26 * 3_600 * 10**9
 

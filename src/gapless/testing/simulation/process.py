@@ -22,10 +22,9 @@ from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write.group import Member, Result
 from gapless.testing.simulation.draw import Scenario
 from gapless.testing.simulation.intents import Intent, Rows
-from gapless.testing.simulation.ledger import Ledger
 from gapless.testing.simulation.tasks import History, Maintain, Missed, Seen, Task, may_be_resent
 from gapless.testing.simulation.timeline import SimClock, SimIds
-from gapless.testing.simulation.watch import Watched
+from gapless.testing.simulation.watch import Ledger, Watched
 from gapless.testing.store.stores import Killed, SimStore
 
 

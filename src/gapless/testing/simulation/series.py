@@ -38,10 +38,9 @@ from gapless.testing.simulation.intents import (
     Row,
     Upserting,
 )
-from gapless.testing.simulation.ledger import Ledger, read_ledger
 from gapless.testing.simulation.process import Held, Kind
 from gapless.testing.simulation.tasks import Maintain
-from gapless.testing.simulation.watch import WatchedStore
+from gapless.testing.simulation.watch import Ledger, WatchedStore, read_ledger
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("entity", pa.string()), ("number", pa.int64())])
 

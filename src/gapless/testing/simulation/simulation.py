@@ -27,13 +27,12 @@ from gapless.model.protocols import Store
 from gapless.runtime.environment import Environment
 from gapless.testing.simulation.audit import audit
 from gapless.testing.simulation.draw import Scenario
-from gapless.testing.simulation.ledger import Ledger
 from gapless.testing.simulation.process import Kind, Process, Table, run_actor
 from gapless.testing.simulation.roles import act
 from gapless.testing.simulation.series import SERIES
 from gapless.testing.simulation.tasks import History
 from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline, seeded
-from gapless.testing.simulation.watch import Watched
+from gapless.testing.simulation.watch import Ledger, Watched
 from gapless.testing.store.stores import DictStore, Faults, SimStore, Step
 
 

@@ -15,7 +15,7 @@ from gapless.formats.delta.actions import DomainMetadata, Metadata, Protocol
 from gapless.formats.delta.commit_codec import ENABLEMENT_TIME, ENABLEMENT_VERSION, dated, opened
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.schema.types import ArrayType, PrimitiveType, StructField, StructType
-from gapless.tables.delta.alter.commit import Shape
+from gapless.tables.delta.alter.commit import TableDefinition
 from gapless.tables.delta.alter.plan import (
     add_column,
     add_constraint,
@@ -40,9 +40,9 @@ SCHEMA = StructType(
 MAPPED = {"delta.columnMapping.mode": "name"}
 
 
-def shape_of(configuration: Mapping[str, str] | None = None, schema: StructType = SCHEMA, **other: Any) -> Shape:
+def shape_of(configuration: Mapping[str, str] | None = None, schema: StructType = SCHEMA, **other: Any) -> TableDefinition:
     metadata = Metadata(id="t", schema=schema, configuration=configuration or {})
-    return Shape(metadata=metadata, protocol=Protocol(reader=1, writer=2), **other)
+    return TableDefinition(metadata=metadata, protocol=Protocol(reader=1, writer=2), **other)
 
 
 def names() -> Any:

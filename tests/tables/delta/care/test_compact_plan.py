@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.formats.delta.actions import AddFile, DeletionVector
-from gapless.tables.delta.care.compact_plan import Curved, DeltaBin, plan_curve, plan_packing
+from gapless.tables.delta.care.compact_plan import CurveOrder, DeltaBin, plan_curve, plan_packing
 
 TARGET = 100
 VECTOR = DeletionVector(storage="i", path_or_inline="x", size=1, cardinality=1)
@@ -68,7 +68,7 @@ def test_maint_12_delta_a_plan_makes_fewer_files_until_there_is_nothing_to_do(gi
 
 
 def test_a_curve_takes_each_partition_whole_once() -> None:
-    order = Curved(columns=("x", "y"), curve="hilbert")
+    order = CurveOrder(columns=("x", "y"), curve="hilbert")
     plain = [*files(1, 500), *files(9, day="b")]
     assert sizes(plan_curve(plain, order)) == [[1, 500], [9]]
     laid = [
@@ -77,9 +77,9 @@ def test_a_curve_takes_each_partition_whole_once() -> None:
     assert plan_curve(laid, order) == ()
     assert sizes(plan_curve([*laid, *files(7)], order)) == [[1, 1, 7]], "a new file is ordered with the others"
     for other in (
-        Curved(columns=("x",), curve="hilbert"),
-        Curved(columns=("x", "y"), curve="z"),
-        Curved(columns=("y", "x"), curve="hilbert"),
+        CurveOrder(columns=("x",), curve="hilbert"),
+        CurveOrder(columns=("x", "y"), curve="z"),
+        CurveOrder(columns=("y", "x"), curve="hilbert"),
     ):
         assert len(plan_curve(laid, other)) == 1
     two = [laid[0], AddFile(path="m", partition_values={"day": "a"}, size=1, modified_ms=0, tags=order.tags("two"))]

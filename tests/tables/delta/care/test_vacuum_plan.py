@@ -13,7 +13,7 @@ from gapless.formats.delta.schema.types import PrimitiveType, StructField, Struc
 from gapless.model.instant import NS_PER_DAY
 from gapless.model.protocols import ObjectInfo
 from gapless.tables.delta.care.vacuum_plan import (
-    Elsewhere,
+    FileOutsideTable,
     is_written_here,
     nested_tables,
     paths_needed,
@@ -122,7 +122,7 @@ def test_maint_07_delta_another_spelling_of_the_root_is_the_root(spelled: str) -
 def test_maint_07_delta_a_live_file_under_a_foreign_name_of_the_place_is_no_candidate() -> None:
     """Another host for the same bucket, say: files of that name stay, whatever they are."""
     foreign = f"s3://alias.example/t/{PART}"
-    assert place_of(foreign, ROOT) == Elsewhere(PART)
+    assert place_of(foreign, ROOT) == FileOutsideTable(PART)
     assert fate(PART, state(add(foreign))) == "live"
     assert fate(PART, state(gone=[removed(foreign, 50)])) == "orphan", "nobody needs one that was removed long ago"
 

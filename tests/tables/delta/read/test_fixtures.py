@@ -19,7 +19,7 @@ from gapless.files.read import page_pruning
 from gapless.tables.delta.files import reading
 from gapless.tables.delta.lifecycle import open_table
 from gapless.tables.delta.read.view import DeltaView
-from gapless.tables.shared.lifecycle import open_environment
+from gapless.tables.shared.handle import open_environment
 from support.delta_rows import counted, counted_table
 from support.releases import needs_pyarrow
 

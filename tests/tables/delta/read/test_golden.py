@@ -15,7 +15,7 @@ from deltalake import QueryBuilder
 from gapless.errors import CorruptTable, GaplessError, LogWarning, TableNotFound, UnsupportedTable
 from gapless.tables.delta.lifecycle import open_table
 from gapless.tables.delta.read.view import DeltaView
-from gapless.tables.shared.lifecycle import open_environment
+from gapless.tables.shared.handle import open_environment
 from support.delta_rows import counted, counted_table
 
 GOLDEN = Path(__file__).resolve().parents[5] / "shared" / "golden" / "delta"

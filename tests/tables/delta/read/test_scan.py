@@ -35,7 +35,7 @@ from gapless.errors import (
 from gapless.model.protocols import Capabilities, PutMode
 from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
-from gapless.tables.delta.files.opened import POSITION, Projection
+from gapless.tables.delta.files.open_file import POSITION, Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.lifecycle import open_table
 from gapless.tables.delta.read.view import DeltaView

@@ -12,7 +12,7 @@ import pytest
 import gapless as gl
 from gapless.errors import CorruptTable
 from gapless.tables.delta.files import reading
-from gapless.tables.delta.files.opened import ReadRequest
+from gapless.tables.delta.files.open_file import ReadRequest
 from gapless.tables.delta.table import DeltaTable
 
 FILES = 40

@@ -14,7 +14,7 @@ import pytest
 
 from gapless.errors import CallError, CorruptTable, InvalidOption, InvalidQuery, InvalidValue, NotSupported, UnknownColumn
 from gapless.tables.delta.table import DeltaTable
-from gapless.tables.delta.write import revision
+from gapless.tables.delta.write import changed_files
 from support.delta_rows import counted_table
 from support.delta_tables import LAYOUTS, WAYS, made, ordered, replayed, rows_of
 
@@ -234,7 +234,7 @@ def test_rows_that_are_read_ahead_are_the_same(
     ahead: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(revision, "WORTH_THREADS_BYTES", 0 if ahead else 1 << 40)
+    monkeypatch.setattr(changed_files, "WORTH_THREADS_BYTES", 0 if ahead else 1 << 40)
     table = made(tmp_path, ROWS, properties, partition_by)
     for start in range(10, 60, 10):
         table.append(ROWS.set_column(0, "id", pa.array(range(start, start + 10), pa.int64())))
@@ -247,7 +247,7 @@ def test_rows_that_are_read_ahead_are_the_same(
 
 
 def test_a_change_that_fails_while_it_reads_ahead_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revision, "WORTH_THREADS_BYTES", 0)
+    monkeypatch.setattr(changed_files, "WORTH_THREADS_BYTES", 0)
     table = made(tmp_path, ROWS)
     for _ in range(4):
         table.append(ROWS)

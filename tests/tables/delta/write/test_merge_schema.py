@@ -11,7 +11,7 @@ from gapless.errors import InvalidOption, SchemaMismatch, UnsupportedType
 from gapless.files.ingest.batches import Batches
 from gapless.formats.delta.actions import Metadata, Protocol, TableState
 from gapless.formats.delta.schema.arrow_types import from_arrow, to_arrow
-from gapless.tables.delta.write.merge_schema import SchemaMode, evolved, parse_schema_mode
+from gapless.tables.delta.write.merge_schema import SchemaMode, evolve_schema, parse_schema_mode
 
 TYPES = {"delta.enableTypeWidening": "true"}
 
@@ -28,7 +28,7 @@ def part(schema: pa.Schema) -> Batches:
 def after(
     before: pa.Schema, *given: pa.Schema, mode: SchemaMode = "merge", configuration: Mapping[str, str] | None = None
 ) -> pa.Schema:
-    found = evolved(state(before, configuration), [part(one) for one in given], mode, lambda: "col-x")
+    found = evolve_schema(state(before, configuration), [part(one) for one in given], mode, lambda: "col-x")
     return to_arrow(found.state.metadata.schema)
 
 
@@ -38,7 +38,7 @@ def fields(**types: pa.DataType) -> pa.Schema:
 
 def test_what_fits_changes_nothing() -> None:
     before = state(fields(x=pa.int64()))
-    found = evolved(before, [part(fields(X=pa.int32()))], "merge", lambda: "col-x")
+    found = evolve_schema(before, [part(fields(X=pa.int32()))], "merge", lambda: "col-x")
     assert (found.state, found.actions) == (before, ())
 
 
@@ -98,7 +98,7 @@ def test_type_22_delta_types_widen_where_the_table_allows_it_and_never_lose(
 
 def test_new_columns_of_a_mapped_table_get_ids_and_a_protocol_what_it_needs() -> None:
     mapped = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "7"}
-    found = evolved(state(fields(x=pa.int64()), mapped), [part(fields(t=pa.timestamp("us")))], "merge", lambda: "col-new")
+    found = evolve_schema(state(fields(x=pa.int64()), mapped), [part(fields(t=pa.timestamp("us")))], "merge", lambda: "col-new")
     field = found.state.metadata.schema.field("t")
     assert field is not None
     assert (field.physical_name, field.field_id) == ("col-new", 9)
@@ -111,7 +111,7 @@ def test_an_overwrite_takes_other_columns_but_keeps_the_partition_columns() -> N
     assert after(fields(x=pa.int64()), fields(y=pa.string()), mode="overwrite") == fields(y=pa.string())
     partitioned = state(fields(p=pa.int64(), x=pa.int64()), partition_by=("p",))
     with pytest.raises(SchemaMismatch, match="'p'"):
-        evolved(partitioned, [part(fields(x=pa.int64()))], "overwrite", lambda: "col-x")
+        evolve_schema(partitioned, [part(fields(x=pa.int64()))], "overwrite", lambda: "col-x")
 
 
 def test_what_no_table_holds_is_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.tables.delta.write.row_edit import Edit, all_gone, edited, loosened
+from gapless.tables.delta.write.row_edit import Edit, all_gone, edited, with_loose_bounds
 from support.delta_rows import told
 
 KINDS = {
@@ -81,5 +81,5 @@ UNKNOWN = '{"numRecords":3,"tightBounds":false}'
 )
 def test_bounds_are_no_longer_tight_and_all_else_stays_as_it_was_written(stats: str | None, wanted: str) -> None:
     """A file whose statistics do not say its rows, or say them wrong, keeps none but these."""
-    assert loosened(stats, 3) == wanted
+    assert with_loose_bounds(stats, 3) == wanted
     assert json.loads(wanted)["tightBounds"] is False

@@ -16,7 +16,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import InvalidFilter, InvalidOption, InvalidTime, UnknownColumn
-from gapless.files.read import pieces
+from gapless.files.read import row_group_batches
 from gapless.files.read.source import read_groups
 from gapless.files.write import file_writer
 from gapless.model.segment import Segment
@@ -170,7 +170,7 @@ def test_row_groups_that_cannot_match_are_not_read(monkeypatch: pytest.MonkeyPat
         read.extend(numbers)
         return read_groups(file, segment, numbers, names)
 
-    monkeypatch.setattr(pieces, "read_groups", spy)
+    monkeypatch.setattr(row_group_batches, "read_groups", spy)
     questions: list[Callable[[], gl.Rows]] = [
         lambda: table.scan(where="n > 16"),
         lambda: table.scan(where=pc.field("n") > 16),

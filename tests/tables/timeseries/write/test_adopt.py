@@ -21,7 +21,7 @@ import xxhash
 
 import gapless as gl
 from gapless.errors import CoverageOverlap, DuplicateKey, InvalidOption, InvalidPath, NullKey
-from gapless.files.adopt.place import Adopt
+from gapless.files.adopt.copy_or_link import Adopt
 
 START = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)
 UTC_US = pa.timestamp("us", "UTC")

@@ -15,7 +15,7 @@ import xxhash
 
 import gapless as gl
 from gapless.errors import StorageFull
-from gapless.files.adopt import place
+from gapless.files.adopt import copy_or_link
 
 
 def large(path: Path) -> bytes:
@@ -48,7 +48,7 @@ def test_blocks_are_shared_where_they_can_be(tmp_path: Path, monkeypatch: pytest
         os.write(copy, os.pread(source, 64 << 20, 0))
 
     monkeypatch.setattr(fcntl, "ioctl", clone)
-    monkeypatch.setattr(place._Target, "write", None)
+    monkeypatch.setattr(copy_or_link._Target, "write", None)
     check(adopted(tmp_path), whole)
 
 
@@ -86,7 +86,7 @@ def test_the_disk_begins_early_and_is_waited_for_before_the_name_is_there(
         seen.append(("name", Path(old).stat().st_ino))
         rename(old, new)
 
-    monkeypatch.setattr(place, "begin_write_back", begin)
+    monkeypatch.setattr(copy_or_link, "begin_write_back", begin)
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", named)
     table = adopted(tmp_path)

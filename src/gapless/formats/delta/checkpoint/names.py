@@ -13,7 +13,7 @@ import xxhash
 
 from gapless.errors import CorruptTable
 from gapless.formats.delta.actions import Json
-from gapless.log.effects import Conversation, Get, Together, perform
+from gapless.log.effects import Concurrently, Conversation, Get, perform
 from gapless.log.format import PartName, StoredCheckpoint
 
 LOG_FOLDER = "_delta_log"
@@ -169,7 +169,7 @@ def encode_sidecar(sidecar: Sidecar) -> dict[str, Json]:
 
 def read_sidecars(names: Sequence[Sidecar]) -> Conversation[tuple[bytes, ...]]:
     """The bytes of sidecars. Raises CorruptTable where one is missing, StoreError."""
-    found = yield from perform(Together(tuple(Get(name.path) for name in names)))
+    found = yield from perform(Concurrently(tuple(Get(name.path) for name in names)))
     for name, data in zip(names, found, strict=True):
         if data is None:
             raise CorruptTable(

@@ -190,7 +190,7 @@ def refs_of(state: TableState) -> tuple[PartRef, ...]:
     return tuple(part.ref for part in checkpoint_segments(state).index.parts)
 
 
-def owes(state: TableState) -> bool:
+def needs_new_parts(state: TableState) -> bool:
     """Whether a log checkpoint of a state would have parts to write."""
     segments = checkpoint_segments(state)
     return len(segments.loose) >= PART_SEGMENTS or any(_is_due(segments, run) for run in _runs(segments, frozenset()))

@@ -10,7 +10,7 @@ from gapless.formats.timeseries.actions import AddSegment, Commit, LiveSegment, 
 from gapless.formats.timeseries.checkpoint.part import PartRef, PartRows, decode_part, encode_part
 from gapless.formats.timeseries.checkpoint.segments import PartRequest
 from gapless.formats.timeseries.replay import LiveSegments
-from gapless.log.effects import Conversation, Drive, Get, GetDrive, T, Together, Warn, perform
+from gapless.log.effects import Concurrently, Conversation, Drive, Get, GetDrive, T, Warn, perform
 from gapless.log.format import Snapshot, TableFormat
 from gapless.log.segment import list_log, read_commits
 from gapless.model.segment import check
@@ -40,7 +40,7 @@ class _Alone:
 
 
 def _read(table_format: Log, wanted: Sequence[PartRequest], *, alone: bool) -> Conversation[list[PartRows]]:
-    answers = yield from perform(Together(tuple(Get(ref.path) for ref, _ in wanted)))
+    answers = yield from perform(Concurrently(tuple(Get(ref.path) for ref, _ in wanted)))
     found: list[PartRows] = []
     for (ref, gone), data in zip(wanted, answers, strict=True):
         rows = decode_stored(ref, data)

@@ -14,7 +14,7 @@ from gapless.formats.delta.schema.arrow_types import from_arrow, to_arrow
 from gapless.formats.delta.schema.types import StructField, encode_type
 from gapless.model.evolve import parse_type
 from gapless.tables.delta.alter import plan
-from gapless.tables.delta.alter.commit import Change, Reshaper, Shape
+from gapless.tables.delta.alter.commit import Change, MetadataCommitter, TableDefinition
 from gapless.tables.delta.alter.plan import spark_sql
 from gapless.tables.delta.expressions.evaluate import evaluate
 from gapless.tables.delta.handle import DeltaHandle
@@ -30,7 +30,7 @@ class Altering(DeltaHandle):
     @property
     def alter(self) -> Alter:
         """Changes of columns, properties and constraints; each is one commit."""
-        return Alter(Reshaper(context=self._context, check=self._check_writable))
+        return Alter(MetadataCommitter(context=self._context, check=self._check_writable))
 
 
 class Alter:
@@ -42,7 +42,7 @@ class Alter:
     for a table that this release may not write, CommitConflict, CommitOutcomeUnknown, CorruptTable and StoreError.
     """
 
-    def __init__(self, reshaper: Reshaper) -> None:
+    def __init__(self, reshaper: MetadataCommitter) -> None:
         """Use `table.alter`."""
         self._reshaper = reshaper
 
@@ -70,8 +70,8 @@ class Alter:
         check_text("comment", comment, optional=True)
         kind = _delta_field("new", parse_type(type), nullable=nullable).with_metadata(comment=comment)
 
-        def change(state: TableState) -> Shape:
-            shape = Shape.of(state)
+        def change(state: TableState) -> TableDefinition:
+            shape = TableDefinition.of(state)
             path = shape.path(name)
             return plan.add_column(shape, path, replace(kind, name=path[-1]), after, self._reshaper.new_name)
 
@@ -127,8 +127,8 @@ class Alter:
         check_text("expression", expression, optional=True)
         text = None if expression is None else spark_sql(expression)
 
-        def change(state: TableState) -> Shape:
-            shape = Shape.of(state)
+        def change(state: TableState) -> TableDefinition:
+            shape = TableDefinition.of(state)
             after = plan.set_default(shape, shape.path(name), text)
             if text is not None:
                 typed = pa.schema([to_arrow(after.schema).field(shape.path(name)[0]).remove_metadata()])
@@ -157,7 +157,7 @@ class Alter:
         return self._change(
             "SET TBLPROPERTIES",
             {"properties": parse_properties(properties)},
-            lambda state: plan.set_properties(Shape.of(state), properties),
+            lambda state: plan.set_properties(TableDefinition.of(state), properties),
         )
 
     def unset_properties(self, names: Iterable[str]) -> int:
@@ -169,7 +169,7 @@ class Alter:
         return self._change(
             "UNSET TBLPROPERTIES",
             {"properties": list(given), "ifExists": "false"},
-            lambda state: plan.unset_properties(Shape.of(state), given),
+            lambda state: plan.unset_properties(TableDefinition.of(state), given),
         )
 
     def add_constraint(self, name: str, expression: str) -> int:
@@ -182,8 +182,8 @@ class Alter:
         check_text("expression", expression)
         text = spark_sql(expression)
 
-        def change(state: TableState) -> Shape:
-            after = plan.add_constraint(Shape.of(state), name, text)
+        def change(state: TableState) -> TableDefinition:
+            after = plan.add_constraint(TableDefinition.of(state), name, text)
             if after.metadata != state.metadata:
                 self._reshaper.check_rows(state, name, text)
             return after
@@ -192,15 +192,19 @@ class Alter:
 
     def drop_constraint(self, name: str) -> int:
         """Require a condition no more; returns the new version. Raises InvalidOption where there is none of that name."""
-        return self._change("DROP CONSTRAINT", {"name": name}, lambda state: plan.drop_constraint(Shape.of(state), name))
+        return self._change(
+            "DROP CONSTRAINT", {"name": name}, lambda state: plan.drop_constraint(TableDefinition.of(state), name)
+        )
 
     def _change(self, operation: str, parameters: Mapping[str, object], change: Change, reads: Reads = NOTHING) -> int:
         return self._reshaper.change(operation, parameters, change, reads)
 
 
-def _planned(state: TableState, name: ColumnName, plan: Callable[[Shape, tuple[str, ...]], Shape]) -> Shape:
+def _planned(
+    state: TableState, name: ColumnName, plan: Callable[[TableDefinition, tuple[str, ...]], TableDefinition]
+) -> TableDefinition:
     """What a version becomes by a change of one column."""
-    shape = Shape.of(state)
+    shape = TableDefinition.of(state)
     return plan(shape, shape.path(name))
 
 

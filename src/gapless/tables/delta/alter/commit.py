@@ -32,7 +32,7 @@ from gapless.runtime.committer import Proposal
 from gapless.tables.delta.expressions.checks import Constraint, check_constraints
 from gapless.tables.delta.expressions.evaluate import evaluate
 from gapless.tables.delta.expressions.sql import columns_read
-from gapless.tables.delta.files.opened import Projection
+from gapless.tables.delta.files.open_file import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import DeltaContext
 from gapless.tables.delta.write.commits import new_commit
@@ -42,7 +42,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class TableDefinition:
     """What a table is, without its rows."""
 
     metadata: Metadata
@@ -53,7 +53,7 @@ class Shape:
     """Whether it has no live file."""
 
     @classmethod
-    def of(cls, state: TableState) -> Shape:
+    def of(cls, state: TableState) -> TableDefinition:
         """That of a version."""
         return cls(metadata=state.metadata, protocol=state.protocol, domains=state.domains, is_empty=not state.files)
 
@@ -76,15 +76,15 @@ class Shape:
         """The path of a column that a caller means; raises InvalidOption."""
         return parse_path(name, to_arrow(self.schema))
 
-    def with_schema(self, schema: StructType) -> Shape:
+    def with_schema(self, schema: StructType) -> TableDefinition:
         """The same with other columns, and the protocol that they need."""
         return self._with(replace(self.metadata, schema=schema))
 
-    def with_properties(self, configuration: Mapping[str, str], wishes: Mapping[str, str] | None = None) -> Shape:
+    def with_properties(self, configuration: Mapping[str, str], wishes: Mapping[str, str] | None = None) -> TableDefinition:
         """The same with other properties, and the protocol that they and the `wishes` for features need."""
         return self._with(replace(self.metadata, configuration=dict(configuration)), wishes or {})
 
-    def _with(self, metadata: Metadata, wishes: Mapping[str, str] | None = None) -> Shape:
+    def _with(self, metadata: Metadata, wishes: Mapping[str, str] | None = None) -> TableDefinition:
         wished = wishes or {}
         needed = needed_features(metadata.schema, {**metadata.configuration, **wished})
         protocol = self.protocol
@@ -111,12 +111,12 @@ def refuse_change(path: Path, what: str, fix: str, why: str = "") -> NoReturn:
     raise InvalidChange(f"column {name!r} {what}", why=why, fix=fix, column=name)
 
 
-Change = Callable[[TableState], Shape]
+Change = Callable[[TableState], TableDefinition]
 """What a version becomes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reshaper:
+class MetadataCommitter:
     """Changes what a table is, from the newest version on."""
 
     context: DeltaContext
@@ -142,7 +142,7 @@ class Reshaper:
         """The commit that makes this change to a version; None where it changes nothing."""
         state, url = snapshot.state, self.context.store.url
         check_writable(state.protocol, url, state.metadata)
-        before, after = Shape.of(state), change(state)
+        before, after = TableDefinition.of(state), change(state)
         protocol: tuple[Action, ...] = () if after.protocol == before.protocol else (after.protocol,)
         metadata: tuple[Action, ...] = () if after.metadata == before.metadata else (after.metadata,)
         if not protocol and not metadata:

@@ -16,7 +16,7 @@ from gapless.formats.delta.schema import changes, column_mapping
 from gapless.formats.delta.schema.arrow_types import VOID
 from gapless.formats.delta.schema.column_mapping import FEED_COLUMNS
 from gapless.formats.delta.schema.types import DeltaType, PrimitiveType, StructField, StructType, every_field
-from gapless.tables.delta.alter.commit import Path, Shape, refuse_change
+from gapless.tables.delta.alter.commit import Path, TableDefinition, refuse_change
 from gapless.tables.delta.expressions.sql import parsed
 
 GENERATION = "delta.generationExpression"
@@ -112,7 +112,9 @@ _MAX_ID = "delta.columnMapping.maxColumnId"
 _WIDENING = "delta.enableTypeWidening"
 
 
-def add_column(shape: Shape, path: Path, field: StructField, after: str | None, new_name: Callable[[], str]) -> Shape:
+def add_column(
+    shape: TableDefinition, path: Path, field: StructField, after: str | None, new_name: Callable[[], str]
+) -> TableDefinition:
     """Add a column, or a field to a struct; `new_name` makes physical names. Raises InvalidChange, UnknownColumn."""
     if not field.nullable and not shape.is_empty:
         refuse_change(
@@ -125,7 +127,7 @@ def add_column(shape: Shape, path: Path, field: StructField, after: str | None, 
     return mapped(shape, changes.add(shape.schema, path[:-1], field, after), shape.settings.column_mapping, new_name)
 
 
-def mapped(shape: Shape, schema: StructType, mode: str, new_name: Callable[[], str] | None) -> Shape:
+def mapped(shape: TableDefinition, schema: StructType, mode: str, new_name: Callable[[], str] | None) -> TableDefinition:
     """The shape with these columns, each with what column mapping wants it to have."""
     column_mapping.check_names(schema, mapped=mode != "none")
     if mode == "none":
@@ -135,7 +137,7 @@ def mapped(shape: Shape, schema: StructType, mode: str, new_name: Callable[[], s
     return grown.with_properties({**grown.metadata.configuration, _MAX_ID: str(highest)})
 
 
-def rename_column(shape: Shape, path: Path, new: str) -> Shape:
+def rename_column(shape: TableDefinition, path: Path, new: str) -> TableDefinition:
     """Give a column or nested field another name. Raises InvalidChange, UnknownColumn."""
     field = changes.find_field(shape.schema, path)
     if new == field.name:
@@ -153,7 +155,7 @@ def rename_column(shape: Shape, path: Path, new: str) -> Shape:
     return replace(renamed, metadata=replace(renamed.metadata, partition_by=partitions))
 
 
-def drop_column(shape: Shape, path: Path) -> Shape:
+def drop_column(shape: TableDefinition, path: Path) -> TableDefinition:
     """Take a column or nested field away. Raises InvalidChange, UnknownColumn."""
     changes.find_field(shape.schema, path)
     if path[0] in shape.metadata.partition_by:
@@ -166,7 +168,7 @@ def drop_column(shape: Shape, path: Path) -> Shape:
     return shape.with_schema(schema)
 
 
-def widen_column(shape: Shape, path: Path, type_: DeltaType) -> Shape:
+def widen_column(shape: TableDefinition, path: Path, type_: DeltaType) -> TableDefinition:
     """Give a column or nested field a type that holds every value of its own. Raises InvalidChange, UnknownColumn."""
     before = changes.type_at(shape.schema, path)
     if before == type_:
@@ -183,12 +185,12 @@ def widen_column(shape: Shape, path: Path, type_: DeltaType) -> Shape:
     return shape.with_schema(changes.widen(shape.schema, path, type_))
 
 
-def comment_column(shape: Shape, path: Path, comment: str | None) -> Shape:
+def comment_column(shape: TableDefinition, path: Path, comment: str | None) -> TableDefinition:
     """Set what a column or nested field is said to be; None takes that away. Raises UnknownColumn."""
     return shape.with_schema(changes.change_field(shape.schema, path, lambda field: field.with_metadata(comment=comment)))
 
 
-def set_default(shape: Shape, path: Path, expression: str | None) -> Shape:
+def set_default(shape: TableDefinition, path: Path, expression: str | None) -> TableDefinition:
     """Set the SQL, as Spark speaks it, of what rows get that are written without a column. Raises InvalidChange, UnknownColumn."""
     if len(path) > 1:
         refuse_change(path, "can have no default: it is no column of its own", "Give the whole column one")
@@ -197,7 +199,7 @@ def set_default(shape: Shape, path: Path, expression: str | None) -> Shape:
     )
 
 
-def _check_mapped(shape: Shape, path: Path, done: str) -> None:
+def _check_mapped(shape: TableDefinition, path: Path, done: str) -> None:
     if not shape.is_mapped:
         refuse_change(
             path,
@@ -206,14 +208,14 @@ def _check_mapped(shape: Shape, path: Path, done: str) -> None:
         )
 
 
-def _check_unused(shape: Shape, path: Path, done: str, *, named: bool = False) -> None:
+def _check_unused(shape: TableDefinition, path: Path, done: str, *, named: bool = False) -> None:
     """Raise InvalidChange where SQL of the table speaks of the column or, with `named`, a list of columns names it."""
     listed = names_of(shape.metadata, shape.domains, path) if named else ()
     for what, how in (*uses_of(shape.metadata, path), *listed):
         refuse_change(path, f"cannot be {done}: {what} speaks of it", how)
 
 
-def set_properties(shape: Shape, given: Mapping[str, object]) -> Shape:
+def set_properties(shape: TableDefinition, given: Mapping[str, object]) -> TableDefinition:
     """Set properties, with all that they bring. Raises InvalidOption, NotSupported, InvalidChange."""
     parsed = parse_properties(given)
     kept = stored(parsed)
@@ -227,7 +229,7 @@ def set_properties(shape: Shape, given: Mapping[str, object]) -> Shape:
     return _timed(shape, shape.with_properties({**shape.metadata.configuration, **kept}))
 
 
-def unset_properties(shape: Shape, names: Iterable[str]) -> Shape:
+def unset_properties(shape: TableDefinition, names: Iterable[str]) -> TableDefinition:
     """Take properties away, so that their defaults hold. Raises InvalidOption for one that is not set, InvalidChange."""
     configuration = dict(shape.metadata.configuration)
     for name in names:
@@ -244,7 +246,7 @@ def unset_properties(shape: Shape, names: Iterable[str]) -> Shape:
     return _timed(shape, shape.with_properties(configuration))
 
 
-def _turn_mapping(shape: Shape, mode: str) -> Shape:
+def _turn_mapping(shape: TableDefinition, mode: str) -> TableDefinition:
     """Names of their own for files, which may be brought in and not taken away. Raises InvalidChange."""
     now = shape.settings.column_mapping
     if mode == now:
@@ -260,7 +262,7 @@ def _turn_mapping(shape: Shape, mode: str) -> Shape:
     return mapped(on, shape.schema, mode, None)
 
 
-def _timed(before: Shape, after: Shape) -> Shape:
+def _timed(before: TableDefinition, after: TableDefinition) -> TableDefinition:
     """The same, with the two properties that say since when commits tell their time."""
     if before.settings.in_commit_timestamps == after.settings.in_commit_timestamps:
         return after
@@ -270,7 +272,7 @@ def _timed(before: Shape, after: Shape) -> Shape:
     return replace(after, metadata=replace(after.metadata, configuration=kept))
 
 
-def add_constraint(shape: Shape, name: str, expression: str) -> Shape:
+def add_constraint(shape: TableDefinition, name: str, expression: str) -> TableDefinition:
     """Require a condition of every row, in Spark's SQL; that the rows which are there satisfy it is for the caller to see.
 
     Raises InvalidOption where the name is taken, or there is none.
@@ -288,7 +290,7 @@ def add_constraint(shape: Shape, name: str, expression: str) -> Shape:
     return shape.with_properties({**shape.metadata.configuration, **made})
 
 
-def drop_constraint(shape: Shape, name: str) -> Shape:
+def drop_constraint(shape: TableDefinition, name: str) -> TableDefinition:
     """Require a condition no more. Raises InvalidOption where there is none of that name."""
     key = next((key for key in shape.metadata.configuration if key.lower() == f"{CONSTRAINT}{name}".lower()), None)
     if key is None:

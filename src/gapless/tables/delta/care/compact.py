@@ -23,8 +23,8 @@ from gapless.log.format import Snapshot
 from gapless.model.instant import NS_PER
 from gapless.predicate.prune_files import expression_text
 from gapless.runtime.committer import Proposal
-from gapless.tables.delta.care.compact_plan import Curved, DeltaBin, plan_curve, plan_packing
-from gapless.tables.delta.files.opened import Projection
+from gapless.tables.delta.care.compact_plan import CurveOrder, DeltaBin, plan_curve, plan_packing
+from gapless.tables.delta.files.open_file import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
 from gapless.tables.delta.handle import DeltaHandle
@@ -63,7 +63,7 @@ class DeltaCompactor(Compaction[Commit, TableState, DeltaBin, AddFile]):
     """Only files are written anew that may hold a row which it keeps."""
     where: str
     """The same in words, for the log."""
-    order: Curved | None = None
+    order: CurveOrder | None = None
     """Rows shall lie along a curve; None packs small files."""
 
     noun = "file"
@@ -182,9 +182,11 @@ class Compacting(DeltaHandle):
                 option="columns",
                 value=columns,
             )
-        return self._rewrite(Curved(columns=names, curve="z" if curve == "z" else "hilbert"), target_size, where)
+        return self._rewrite(CurveOrder(columns=names, curve="z" if curve == "z" else "hilbert"), target_size, where)
 
-    def _rewrite(self, order: Curved | None, target_size: int | None, where: str | pc.Expression | None) -> CompactionReport:
+    def _rewrite(
+        self, order: CurveOrder | None, target_size: int | None, where: str | pc.Expression | None
+    ) -> CompactionReport:
         context = self._context
         newest = context.refresh()
         self._check_writable()
@@ -210,7 +212,7 @@ class BinWriter:
     reader: FileReader
     state: TableState
     target_size: int
-    order: Curved | None
+    order: CurveOrder | None
     counts: dict[str, int] = field(default_factory=dict)
     """Rows read of each file, by key."""
     reading: str = ""

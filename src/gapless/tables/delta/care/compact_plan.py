@@ -17,7 +17,7 @@ Partition = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curved:
+class CurveOrder:
     """Along which curve rows shall lie."""
 
     columns: tuple[str, ...]
@@ -75,7 +75,7 @@ def _packed(files: Iterable[AddFile], target_size: int) -> Iterator[DeltaBin]:
     yield DeltaBin(files=tuple(some))
 
 
-def plan_curve(files: Iterable[AddFile], order: Curved) -> tuple[DeltaBin, ...]:
+def plan_curve(files: Iterable[AddFile], order: CurveOrder) -> tuple[DeltaBin, ...]:
     """A bin for each partition whose files do not lie along the curve yet."""
     return tuple(DeltaBin(files=tuple(some)) for some in _by_partition(files).values() if not order.holds(some))
 

@@ -21,7 +21,7 @@ from gapless.model.protocols import WRITER_HORIZON_NS
 from gapless.model.segment import StoredFile
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
-from gapless.tables.delta.files.places import Places
+from gapless.tables.delta.files.paths import PathResolver
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.read.versions import VERSIONS, first_missing
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
@@ -191,7 +191,7 @@ class _Restore:
 
     def _rows(self, files: Iterable[AddFile | RemoveFile]) -> int:
         """Live rows of some files; from their footers where the log does not say."""
-        total, places = 0, Places(self.env.store)
+        total, places = 0, PathResolver(self.env.store)
         for file in files:
             stored = rows_of(file.stats)
             rows = _rows_in(places, file) if stored is None else stored
@@ -211,7 +211,7 @@ class _Restore:
         }
 
 
-def _rows_in(places: Places, file: AddFile | RemoveFile) -> int:
+def _rows_in(places: PathResolver, file: AddFile | RemoveFile) -> int:
     """The rows of a file by its footer; those that its vector deletes where it cannot be read, since then it holds none for anyone."""
     place = places.of(file.path)
     try:

@@ -23,15 +23,7 @@ from gapless.runtime.committer import Proposal
 from gapless.tables.delta.care.vacuum_plan import paths_needed, plan_vacuum
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.write.commits import new_commit
-from gapless.tables.shared.vacuum import (
-    Limits,
-    Vacuum,
-    VacuumPlan,
-    VacuumReport,
-    linked_folders,
-    list_stored,
-    parse_age,
-)
+from gapless.tables.shared.vacuum import Limits, Vacuum, VacuumPlan, VacuumReport, linked_folders, list_stored, parse_age
 
 
 def age_ns(kept: timedelta) -> int:

@@ -30,14 +30,14 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class FileOutsideTable:
     """A file that the log names by a path which does not begin as the table's root does."""
 
     name: str
     """The last part of its path."""
 
 
-def place_of(path: str, root: str) -> str | Elsewhere:
+def place_of(path: str, root: str) -> str | FileOutsideTable:
     """Where the file of a log's path lies, relative to the table's root, whose URL is `root`; raises CorruptTable, UnsupportedTable.
 
     >>> place_of("s3a://b//t/day=%C3%BC/x.parquet", "s3://b/t")
@@ -49,7 +49,7 @@ def place_of(path: str, root: str) -> str | Elsewhere:
     bucket, below = _normal(found.url)
     root_bucket, root_path = _normal(root)
     inside = bucket in ("", root_bucket) and below.startswith(f"{root_path.rstrip('/')}/")
-    return below[len(root_path.rstrip("/")) + 1 :] if inside else Elsewhere(posixpath.basename(below))
+    return below[len(root_path.rstrip("/")) + 1 :] if inside else FileOutsideTable(posixpath.basename(below))
 
 
 def _normal(url: str) -> tuple[str, str]:
@@ -106,7 +106,7 @@ class _Named:
     def note(self, path: str, status: FileStatus, *, encoded: bool = True) -> None:
         """Take in a path as the log has it."""
         place = place_of(path, self.root) if encoded else path
-        if isinstance(place, Elsewhere):
+        if isinstance(place, FileOutsideTable):
             if status.reason != "expired":
                 self.elsewhere.add(place.name)
             return
@@ -187,7 +187,7 @@ def paths_needed(adds: Iterable[AddFile], root: str) -> Iterator[str]:
     """The paths below the root of files that become live, and of their deletion vectors."""
     for file in adds:
         place = place_of(file.path, root)
-        if not isinstance(place, Elsewhere):
+        if not isinstance(place, FileOutsideTable):
             yield place
         if file.deletion_vector is not None:
             yield from _vector_place(file.deletion_vector, root)
@@ -196,5 +196,5 @@ def paths_needed(adds: Iterable[AddFile], root: str) -> Iterator[str]:
 def _vector_place(vector: DeletionVector, root: str) -> Iterator[str]:
     if vector.storage == "u":
         yield vector_path(vector)
-    elif vector.storage == "p" and not isinstance(place := place_of(vector_path(vector), root), Elsewhere):
+    elif vector.storage == "p" and not isinstance(place := place_of(vector_path(vector), root), FileOutsideTable):
         yield place

@@ -19,7 +19,7 @@ from gapless.formats.delta.stats_codec import ColumnPath, FileStats, parse_stats
 from gapless.log.format import Snapshot, StoredCheckpoint
 from gapless.model.stats import ColumnStats
 from gapless.runtime.environment import Environment
-from gapless.tables.delta.files.places import Place, read_vector
+from gapless.tables.delta.files.paths import ResolvedPath, read_vector
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.shared.findings import Finding, LiveFile, Progress, VerifyReport, count, no_progress, numbers_of
@@ -48,7 +48,7 @@ class FileCheck:
         except (CorruptTable, UnsupportedTable) as error:
             yield live.finding("segment-unreadable", f"cannot be read: {error.what}")
 
-    def _stored(self, live: LiveFile, file: AddFile, place: Place, stats: FileStats) -> Iterator[Finding]:
+    def _stored(self, live: LiveFile, file: AddFile, place: ResolvedPath, stats: FileStats) -> Iterator[Finding]:
         size = place.store.head(place.path).size
         if size != file.size:
             yield from live.check_size(size, file.size)

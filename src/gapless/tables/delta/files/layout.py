@@ -18,7 +18,7 @@ from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.formats.delta.schema.column_mapping import ids_by_field_id, ids_by_name
 from gapless.model.column_ids import ColumnIds, Fields
-from gapless.model.fit import restore
+from gapless.model.fit import to_declared
 from gapless.model.instant import NS_PER, NS_PER_DAY
 from gapless.model.types import is_any_list, with_children
 from gapless.predicate.prune import StatsOf
@@ -93,7 +93,7 @@ def declared_rows(rows: pa.Table, schema: pa.Schema, ids: ColumnIds, footer: Foo
             as_delta = _as_delta(stored.type, field.type, ids.reading(field.name), path)
             if as_delta != stored.type:
                 rows = rows.set_column(at, rows.schema.field(at).with_type(as_delta), _cast(stored, as_delta, field, path))
-    return restore(rows, schema, ids=ids, path=path)
+    return to_declared(rows, schema, ids=ids, path=path)
 
 
 def _cast(stored: pa.ChunkedArray, as_delta: pa.DataType, field: pa.Field, path: str) -> pa.ChunkedArray:

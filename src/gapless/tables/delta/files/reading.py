@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.files.pages.footer import Footer
-from gapless.files.read.page_pruning import FEW_ROWS, Stage, kept_positions
-from gapless.files.read.pieces import read_pieces
+from gapless.files.read.page_pruning import FEW_ROWS, KeyFilter, kept_positions
 from gapless.files.read.row_filter import EVERYTHING, RowFilter, within
+from gapless.files.read.row_group_batches import read_row_group_batches
 from gapless.files.read.scan import PIECE_BYTES
 from gapless.files.read.source import parse_source, segment_footer
 from gapless.formats.delta.actions import AddFile, Metadata
@@ -34,8 +34,8 @@ from gapless.predicate.prune_files import expression_columns
 from gapless.predicate.range import conjunction
 from gapless.runtime.concurrency import WIDTH, Call, in_order, one_ahead
 from gapless.tables.delta.files.layout import Layout
-from gapless.tables.delta.files.opened import POSITION, FilePiece, Opened, Projection, ReadRequest
-from gapless.tables.delta.files.places import Places, read_vector
+from gapless.tables.delta.files.open_file import POSITION, FilePiece, OpenDataFile, Projection, ReadRequest
+from gapless.tables.delta.files.paths import PathResolver, read_vector
 
 R = TypeVar("R")
 
@@ -83,7 +83,7 @@ def _few_first(files: Sequence[ReadRequest]) -> Iterator[Sequence[ReadRequest]]:
 class Reading:
     """One read of files of one version."""
 
-    places: Places
+    places: PathResolver
     layout: Layout
     projection: Projection
 
@@ -105,7 +105,7 @@ class Reading:
             else:
                 yield from self._streamed(store, list(some), NEAR_WIDTH if len(files) >= MANY_FILES else 1)
 
-    def _opened(self, request: ReadRequest, data: bytes | None) -> Opened:
+    def _opened(self, request: ReadRequest, data: bytes | None) -> OpenDataFile:
         """A file's footer and what is deleted of it; `data` are its bytes, where they are at hand. Raises CorruptTable, StoreError."""
         file, store = request.file, request.place.store
         stored = StoredFile(path=request.place.path, size=file.size, data=data)
@@ -114,7 +114,7 @@ class Reading:
         ids = self.layout.ids(file, footer)
         vector = None if request.only is not None or self.projection.deleted else file.deletion_vector
         deleted = None if vector is None else read_vector(self.places, vector)
-        return Opened(request=request, stored=stored, footer=footer, ids=ids, parsed=parsed, deleted=deleted)
+        return OpenDataFile(request=request, stored=stored, footer=footer, ids=ids, parsed=parsed, deleted=deleted)
 
     def _rows_of(self, piece: FilePiece, rows: pa.Table) -> list[tuple[AddFile, pa.Table]]:
         table = self._filtered(self._table(rows, piece), piece).select(self.schema.names)
@@ -140,10 +140,12 @@ class Reading:
         pieces = [piece for planned in met.before(list(self._pieces(one)) for one in opened) for piece in planned]
         held = np.cumsum([piece.rows * self._row_bytes for piece in pieces])
         near = int(np.searchsorted(held, SET_BYTES, side="right"))
-        found = met.before(self._rows_of(piece, rows) for piece, rows in met.before(read_pieces(store, pieces[:near])))
+        found = met.before(
+            self._rows_of(piece, rows) for piece, rows in met.before(read_row_group_batches(store, pieces[:near]))
+        )
         yield from (rows for of_piece in found for rows in of_piece)
         if len(found) == near:
-            for piece, rows in read_pieces(store, pieces[near:]):
+            for piece, rows in read_row_group_batches(store, pieces[near:]):
                 yield from self._rows_of(piece, rows)
         if met.error is not None:
             raise met.error
@@ -151,7 +153,7 @@ class Reading:
     def _streamed(self, store: Store, files: Sequence[ReadRequest], width: int) -> Iterator[tuple[AddFile, pa.Table]]:
         """The rows of files, of which several are opened ahead."""
 
-        def opened(request: ReadRequest) -> Opened:
+        def opened(request: ReadRequest) -> OpenDataFile:
             return self._opened(request, request.fetched())
 
         def pieces() -> Generator[FilePiece]:
@@ -164,7 +166,7 @@ class Reading:
                     yield from self._pieces(one)
 
         with closing(pieces()) as planned:
-            for piece, rows in read_pieces(store, planned, near_width=width):
+            for piece, rows in read_row_group_batches(store, planned, near_width=width):
                 yield from self._rows_of(piece, rows)
 
     @cached_property
@@ -207,7 +209,7 @@ class Reading:
     def _row_bytes(self) -> int:
         return row_bytes(self._fetched)
 
-    def _pieces(self, opened: Opened) -> Iterator[FilePiece]:
+    def _pieces(self, opened: OpenDataFile) -> Iterator[FilePiece]:
         """What is read of a file: row groups that may hold a row the filter keeps, as many together as `PIECE_BYTES` hold."""
         footer, rows = opened.footer, opened.footer.groups.rows
         stages = self._stages(opened)
@@ -231,7 +233,7 @@ class Reading:
                     columns=columns,
                 )
 
-    def _matching(self, opened: Opened) -> list[tuple[int, bool]]:
+    def _matching(self, opened: OpenDataFile) -> list[tuple[int, bool]]:
         """The row groups that may hold a row the filter keeps, each with whether it certainly keeps all of its rows."""
         rows = opened.footer.groups.rows
         if opened.request.whole:
@@ -239,7 +241,7 @@ class Reading:
         of = partial(self.layout.group_stats, opened.request.file, opened.footer, opened.ids)
         return self._kept.matching([] if self._kept.keeps_all else [of(number) for number in range(len(rows))], rows)
 
-    def _stages(self, opened: Opened) -> tuple[Stage, ...]:
+    def _stages(self, opened: OpenDataFile) -> tuple[KeyFilter, ...]:
         """How pages are pruned in a file's row groups; not at all where that does not pay, or positions in the file are asked for."""
         placed = self._kept.keeps_all or opened.request.whole or self.projection.position or opened.picks
         if placed or max(opened.footer.groups.rows, default=0) <= FEW_ROWS:
@@ -248,11 +250,11 @@ class Reading:
         filtered = [(name, terms) for name in names if (terms := conjuncts_on(self.projection.predicate, name))]
         held = [(name, terms) for name, terms in filtered if opened.ids.stored_name(name) in opened.footer.names]
         return tuple(
-            Stage(name=opened.ids.stored_name(name), keep=partial(self._positions, conjunction(terms), name, opened))
+            KeyFilter(name=opened.ids.stored_name(name), keep=partial(self._positions, conjunction(terms), name, opened))
             for name, terms in held
         )
 
-    def _positions(self, predicate: Predicate, name: str, opened: Opened, rows: pa.Table) -> Positions:
+    def _positions(self, predicate: Predicate, name: str, opened: OpenDataFile, rows: pa.Table) -> Positions:
         """The rows of a table of the column `name`, as the file holds it, that a predicate on it alone keeps."""
         columns = pa.schema([self.layout.declared.field(name)])
         return kept_positions(predicate, self.layout.rows(rows, columns, opened.request.file, opened.footer, opened.ids))
@@ -285,16 +287,16 @@ ALL = Projection()
 class FileReader:
     """Reads data files of one version."""
 
-    places: Places
+    places: PathResolver
     layout: Layout
 
     @classmethod
-    def of(cls, store: Store | Places, metadata: Metadata) -> FileReader:
+    def of(cls, store: Store | PathResolver, metadata: Metadata) -> FileReader:
         """The reader of the files of a table in `store`, whose columns are those of `metadata`, whatever version wrote them.
 
         Raises CorruptTable where the table is partitioned by what is no column.
         """
-        return cls(places=store if isinstance(store, Places) else Places(store), layout=Layout.of(metadata))
+        return cls(places=store if isinstance(store, PathResolver) else PathResolver(store), layout=Layout.of(metadata))
 
     def schema(self, projection: Projection = ALL) -> pa.Schema:
         """The columns of what is read."""

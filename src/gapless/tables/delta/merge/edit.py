@@ -25,7 +25,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class BoundClause:
     """A clause whose SQL is over the columns of `Names.schema`."""
 
     clause: Clause
@@ -34,7 +34,7 @@ class Ready:
     """None for a deletion."""
 
     @classmethod
-    def of(cls, clause: Clause, names: Names) -> Ready:
+    def of(cls, clause: Clause, names: Names) -> BoundClause:
         """Raises InvalidQuery, InvalidOption, UnknownColumn, InvalidValue, SchemaMismatch."""
         sides = SIDES[clause.match]
 
@@ -68,7 +68,7 @@ class MergeEdit:
     names: Names
     source: pa.Table
     keys: Sequence[KeyPair]
-    clauses: Sequence[Ready]
+    clauses: Sequence[BoundClause]
 
     def edit(self, pairs: Pairs, rows: pa.Table, positions: Positions) -> Edit:
         """What becomes of rows of one file, whose pairs these are. Raises DuplicateKey, InvalidQuery, InvalidValue."""
@@ -105,7 +105,7 @@ class MergeEdit:
                 made.append((taken, self._new_rows(one.assignments, _take(seen, taken))))
         return _in_order(made) if made else None
 
-    def _of(self, match: str) -> list[Ready]:
+    def _of(self, match: str) -> list[BoundClause]:
         return [one for one in self.clauses if one.clause.match == match]
 
     def _seen(self, rows: pa.Table, mine: Numbers, theirs: Numbers | None) -> pa.Table:
@@ -129,7 +129,7 @@ class MergeEdit:
         )
         return given_rows(assignments.apply(empty, seen), self.state, "the merge's new rows")
 
-    def _check_single(self, mine: Numbers, theirs: Numbers, chosen: Numbers, clauses: Sequence[Ready]) -> None:
+    def _check_single(self, mine: Numbers, theirs: Numbers, chosen: Numbers, clauses: Sequence[BoundClause]) -> None:
         """Raise DuplicateKey where several rows of the source would change one row, and not all by deleting it."""
         acting = np.flatnonzero(chosen >= 0)
         updates = np.array([one.assignments is not None for one in clauses])[chosen[acting]]
@@ -149,7 +149,7 @@ class MergeEdit:
         )
 
 
-def choose(seen: pa.Table, clauses: Sequence[Ready]) -> Numbers:
+def choose(seen: pa.Table, clauses: Sequence[BoundClause]) -> Numbers:
     """For each row the number of the first clause whose condition is true; -1 where there is none."""
     chosen = np.full(seen.num_rows, -1, dtype=np.int64)
     for number, one in enumerate(clauses):

@@ -20,7 +20,7 @@ from gapless.predicate.predicate import Predicate
 from gapless.predicate.range import conjunction, key_bounds
 from gapless.tables.delta.expressions.evaluate import true_rows
 from gapless.tables.delta.expressions.sql import parse_expression
-from gapless.tables.delta.files.opened import POSITION, Projection
+from gapless.tables.delta.files.open_file import POSITION, Projection
 from gapless.tables.delta.merge.plan import KeyPair, Names, key_pairs, target_terms
 from gapless.tables.delta.write.rewrite import BaseVersion
 from gapless.tables.delta.write.row_edit import known_rows
@@ -79,7 +79,7 @@ class Pairs:
     """The source's rows, from 0."""
 
 
-def reach(on: str, names: Names, source: pa.Table) -> Condition:
+def source_bounds_condition(on: str, names: Names, source: pa.Table) -> Condition:
     """What is true of every row of the target that a row of `source` may belong to; maybe of others too."""
     terms: list[p.Predicate] = []
     for pair in key_pairs(on, names):

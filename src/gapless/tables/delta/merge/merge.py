@@ -17,7 +17,7 @@ from gapless.predicate.range import matching
 from gapless.tables.delta.merge.plan import Act, Clause, Match, check_clauses
 from gapless.tables.delta.merge.rows import MergeRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
-from gapless.tables.delta.write.rewrite import RowChanging
+from gapless.tables.delta.write.rewrite import RowOperations
 from gapless.tables.shared.inputs import as_batches
 
 Values = Mapping[str, object]
@@ -92,7 +92,7 @@ class Merge:
         return Merge(replace(self._change, clauses=(*self._change.clauses, clause)), self._run)
 
 
-class Merging(RowChanging):
+class Merging(RowOperations):
     """`merge`."""
 
     def merge(

@@ -16,12 +16,12 @@ from gapless.formats.delta.actions import Json, TableState
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.model.stats import distinct
 from gapless.predicate.range import matching
-from gapless.tables.delta.merge.edit import MergeEdit, Ready
-from gapless.tables.delta.merge.match import Numbers, match_rows, reach
+from gapless.tables.delta.merge.edit import BoundClause, MergeEdit
+from gapless.tables.delta.merge.match import Numbers, match_rows, source_bounds_condition
 from gapless.tables.delta.merge.plan import Clause, Match, Names, check_clauses, key_pairs, source_columns
 from gapless.tables.delta.read.scan import select_files
-from gapless.tables.delta.write.merge_schema import SchemaMode, evolved
-from gapless.tables.delta.write.rewrite import BaseVersion, RowChanges, reads_of
+from gapless.tables.delta.write.merge_schema import SchemaMode, evolve_schema
+from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile
 from gapless.tables.shared.scan import Condition
 
@@ -61,9 +61,9 @@ class MergeRows:
         if self.schema_mode != "merge":
             return state
         part = Batches(source="the merge's source", schema=self.source.schema, read=lambda: iter(self.source.to_batches()))
-        return evolved(state, [part], "merge", self.new_name).state
+        return evolve_schema(state, [part], "merge", self.new_name).state
 
-    def decide(self, before: BaseVersion) -> RowChanges:
+    def decide(self, before: BaseVersion) -> RowChangePlan:
         """Which rows change, go and come. Raises CallError where the call is wrong, DuplicateKey."""
         check_clauses(self.clauses)
         names = Names(
@@ -82,7 +82,7 @@ class MergeRows:
             names=names,
             source=self.source,
             keys=key_pairs(self.on, names),
-            clauses=[Ready.of(clause, names) for clause in self.clauses],
+            clauses=[BoundClause.of(clause, names) for clause in self.clauses],
         )
 
     def _check_source(self, names: Names) -> None:
@@ -115,9 +115,9 @@ class _Run:
     names: Names
     edit: MergeEdit
 
-    def changes(self) -> RowChanges:
+    def changes(self) -> RowChangePlan:
         merge = self.merge
-        near = reach(merge.on, self.names, merge.source)
+        near = source_bounds_condition(merge.on, self.names, merge.source)
         read = Condition(schema=near.schema) if merge.has("not_matched_by_source") else near
         files = [one.file for one in select_files(self.before.after, read)]
         pairs = match_rows(self.before, files, merge.on, self.names, merge.source, near)
@@ -129,7 +129,7 @@ class _Run:
             for file, found in zip(files, pairs, strict=True)
             if self._may_touch(len(found.positions))
         )
-        return RowChanges(
+        return RowChangePlan(
             affected=affected,
             inserts=partial(self._inserts, np.flatnonzero(~matched)),
             reads=reads_of(self.before.after, read, files),

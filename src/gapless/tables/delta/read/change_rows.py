@@ -14,8 +14,8 @@ from gapless.formats.delta.actions import AddFile, CdcFile, Commit, Metadata, Re
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.formats.delta.schema.changes import may_widen
 from gapless.formats.delta.schema.types import PrimitiveType, StructField
-from gapless.tables.delta.files.opened import Projection
-from gapless.tables.delta.files.places import Places, read_vector
+from gapless.tables.delta.files.open_file import Projection
+from gapless.tables.delta.files.paths import PathResolver, read_vector
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.shared.changes import TYPE_FIELD, CommitChange
 
@@ -132,7 +132,7 @@ CommitRows = CommitChange[tuple[FileChange, ...]]
 class ChangedRows:
     """Reader of changed rows, in the columns of one version."""
 
-    places: Places
+    places: PathResolver
     metadata: Metadata
     """The columns in which they are returned."""
 

@@ -16,11 +16,11 @@ from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
 from gapless.log.versions import read_range
 from gapless.runtime.environment import Environment
-from gapless.tables.delta.files.places import Places
+from gapless.tables.delta.files.paths import PathResolver
 from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, FileChange, changed_files, files_of, unreadable_as
 from gapless.tables.delta.read.versions import VERSIONS, first_missing, open_version, version_since
 from gapless.tables.shared.changes import COMMIT_FIELDS, change_feed, check_range, collect_changes, feed_schema
-from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.scan import Rows
 from gapless.tables.shared.versions import parse_instant_value, parse_version
 
 
@@ -56,7 +56,7 @@ def change_rows(env: Environment, newest: Snapshot[TableState], first: int, last
     metadata = open_version(env, newest, max(DELTA.first, min(last, newest.version))).state.metadata
     commits = _changes_between(env, newest, first, last, metadata) if first <= last else []
     schema = feed_schema(to_arrow(metadata.schema), columns)
-    reader = ChangedRows(places=Places(env.store), metadata=metadata)
+    reader = ChangedRows(places=PathResolver(env.store), metadata=metadata)
 
     def read() -> Iterator[tuple[CommitRows, pa.Table]]:
         _require_stored(env, newest, commits)

@@ -18,12 +18,11 @@ from gapless.model.stats import ColumnStats
 from gapless.model.types import children, is_any_list
 from gapless.predicate.prune_files import expression_columns
 from gapless.tables.delta.expressions.evaluate import true_rows
-from gapless.tables.delta.files.opened import Projection
+from gapless.tables.delta.files.open_file import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.read.scan import Candidate, Planner, RowCondition, whole_files
 from gapless.tables.delta.read.versions import VersionFiles
-from gapless.tables.shared.rows import Rows
-from gapless.tables.shared.scan import Condition
+from gapless.tables.shared.scan import Condition, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from gapless.predicate.range import conjunction
 from gapless.runtime.concurrency import side_by_side
 from gapless.tables.delta.expressions.evaluate import true_rows
 from gapless.tables.delta.expressions.sql import columns_read, parsed, terms
-from gapless.tables.delta.files.opened import POSITION, Projection
+from gapless.tables.delta.files.open_file import POSITION, Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.shared.scan import Condition, parse_condition
 

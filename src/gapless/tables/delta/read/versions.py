@@ -1,14 +1,18 @@
-"""Time travel of Delta tables: versions by number or commit time, and whether a vacuum left their files."""
+"""Time travel of Delta tables: versions by number or commit time, and whether a vacuum left their files.
+
+The commits of a Delta table as its users see them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from gapless.errors import ObjectNotFound, VersionNotFound
-from gapless.formats.delta.actions import AddFile, Commit, TableState
+from gapless.formats.delta.actions import AddFile, Commit, Json, TableState
 from gapless.formats.delta.features import check_readable
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.properties import Settings
@@ -18,8 +22,10 @@ from gapless.log.format import Snapshot
 from gapless.log.segment import BATCH, list_log, read_commits
 from gapless.log.snapshot import refresh
 from gapless.log.versions import TooEarly, read_back, time_of
+from gapless.model.operation import OperationId
 from gapless.runtime.environment import TOGETHER, Environment
-from gapless.tables.delta.files.places import Place, Places
+from gapless.tables.delta.files.paths import PathResolver, ResolvedPath
+from gapless.tables.shared.changes import duration_of
 from gapless.tables.shared.versions import Versions, explained, parse_instant_value
 
 
@@ -138,7 +144,7 @@ def earliest_stored(env: Environment, newest: Snapshot[TableState]) -> int:
 
 def first_missing(env: Environment, paths: Iterable[str]) -> str | None:
     """The first of some files, by their paths in the log, that is not stored. Raises StoreError."""
-    places = Places(env.store)
+    places = PathResolver(env.store)
     placed = {path: places.of(path) for path in sorted(set(paths))}
     if not env.store.capabilities.concurrent or len(placed) < 2:
         return next((path for path, place in placed.items() if not _is_stored(place)), None)
@@ -147,9 +153,69 @@ def first_missing(env: Environment, paths: Iterable[str]) -> str | None:
         return next((path for path, there in zip(placed, found, strict=True) if not there), None)
 
 
-def _is_stored(place: Place) -> bool:
+def _is_stored(place: ResolvedPath) -> bool:
     try:
         place.store.head(place.path)
     except ObjectNotFound:
         return False
     return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaHistoryEntry:
+    """One commit, as `history` shows it."""
+
+    version: int
+    time: datetime
+    """Commit time from the log, UTC; never runs backward."""
+    operation: str
+    """Delta's name for it: WRITE, DELETE, MERGE, OPTIMIZE and the like."""
+    engine: str
+    parameters: Mapping[str, Json]
+    metrics: Mapping[str, int]
+    """What the writer counted, by Delta's names."""
+    files: int
+    """Files it made live."""
+    bytes: int
+    """Bytes of these."""
+    removed_files: int
+    """Files it took away."""
+    read_version: int | None
+    """The version it was decided on; None where the writer did not say."""
+    isolation: str
+    blind_append: bool
+    """Whether it read nothing of the table."""
+    user: str | None
+    """Who committed, as far as the writer said."""
+    message: str | None
+    """What the writer noted (`userMetadata`)."""
+    operation_id: OperationId | None
+    duration: timedelta | None
+    """From the call to the commit; None where the writer did not say."""
+    commit_id: str
+
+
+def history_entry(version: int, commit: Commit, time: datetime) -> DeltaHistoryEntry:
+    """A commit as `history` shows it."""
+    added = commit.added
+    user = commit.info.get("userName") or commit.info.get("userId")
+    message = commit.info.get("userMetadata")
+    return DeltaHistoryEntry(
+        version=version,
+        time=time,
+        operation=commit.operation,
+        engine=commit.engine,
+        parameters=commit.parameters,
+        metrics=commit.metrics,
+        files=len(added),
+        bytes=sum(file.size for file in added),
+        removed_files=len(commit.removed),
+        read_version=commit.read_version,
+        isolation=commit.isolation,
+        blind_append=commit.blind_append,
+        user=None if user is None else str(user),
+        message=None if message is None else str(message),
+        operation_id=commit.operation_id,
+        duration=duration_of(commit.duration_ms),
+        commit_id=commit.id,
+    )

@@ -17,14 +17,12 @@ from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.lifecycle import open_table
 from gapless.tables.delta.read.changes import change_rows, first_version, last_version
-from gapless.tables.delta.read.history import DeltaHistoryEntry, history_entry
 from gapless.tables.delta.read.rows import DeltaRows, LiveFile, Scan, pin_version
 from gapless.tables.delta.read.scan import Planner, RowCondition
-from gapless.tables.delta.read.versions import VERSIONS, VersionFiles
-from gapless.tables.shared.history import read_history
-from gapless.tables.shared.lifecycle import Location, open_environment
-from gapless.tables.shared.rows import Rows
-from gapless.tables.shared.scan import Condition, parse_columns
+from gapless.tables.delta.read.versions import VERSIONS, DeltaHistoryEntry, VersionFiles, history_entry
+from gapless.tables.shared.changes import read_history
+from gapless.tables.shared.handle import Location, open_environment
+from gapless.tables.shared.scan import Condition, Rows, parse_columns
 from gapless.tables.shared.sql import query_version
 
 

@@ -13,9 +13,9 @@ from gapless.formats.delta.actions import AddFile, Json, TableState
 from gapless.formats.delta.partitions import Partitions
 from gapless.model.operation import ChangeReport, OperationArgument
 from gapless.predicate.range import find_column
-from gapless.tables.delta.files.opened import POSITION
+from gapless.tables.delta.files.open_file import POSITION
 from gapless.tables.delta.merge.match import FILE, Numbers, by_file, numbered_rows
-from gapless.tables.delta.write.rewrite import BaseVersion, RowChanges, RowChanging, reads_of
+from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, RowOperations, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile, known_rows
 from gapless.tables.shared.duckdb_session import FEW_ROWS, duck_session
 from gapless.tables.shared.scan import Condition
@@ -44,13 +44,13 @@ class Dedup:
         """The version itself."""
         return state
 
-    def decide(self, before: BaseVersion) -> RowChanges:
+    def decide(self, before: BaseVersion) -> RowChangePlan:
         """Which rows go. Raises UnknownColumn."""
         names = before.schema.names
         asked = names if self.keys is None else [find_column((key,), before.schema, key, "keys").path[0] for key in self.keys]
         columns = sorted({names.index(name) for name in asked})
         files = list(before.state.files.values())
-        return RowChanges(
+        return RowChangePlan(
             affected=self._affected(before, files, columns),
             reads=reads_of(before.state, Condition(schema=before.schema), files),
         )
@@ -106,7 +106,7 @@ def _apart(before: BaseVersion, files: Sequence[AddFile], columns: Sequence[int]
     return groups.values()
 
 
-class Deduping(RowChanging):
+class Deduping(RowOperations):
     """`dedup`."""
 
     def dedup(

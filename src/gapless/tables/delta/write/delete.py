@@ -20,7 +20,7 @@ from gapless.predicate.prune_files import expression_text
 from gapless.tables.delta.expressions.assignments import Assignments
 from gapless.tables.delta.read.scan import Candidate, RowCondition, select_files
 from gapless.tables.delta.write.inputs import changed_rows
-from gapless.tables.delta.write.rewrite import BaseVersion, RowChanges, RowChanging, reads_of
+from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, RowOperations, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile, Edit
 
 
@@ -40,11 +40,11 @@ class Delete:
         """The version itself: it writes no rows of its own."""
         return state
 
-    def decide(self, before: BaseVersion) -> RowChanges:
+    def decide(self, before: BaseVersion) -> RowChangePlan:
         """Which files lose which rows. Raises InvalidFilter, UnknownColumn, InvalidTime, InvalidQuery."""
         condition = RowCondition.parse(self.where, before.schema)
         found = select_files(before.state, condition.pushed)
-        return RowChanges(
+        return RowChangePlan(
             affected=self._affected(before, condition, found),
             reads=reads_of(before.state, condition.pushed, [one.file for one in found]),
         )
@@ -64,7 +64,7 @@ def said_condition(where: str | pc.Expression | None) -> dict[str, Json]:
     return {} if where is None else {"predicate": json.dumps([expression_text(where)])}
 
 
-class Deleting(RowChanging):
+class Deleting(RowOperations):
     """`delete`."""
 
     def delete(self, where: str | pc.Expression | None = None, *, operation_id: OperationArgument = None) -> ChangeReport:
@@ -105,7 +105,7 @@ class Update:
         """The version itself."""
         return state
 
-    def decide(self, before: BaseVersion) -> RowChanges:
+    def decide(self, before: BaseVersion) -> RowChangePlan:
         """Which rows of which files change. Raises InvalidFilter, UnknownColumn, InvalidOption, InvalidTime."""
         assignments = Assignments.parse(self.values, before.schema)
         nothing = before.schema.empty_table()
@@ -113,7 +113,7 @@ class Update:
         assignments.apply(nothing, nothing)
         condition = RowCondition.parse(self.where, before.schema)
         found = select_files(before.state, condition.pushed)
-        return RowChanges(
+        return RowChangePlan(
             affected=self._affected(before, condition, found, assignments),
             reads=reads_of(before.state, condition.pushed, [one.file for one in found]),
         )
@@ -135,7 +135,7 @@ def update_rows(before: BaseVersion, assignments: Assignments, rows: pa.Table, _
     return Edit(gone=np.zeros(rows.num_rows, dtype=bool), changed=changed, after=after.filter(pa.array(changed)))
 
 
-class Updating(RowChanging):
+class Updating(RowOperations):
     """`update`."""
 
     def update(

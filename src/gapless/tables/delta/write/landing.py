@@ -16,11 +16,11 @@ from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
 from gapless.model.operation import OperationId, Tally
 from gapless.runtime.committer import Committer, Proposal, calling_on_error, nothing, require_file
-from gapless.tables.delta.files.opened import Projection
+from gapless.tables.delta.files.open_file import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
 from gapless.tables.delta.write.inputs import fitted, input_columns
-from gapless.tables.delta.write.merge_schema import Evolved, SchemaMode, evolved
+from gapless.tables.delta.write.merge_schema import EvolvedVersion, SchemaMode, evolve_schema
 from gapless.tables.shared.landing import ChangeOutcome, Prepared
 
 Check = Callable[[pa.RecordBatch, int, TableState], None]
@@ -32,7 +32,7 @@ class StagedRows:
     """Rows that were written for a version of the table, and are not in it yet."""
 
     attempt: StagedWrite
-    evolved: Evolved
+    evolved: EvolvedVersion
     """The version, with the columns that the rows have."""
     files: tuple[AddFile, ...]
     rows: int
@@ -137,7 +137,7 @@ class RowCommitter:
 
     def _fitted(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> _Fitted:
         """The inputs on their way, none of which was read yet. Raises SchemaMismatch."""
-        now = evolved(snapshot.state, parts, self.mode, lambda: f"col-{self.committer.env.ids.uuid()}")
+        now = evolve_schema(snapshot.state, parts, self.mode, lambda: f"col-{self.committer.env.ids.uuid()}")
         declared = to_arrow(now.state.metadata.schema)
         return _Fitted(
             evolved=now,
@@ -193,7 +193,7 @@ def holds_files(files: Sequence[AddFile], state: TableState) -> bool:
 class _Fitted:
     """Inputs that fit a version by their columns."""
 
-    evolved: Evolved
+    evolved: EvolvedVersion
     streams: list[Iterator[pa.RecordBatch]]
     given: frozenset[str]
 

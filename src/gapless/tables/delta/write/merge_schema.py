@@ -38,7 +38,7 @@ def parse_schema_mode(mode: object, known: tuple[str, ...]) -> SchemaMode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evolved:
+class EvolvedVersion:
     """A version of a table, with the columns that rows are written for."""
 
     state: TableState
@@ -46,7 +46,7 @@ class Evolved:
     """What the commit says of the change; nothing where there is none."""
 
 
-def evolved(state: TableState, parts: Iterable[Batches], mode: SchemaMode, new_name: Callable[[], str]) -> Evolved:
+def evolve_schema(state: TableState, parts: Iterable[Batches], mode: SchemaMode, new_name: Callable[[], str]) -> EvolvedVersion:
     """The version that takes these inputs.
 
     A table without columns takes those of its first input, and a column without a type (void) that of the first that has one, in any mode.
@@ -64,7 +64,7 @@ def evolved(state: TableState, parts: Iterable[Batches], mode: SchemaMode, new_n
             schema = _merged_fields(schema, list(part.schema), adds=mode == "merge")
             schema = _widened(schema, part.schema, state.metadata) if widening else schema
     if schema == state.metadata.schema:
-        return Evolved(state=state)
+        return EvolvedVersion(state=state)
     return _restated(state, schema, new_name)
 
 
@@ -83,7 +83,7 @@ def _adopted(state: TableState, parts: tuple[Batches, ...]) -> StructType:
     return found
 
 
-def _restated(state: TableState, schema: StructType, new_name: Callable[[], str]) -> Evolved:
+def _restated(state: TableState, schema: StructType, new_name: Callable[[], str]) -> EvolvedVersion:
     """The version with another schema, its columns named for files, and the features that they need."""
     before = state.metadata
     settings = Settings.of(before.configuration)
@@ -93,7 +93,7 @@ def _restated(state: TableState, schema: StructType, new_name: Callable[[], str]
     metadata: Metadata = replace(before, schema=schema, configuration={**before.configuration, **ids})
     protocol = raised(state.protocol, *needed_features(schema, metadata.configuration))
     actions: tuple[Action, ...] = (metadata,) if protocol == state.protocol else (protocol, metadata)
-    return Evolved(state=replace(state, metadata=metadata, protocol=protocol), actions=actions)
+    return EvolvedVersion(state=replace(state, metadata=metadata, protocol=protocol), actions=actions)
 
 
 def _widened(schema: StructType, given: pa.Schema, metadata: Metadata) -> StructType:

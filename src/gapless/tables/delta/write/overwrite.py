@@ -24,12 +24,12 @@ from gapless.tables.delta.files.write import StagedWrite, Target
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.read.scan import RowCondition
 from gapless.tables.delta.write.append import parts_of, write_parameters
+from gapless.tables.delta.write.changed_files import ChangeLog, RowChangeWriter
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
 from gapless.tables.delta.write.delete import Delete
 from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
-from gapless.tables.delta.write.revision import ChangeLog, RewriteResult
-from gapless.tables.delta.write.rewrite import BaseVersion, RowChanges, no_rows
+from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, no_rows
 from gapless.tables.delta.write.row_edit import AffectedFile
 
 
@@ -38,7 +38,7 @@ class Overwrite:
     """Proposes to put fresh rows in the place of others."""
 
     env: Environment
-    going: Callable[[BaseVersion, StagedRows], RowChanges]
+    going: Callable[[BaseVersion, StagedRows], RowChangePlan]
     """Which rows of a version go."""
     said: dict[str, Json]
     """What the log says of that."""
@@ -54,7 +54,7 @@ class Overwrite:
         with beside.discarded_on_error():
             reader = FileReader.of(self.env.store, after.metadata)
             changes = self.going(BaseVersion(state=state, after=after, reader=reader), fresh)
-            rewrite = RewriteResult(state=state, after=after, reader=reader, attempt=beside)
+            rewrite = RowChangeWriter(state=state, after=after, reader=reader, attempt=beside)
             removed = rewrite.run(changes.affected, no_rows)
             told = _told_inserts(removed, beside, after, fresh)
         actions = (*removed, *fresh.files, *told)
@@ -90,23 +90,23 @@ def _told_inserts(removed: tuple[Action, ...], attempt: StagedWrite, after: Tabl
     return log.finish()
 
 
-def all_rows(before: BaseVersion, _fresh: StagedRows) -> RowChanges:
+def all_rows(before: BaseVersion, _fresh: StagedRows) -> RowChangePlan:
     """Every row goes."""
-    return RowChanges(affected=[AffectedFile(file=file) for file in before.state.files.values()], reads=EVERYTHING)
+    return RowChangePlan(affected=[AffectedFile(file=file) for file in before.state.files.values()], reads=EVERYTHING)
 
 
-def same_partitions(before: BaseVersion, fresh: StagedRows) -> RowChanges:
+def same_partitions(before: BaseVersion, fresh: StagedRows) -> RowChangePlan:
     """The rows of the partitions go that fresh rows lie in."""
     key = Partitions.of(before.after.metadata).key
     mine = {key(file) for file in fresh.files}
     files = [file for file in before.state.files.values() if key(file) in mine]
     paths = frozenset(canonical(file.path) for file in files)
-    return RowChanges(
+    return RowChangePlan(
         affected=[AffectedFile(file=file) for file in files], reads=Reads(reaches=lambda file: key(file) in mine, paths=paths)
     )
 
 
-def matching_rows(where: str | pc.Expression) -> Callable[[BaseVersion, StagedRows], RowChanges]:
+def matching_rows(where: str | pc.Expression) -> Callable[[BaseVersion, StagedRows], RowChangePlan]:
     """The rows go for which a condition is true."""
     return lambda before, _fresh: Delete(where=where).decide(before)
 
@@ -196,7 +196,7 @@ def _said(where: str | pc.Expression | None, partitions: str | None) -> dict[str
 
 def _parse_part(
     where: str | pc.Expression | None, partitions: str | None, mode: SchemaMode
-) -> Callable[[BaseVersion, StagedRows], RowChanges]:
+) -> Callable[[BaseVersion, StagedRows], RowChangePlan]:
     if partitions not in (None, "dynamic"):
         raise InvalidOption(
             f"partitions={partitions!r} is not known", fix='Pass partitions="dynamic"', option="partitions", value=partitions

@@ -18,8 +18,8 @@ from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.read.scan import select_files
+from gapless.tables.delta.write.changed_files import RowChangeWriter
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
-from gapless.tables.delta.write.revision import RewriteResult
 from gapless.tables.delta.write.row_edit import AffectedFile
 from gapless.tables.shared.landing import land_change
 from gapless.tables.shared.scan import Condition
@@ -47,7 +47,7 @@ class BaseVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowChanges:
+class RowChangePlan:
     """What a change does to one version."""
 
     affected: Iterable[AffectedFile]
@@ -57,7 +57,7 @@ class RowChanges:
     reads: Reads
 
 
-class RowChange(Protocol):
+class RowOperation(Protocol):
     """One intended change of rows."""
 
     @property
@@ -74,15 +74,15 @@ class RowChange(Protocol):
         """The version with the metadata that its rows need; the version itself where those fit. Raises CallError where the call is wrong."""
         ...
 
-    def decide(self, before: BaseVersion) -> RowChanges:
+    def decide(self, before: BaseVersion) -> RowChangePlan:
         """What it does to a version. Raises DataError where the input does not fit."""
         ...
 
 
-class RowChanging(DeltaHandle):
+class RowOperations(DeltaHandle):
     """What changes of rows share."""
 
-    def _change_rows(self, change: RowChange, operation_id: object) -> ChangeReport:
+    def _change_rows(self, change: RowOperation, operation_id: object) -> ChangeReport:
         """Make a change to the newest version, in one commit; anew where another's commit came first and clashes.
 
         Raises CommitConflict at the deadline, CommitOutcomeUnknown, StoreError, and what `change` raises.
@@ -98,7 +98,7 @@ class RowChanging(DeltaHandle):
         return land_change(committer, snapshot, propose, operation).change_report
 
     def _proposed(
-        self, newest: Snapshot[TableState], change: RowChange, operation: OperationId | None
+        self, newest: Snapshot[TableState], change: RowOperation, operation: OperationId | None
     ) -> Proposal[Commit] | Tally:
         self._check_writable()
         state = newest.state
@@ -108,7 +108,7 @@ class RowChanging(DeltaHandle):
         with attempt.discarded_on_error():
             reader = FileReader.of(self._env.store, after.metadata)
             changes = change.decide(BaseVersion(state=state, after=after, reader=reader))
-            rewrite = RewriteResult(state=state, after=after, reader=reader, attempt=attempt)
+            rewrite = RowChangeWriter(state=state, after=after, reader=reader, attempt=attempt)
             actions = rewrite.run(changes.affected, changes.inserts)
         if not actions and operation is None:
             return Tally()

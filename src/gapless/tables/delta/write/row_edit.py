@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from gapless.formats.delta.actions import AddFile
 from gapless.formats.delta.deletion_vector import Positions
-from gapless.tables.delta.files.opened import Projection
-from gapless.tables.delta.files.places import read_vector, write_vectors
+from gapless.tables.delta.files.open_file import Projection
+from gapless.tables.delta.files.paths import read_vector, write_vectors
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite
 
@@ -91,7 +91,7 @@ def _exchanged(column: pa.ChunkedArray, other: pa.ChunkedArray, mask: pa.Array, 
 
 
 @dataclass(frozen=True, slots=True)
-class Struck:
+class FileWithDeletions:
     """A live file, and all positions in it that are deleted now."""
 
     file: AddFile
@@ -100,7 +100,7 @@ class Struck:
     """Of the data file, deleted ones too."""
 
 
-def strike(reader: FileReader, file: AddFile, positions: Positions) -> Struck | None:
+def delete_positions(reader: FileReader, file: AddFile, positions: Positions) -> FileWithDeletions | None:
     """A live file with more of its rows deleted; None where none is left. Raises CorruptTable, StoreError."""
     if file.deletion_vector is not None:
         positions = np.union1d(read_vector(reader.places, file.deletion_vector), positions)
@@ -108,20 +108,25 @@ def strike(reader: FileReader, file: AddFile, positions: Positions) -> Struck | 
     if len(positions) >= rows:
         # Before a file goes, it is asked itself: statistics may be wrong.
         rows = _counted(reader, file)
-    return None if len(positions) >= rows else Struck(file, positions, rows)
+    return None if len(positions) >= rows else FileWithDeletions(file, positions, rows)
 
 
-def write_struck(attempt: StagedWrite, struck: list[Struck]) -> list[AddFile]:
+def write_deletion_vectors(attempt: StagedWrite, struck: list[FileWithDeletions]) -> list[AddFile]:
     """The files told anew with their vectors, which are stored. Raises StoreError."""
     deleted = {one.file.path: one.positions for one in struck}
     vectors = write_vectors(attempt.put, attempt.env.ids.uuid, deleted)
     return [
-        replace(one.file, deletion_vector=vectors[one.file.path], stats=loosened(one.file.stats, one.rows), data_change=True)
+        replace(
+            one.file,
+            deletion_vector=vectors[one.file.path],
+            stats=with_loose_bounds(one.file.stats, one.rows),
+            data_change=True,
+        )
         for one in struck
     ]
 
 
-def loosened(stats: str | None, rows: int) -> str:
+def with_loose_bounds(stats: str | None, rows: int) -> str:
     """Statistics that say of themselves that rows were deleted since they were taken; all else byte for byte.
 
     `rows` are the data file's, which must be said beside a deletion vector.

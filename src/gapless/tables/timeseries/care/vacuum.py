@@ -19,15 +19,7 @@ from gapless.model.instant import NS_PER
 from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.vacuum import (
-    Limits,
-    Vacuum,
-    VacuumPlan,
-    VacuumReport,
-    linked_folders,
-    list_stored,
-    parse_age,
-)
+from gapless.tables.shared.vacuum import Limits, Vacuum, VacuumPlan, VacuumReport, linked_folders, list_stored, parse_age
 from gapless.tables.timeseries.care.vacuum_plan import PartsInUse, plan_vacuum
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal, new_commit
 

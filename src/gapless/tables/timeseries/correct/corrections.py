@@ -16,7 +16,7 @@ from gapless.model.operation import AppendReport, ChangeReport, OperationArgumen
 from gapless.predicate.range import check_entity_values
 from gapless.tables.shared.inputs import as_batches
 from gapless.tables.shared.landing import ChangeOutcome
-from gapless.tables.timeseries.correct.correction import ON_DUPLICATE, Delete, OnDuplicate, Replace, ReplaceCovered, Upsert
+from gapless.tables.timeseries.correct.operations import ON_DUPLICATE, Delete, OnDuplicate, Replace, ReplaceCovered, Upsert
 from gapless.tables.timeseries.correct.rewrite import Correction, Rewriter
 from gapless.tables.timeseries.handle import Handle
 from gapless.tables.timeseries.read.scan import ScanRequest

@@ -23,13 +23,13 @@ from gapless.formats.timeseries.actions import (
 from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.conflict.rows import KEEPS_OVERLAPS, RewriteChecker
 from gapless.log.format import Snapshot
-from gapless.model.fit import restore
+from gapless.model.fit import to_declared
 from gapless.model.operation import OperationId, Tally
 from gapless.runtime.committer import Proposal, nothing
 from gapless.tables.shared.landing import ChangeOutcome, land_change
 from gapless.tables.timeseries.context import SeriesContext, SeriesProposal, new_commit
-from gapless.tables.timeseries.correct.revision import RewriteResult, RowChanges, revise
-from gapless.tables.timeseries.correct.row_selection import BaseVersion, Cut
+from gapless.tables.timeseries.correct.rewrite_affected import RewriteResult, RowChanges, rewrite_affected
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, RowSelector
 from gapless.tables.timeseries.write.stage import Stager
 
 
@@ -125,13 +125,13 @@ class Rewriter:
         if schema is None:
             return self.made_of_nothing(state, correction, attempt)
         before = BaseVersion(state=state, schema=schema, cache=self.context.cache)
-        rows = [restore(batch, schema, ids=state.meta.ids) for batch in stager.fitted(parts, schema)]
+        rows = [to_declared(batch, schema, ids=state.meta.ids) for batch in stager.fitted(parts, schema)]
         changes = correction.decide(before, pa.Table.from_batches(rows, schema))
-        made = revise(before, changes, attempt)
+        made = rewrite_affected(before, changes, attempt)
         return self.made(before, correction, changes.cut, made, attempt)
 
     def made(  # all that a log entry is made of
-        self, before: BaseVersion, correction: CommitInfo, cut: Cut, made: RewriteResult, attempt: StagedWrite
+        self, before: BaseVersion, correction: CommitInfo, cut: RowSelector, made: RewriteResult, attempt: StagedWrite
     ) -> Made:
         """What was written for a correction, whose rows go by `cut`, with its log entry and what must hold for that."""
         checker = RewriteChecker(

@@ -116,7 +116,7 @@ _NO_HITS: KeyIds = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitRows:
     """Some rows less those that go."""
 
     kept: pa.Table
@@ -125,7 +125,7 @@ class Split:
     """The numbers of the keys for which rows go, where rows go by key."""
 
 
-class Splitting(Protocol):
+class RowSplitter(Protocol):
     """How rows that go are told from those that stay."""
 
     @property
@@ -133,12 +133,12 @@ class Splitting(Protocol):
         """What `split` must see to find a row that goes: true of every such row, maybe of others."""
         ...
 
-    def split(self, rows: pa.Table) -> Split:
+    def split(self, rows: pa.Table) -> SplitRows:
         """Rows in declared types, with at least the columns of `seen`, less those that go."""
         ...
 
 
-class Cut(Splitting, Protocol):
+class RowSelector(RowSplitter, Protocol):
     """Which rows go."""
 
     def near(self, segments: Sequence[Segment]) -> Sequence[Segment]:
@@ -156,7 +156,7 @@ def is_whole(segment: Segment) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionCut:
+class ConditionSelector:
     """Rows that meet a condition: both the predicate and, where there is one, the expression are true, not null."""
 
     before: BaseVersion
@@ -181,16 +181,16 @@ class ConditionCut:
             return "all"
         return "none" if self.covers is not None and not self.covers(coverage()) else "some"
 
-    def split(self, rows: pa.Table) -> Split:
+    def split(self, rows: pa.Table) -> SplitRows:
         """See `Cut.split`."""
         goes = to_expression(IsTruth(term=self.seen.predicate, value=True), rows.schema)
         if self.seen.expression is not None:
             goes = goes & pc.coalesce(self.seen.expression, pc.scalar(False))
-        return Split(rows.filter(~goes))
+        return SplitRows(rows.filter(~goes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyCut:
+class KeySelector:
     """Rows that have one of some keys."""
 
     before: BaseVersion
@@ -200,7 +200,7 @@ class KeyCut:
     """What rows with these keys cover, where the keys say that."""
 
     @classmethod
-    def of(cls, before: BaseVersion, rows: pa.Table, keys: KeySet, coverage: CoverageMap | None) -> KeyCut:
+    def of(cls, before: BaseVersion, rows: pa.Table, keys: KeySet, coverage: CoverageMap | None) -> KeySelector:
         """The cut of the rows that have a key of `rows`, whose keys `keys` are."""
         seen = Filter(columns=keys.columns, predicate=key_bounds(rows, keys.columns))
         return cls(before=before, keys=keys, seen=seen, coverage=coverage)
@@ -216,15 +216,15 @@ class KeyCut:
         """See `Cut.reach`."""
         return "none" if self.coverage is not None and self.coverage.is_disjoint(coverage()) else "some"
 
-    def split(self, rows: pa.Table) -> Split:
+    def split(self, rows: pa.Table) -> SplitRows:
         """See `Cut.split`."""
         found = self.keys.match(rows)
         hit = np.flatnonzero(found >= 0)
-        return Split(without_rows(rows, hit), distinct(found[hit])) if len(hit) else Split(rows)
+        return SplitRows(without_rows(rows, hit), distinct(found[hit])) if len(hit) else SplitRows(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoverageCut:
+class CoverageSelector:
     """Rows that lie in some (identity, bucket) pairs."""
 
     before: BaseVersion
@@ -232,7 +232,7 @@ class CoverageCut:
     seen: Filter
 
     @classmethod
-    def of(cls, before: BaseVersion, coverage: CoverageMap) -> CoverageCut:
+    def of(cls, before: BaseVersion, coverage: CoverageMap) -> CoverageSelector:
         """The cut of the rows in these pairs."""
         return cls(before=before, coverage=coverage, seen=Filter(columns=before.keys))
 
@@ -247,11 +247,11 @@ class CoverageCut:
             return "none"
         return "all" if is_whole(segment) and not covered.difference(self.coverage) else "some"
 
-    def split(self, rows: pa.Table) -> Split:
+    def split(self, rows: pa.Table) -> SplitRows:
         """See `Cut.split`."""
         before = self.before
         known = rows.column(before.index.column).is_valid()
         run = sort_run(rows.filter(known), before.index, before.grid)
         kept = run.without(self.coverage).table
         lost = rows.num_rows - run.table.num_rows
-        return Split(pa.concat_tables([kept, rows.filter(pc.invert(known))]) if lost else kept)
+        return SplitRows(pa.concat_tables([kept, rows.filter(pc.invert(known))]) if lost else kept)

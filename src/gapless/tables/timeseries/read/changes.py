@@ -19,7 +19,7 @@ from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.changes import TYPE_FIELD, CommitChange, change_feed, check_range, collect_changes, feed_schema
-from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.scan import Rows
 from gapless.tables.timeseries.read.scan import ScanRequest
 from gapless.tables.timeseries.read.versions import open_version, remains
 

@@ -14,8 +14,8 @@ from gapless.log.format import Snapshot
 from gapless.model.properties import Properties
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
-from gapless.tables.shared.history import duration_of
-from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.changes import duration_of
+from gapless.tables.shared.scan import Rows
 from gapless.tables.timeseries.read.changes import Change, diff_rows_of
 
 

@@ -19,15 +19,8 @@ from gapless.predicate.plan import ReadGroup, plan_groups, prune, stats_of
 from gapless.predicate.predicate import Predicate
 from gapless.predicate.prune import may_hold
 from gapless.predicate.prune_files import expression_columns, guarantee, prune_by_expression
-from gapless.predicate.range import (
-    check_entity_values,
-    check_identity_value,
-    conjunction,
-    entity_filter,
-    index_range,
-)
-from gapless.tables.shared.rows import Rows
-from gapless.tables.shared.scan import Condition, parse_columns, parse_condition
+from gapless.predicate.range import check_entity_values, check_identity_value, conjunction, entity_filter, index_range
+from gapless.tables.shared.scan import Condition, Rows, parse_columns, parse_condition
 from gapless.tables.timeseries.read.values import parse_index_value
 
 

@@ -17,9 +17,9 @@ from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.store.open import table_name
-from gapless.tables.shared.history import read_history
-from gapless.tables.shared.lifecycle import Location, open_environment
-from gapless.tables.shared.rows import Rows
+from gapless.tables.shared.changes import read_history
+from gapless.tables.shared.handle import Location, open_environment
+from gapless.tables.shared.scan import Rows
 from gapless.tables.shared.sql import query_version
 from gapless.tables.shared.versions import VersionQuery, parse_version
 from gapless.tables.timeseries.handle import Handle

@@ -20,7 +20,7 @@ from gapless.log.format import Snapshot
 from gapless.log.snapshot import parse_current
 from gapless.model.instant import format_instant
 from gapless.tables.shared.findings import Finding, numbers_of
-from gapless.tables.timeseries.verify.log_fold import Bridge, Entry, fold_log
+from gapless.tables.timeseries.verify.log_fold import Entry, RecoveredVersions, fold_log
 
 
 def check_hints(hint: bytes | None, pointer: bytes | None, newest: int, checkpoints: Sequence[int]) -> list[Finding]:
@@ -106,7 +106,7 @@ class LogView:
     """The paths of all parts that a checkpoint names."""
     lost_parts: tuple[PartRef, ...]
     """The parts that are missing or damaged."""
-    bridges: tuple[Bridge, ...]
+    bridges: tuple[RecoveredVersions, ...]
     state: TableState | None
     """The newest state, or what is left of it."""
     whole: bool

@@ -23,7 +23,7 @@ Entry = tuple[int, Commit, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bridge:
+class RecoveredVersions:
     """A checkpoint that tells what broken versions of `(start, end]` did, since the state before and after them is known."""
 
     start: int
@@ -51,7 +51,7 @@ class Fold:
     """How many of `entries` are folded in."""
     good: list[int] = field(default_factory=list)
     bad: list[int] = field(default_factory=list)
-    bridges: list[Bridge] = field(default_factory=list)
+    bridges: list[RecoveredVersions] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     sound: set[PartName] = field(default_factory=set)
     """Parts that were read, and are as they were written."""
@@ -86,7 +86,9 @@ class Fold:
         self._advance(version)
         if not self.exact:
             between = tuple(self.entries[place : self.place])
-            bridge = Bridge(start=start, end=version, before=before, entries=between, after=found.state, time_ns=found.time_ns)
+            bridge = RecoveredVersions(
+                start=start, end=version, before=before, entries=between, after=found.state, time_ns=found.time_ns
+            )
             self.bridges.append(bridge)
             self.state, self.exact = found.state, True
         elif self.state is None or not same_state(self.state, found):

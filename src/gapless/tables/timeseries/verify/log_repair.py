@@ -25,7 +25,7 @@ from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.runtime.committer import ENGINE
 from gapless.tables.timeseries.verify.log_check import LogView
-from gapless.tables.timeseries.verify.log_fold import Bridge, Entry, same_state
+from gapless.tables.timeseries.verify.log_fold import Entry, RecoveredVersions, same_state
 
 MAX_LOST = 10_000
 """More lost commits than this look like a damaged CURRENT."""
@@ -67,7 +67,7 @@ def fill_versions(view: LogView, schema: pa.Schema | None, now_ns: int, id_prefi
     return _timed(view.entries, actions, times, stamp)
 
 
-def rebuild(bridge: Bridge) -> Actions | None:
+def rebuild(bridge: RecoveredVersions) -> Actions | None:
     """What the versions of a bridge that cannot be read did, as far as it still shows; None where it does not add up."""
     read = _read(bridge)
     if bridge.end - bridge.start - len(read) > MAX_LOST:
@@ -96,7 +96,7 @@ def rebuild(bridge: Bridge) -> Actions | None:
     return None
 
 
-def _removals(bridge: Bridge, lost: Collection[int]) -> Iterator[tuple[str, int]]:
+def _removals(bridge: RecoveredVersions, lost: Collection[int]) -> Iterator[tuple[str, int]]:
     """The segments that lost versions removed, each with the version that did, or the last lost one where that is not known."""
     for path in sorted(_live_paths(bridge)):
         live, tombstone = bridge.after.live.get(path), bridge.after.removed.get(path)
@@ -115,7 +115,7 @@ def _maintenance(state: TableState, after: TableState) -> Iterator[Action]:
         yield ExpireVersions(after.earliest)
 
 
-def _live_paths(bridge: Bridge) -> set[str]:
+def _live_paths(bridge: RecoveredVersions) -> set[str]:
     """Paths that would be live after the bridge if the lost versions had removed nothing."""
     paths = set(bridge.before.live) if bridge.before else set()
     for _, commit, _ in bridge.entries:
@@ -124,14 +124,14 @@ def _live_paths(bridge: Bridge) -> set[str]:
     return paths
 
 
-def _times(bridge: Bridge) -> dict[int, int]:
+def _times(bridge: RecoveredVersions) -> dict[int, int]:
     """Commit times of lost versions, where the checkpoint has them."""
     known = {applied.version: applied.time_ns for applied in bridge.after.applied.values()}
     known |= {gone.removed: gone.removed_ns for gone in bridge.after.removed.values()}
     return known | {bridge.end: bridge.time_ns}
 
 
-def _read(bridge: Bridge) -> frozenset[int]:
+def _read(bridge: RecoveredVersions) -> frozenset[int]:
     return frozenset(version for version, _, _ in bridge.entries)
 
 

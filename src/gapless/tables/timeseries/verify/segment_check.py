@@ -20,7 +20,7 @@ from gapless.files.pages.footer import check, footer_length
 from gapless.files.read.source import open_segment, read_group, segment_bytes, segment_size
 from gapless.files.sort.run import as_int, sort_run, unit_ns
 from gapless.formats.timeseries.actions import LiveSegment
-from gapless.model.fit import restore
+from gapless.model.fit import to_declared
 from gapless.model.index import EntityType, Identity, IndexSpec
 from gapless.model.instant import format_instant
 from gapless.model.protocols import Store
@@ -144,7 +144,7 @@ def observe(store: Store, segment: Segment, schema: pa.Schema, index: IndexSpec,
         names = [name for name in schema.names if name in present]
         for number in range(file.metadata.num_row_groups):
             rows = read_group(file, segment, number, names)
-            observed.add(restore(rows.select(names), schema, path=segment.path), index, grid)
+            observed.add(to_declared(rows.select(names), schema, path=segment.path), index, grid)
     return observed
 
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
 from gapless.errors import CoverageOverlap, InvalidOption, StoreError
+from gapless.files.adopt.copy_or_link import Adopt, FileTransfer, TransferredFile, check_movable, remove_moved
 from gapless.files.adopt.keys import KeyScan
 from gapless.files.adopt.layout import check_layout
-from gapless.files.adopt.place import Adopt, Placed, Placing, check_movable, remove_moved
 from gapless.files.adopt.source import Source, adopted_stats
 from gapless.files.ingest.batches import Batches, Progress
 from gapless.files.ingest.files import format_of
@@ -24,7 +24,7 @@ from gapless.files.write.staged_write import StagedWrite, only_identity
 from gapless.formats.timeseries.actions import SetTransaction, TableState, segment_path
 from gapless.log.commit import Conflict
 from gapless.log.format import Snapshot
-from gapless.model.fit import restore
+from gapless.model.fit import to_declared
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Parquet, parse_format
 from gapless.model.operation import AppendReport, Tally
@@ -33,10 +33,10 @@ from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
 from gapless.tables.shared.landing import ChangeOutcome, land_change
 from gapless.tables.timeseries.context import SeriesProposal
-from gapless.tables.timeseries.correct.correction import ReplaceCovered
-from gapless.tables.timeseries.correct.revision import AffectedFiles, RowChanges, revise
+from gapless.tables.timeseries.correct.operations import ReplaceCovered
 from gapless.tables.timeseries.correct.rewrite import Made, Rewriter
-from gapless.tables.timeseries.correct.row_selection import BaseVersion, CoverageCut
+from gapless.tables.timeseries.correct.rewrite_affected import AffectedFiles, RowChanges, rewrite_affected
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, CoverageSelector
 from gapless.tables.timeseries.write.append import Appender
 from gapless.tables.timeseries.write.refusals import overlap_error
 from gapless.tables.timeseries.write.stage import Stager
@@ -60,7 +60,7 @@ def open_sources(files: Sequence[Path], file_format: object, how: Adopt) -> list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surveyed:
+class InspectedFile:
     """A file whose key columns were read."""
 
     source: Source
@@ -71,14 +71,14 @@ class Surveyed:
         """Its index and entity columns once more, as `schema` declares them; raises UnreadableInput where the file changed since."""
         keyed = pa.schema([schema.field(name) for name in index.keys])
         for batch in self.source.keys(index):
-            yield restore(batch, keyed)
+            yield to_declared(batch, keyed)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ImportedFile:
     """A file that lies in the store as a segment, and is not committed yet."""
 
-    surveyed: Surveyed
+    surveyed: InspectedFile
     segment: Segment
 
     @property
@@ -94,11 +94,11 @@ class _Begun:
     file_id: str
     path: str
     """Relative to the table root."""
-    placed: Future[Placed]
+    placed: Future[TransferredFile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taking:
+class FileImporter:
     """Takes files in for one version of a table."""
 
     state: TableState
@@ -109,28 +109,28 @@ class Taking:
     progress: Progress | None = None
 
     def take(
-        self, sources: Sequence[Source], attempt: StagedWrite, check_conflict: Callable[[Sequence[Surveyed]], object]
-    ) -> list[Taken]:
+        self, sources: Sequence[Source], attempt: StagedWrite, check_conflict: Callable[[Sequence[InspectedFile]], object]
+    ) -> list[ImportedFile]:
         """The files that have rows, as segments that `attempt` has written.
 
         `check_conflict` is asked as soon as all keys are known; where it raises, no more is copied. Raises NullKey and the other DataErrors,
         InvalidOption where a file cannot be linked, StoreError, with the attempt to be discarded.
         """
         holding = [source for source in sources if source.rows]
-        with Placing(attempt.env.store, self.how) as placing:
+        with FileTransfer(attempt.env.store, self.how) as placing:
             begun = [self._begin(source, number, attempt, placing) for number, source in enumerate(holding)]
             surveyed = list(self._survey(holding))
             check_conflict(surveyed)
             return [self._taken(one, place, attempt) for one, place in zip(surveyed, begun, strict=True)]
 
-    def _begin(self, source: Source, number: int, attempt: StagedWrite, placing: Placing) -> _Begun:
+    def _begin(self, source: Source, number: int, attempt: StagedWrite, placing: FileTransfer) -> _Begun:
         file_id = attempt.env.ids.uuid()
         path = segment_path(file_id, number, attempt.instant)
         # Named before it is stored, so that it is removed whatever comes.
         attempt.written.append(path)
         return _Begun(file_id, path, placing.begin(source, path))
 
-    def _survey(self, sources: Sequence[Source]) -> Iterator[Surveyed]:
+    def _survey(self, sources: Sequence[Source]) -> Iterator[InspectedFile]:
         index, total = self.state.meta.index, sum(source.rows for source in sources)
         done = 0
         for source in sources:
@@ -140,9 +140,9 @@ class Taking:
                 if self.progress is not None:
                     self.progress(done + scan.rows, total)
             done += scan.rows
-            yield Surveyed(source=source, scan=scan, coverage=scan.coverage)
+            yield InspectedFile(source=source, scan=scan, coverage=scan.coverage)
 
-    def _taken(self, one: Surveyed, begun: _Begun, attempt: StagedWrite) -> Taken:
+    def _taken(self, one: InspectedFile, begun: _Begun, attempt: StagedWrite) -> ImportedFile:
         file, layout, scan = begun.placed.result(), one.source.layout, one.scan
         meta, schema, index = self.state.meta, self.schema, self.state.meta.index
         types = entity_types(schema, index)
@@ -162,7 +162,7 @@ class Taking:
             footer_checksum=file.footer_checksum,
             sorted_by=index.keys if scan.in_order else (),
         )
-        return Taken(one, segment)
+        return ImportedFile(one, segment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,10 +194,10 @@ class Adopter:
                 remove_moved(one.surveyed.source)
         return outcome.append_report
 
-    def _take(self, state: TableState, sources: Sequence[Source], attempt: StagedWrite) -> Sequence[Taken]:
+    def _take(self, state: TableState, sources: Sequence[Source], attempt: StagedWrite) -> Sequence[ImportedFile]:
         """Place the files while their keys are read; raises DataError where one does not fit, with the attempt to be discarded."""
         schema = self._schema(state, sources)
-        taking = Taking(state=state, schema=schema, grid=self.appender.context.grid, how=self.how, progress=self.progress)
+        taking = FileImporter(state=state, schema=schema, grid=self.appender.context.grid, how=self.how, progress=self.progress)
         return taking.take(sources, attempt, lambda surveyed: self._left_out(self.appender, state, schema, surveyed))
 
     def _schema(self, state: TableState, sources: Sequence[Source]) -> pa.Schema:
@@ -212,8 +212,8 @@ class Adopter:
         return schema
 
     def _append(
-        self, snapshot: Snapshot[TableState], sources: Sequence[Source], taken: Sequence[Taken], attempt: StagedWrite
-    ) -> tuple[ChangeOutcome, Sequence[Taken]]:
+        self, snapshot: Snapshot[TableState], sources: Sequence[Source], taken: Sequence[ImportedFile], attempt: StagedWrite
+    ) -> tuple[ChangeOutcome, Sequence[ImportedFile]]:
         """Commit the files under a policy that takes nothing away; one that lost a race is judged again, and stays where it lies."""
         appender, operation = self.appender, self.appender.operation
         kept, view, lost = taken, attempt, list[Conflict]()
@@ -240,8 +240,8 @@ class Adopter:
         return outcome, kept
 
     def _chosen(
-        self, appender: Appender, state: TableState, schema: pa.Schema, taken: Sequence[Taken], attempt: StagedWrite
-    ) -> tuple[Sequence[Taken], StagedWrite]:
+        self, appender: Appender, state: TableState, schema: pa.Schema, taken: Sequence[ImportedFile], attempt: StagedWrite
+    ) -> tuple[Sequence[ImportedFile], StagedWrite]:
         """The files that this version takes, and the attempt with them alone; raises CoverageOverlap, DuplicateKey."""
         left_out = self._left_out(appender, state, schema, [one.surveyed for one in taken])
         kept = [one for one, out in zip(taken, left_out, strict=True) if not out]
@@ -252,7 +252,9 @@ class Adopter:
         view.skipped = CoverageMap.union_of(one.coverage for one in skipped)
         return kept, view
 
-    def _left_out(self, appender: Appender, state: TableState, schema: pa.Schema, surveyed: Sequence[Surveyed]) -> list[bool]:
+    def _left_out(
+        self, appender: Appender, state: TableState, schema: pa.Schema, surveyed: Sequence[InspectedFile]
+    ) -> list[bool]:
         """Of each file, whether it is left out, since the table covers all its buckets under "skip"; raises CoverageOverlap."""
         if appender.on_overlap in ("allow", "replace"):
             return [False] * len(surveyed)
@@ -266,7 +268,7 @@ class Adopter:
             left_out.append(whole)
         return left_out
 
-    def _check_keys(self, stager: Stager, schema: pa.Schema, taken: Sequence[Taken]) -> None:
+    def _check_keys(self, stager: Stager, schema: pa.Schema, taken: Sequence[ImportedFile]) -> None:
         """In a unique table, raise DuplicateKey where rows of the files share a key, or have one of the table's."""
         index = stager.state.meta.index
         keyed = pa.schema([schema.field(name) for name in index.keys])
@@ -275,8 +277,8 @@ class Adopter:
             stager.check_keys(sort_run(pa.Table.from_batches(batches, keyed), index, stager.grid), keyed)
 
     def _replace(
-        self, snapshot: Snapshot[TableState], sources: Sequence[Source], taken: Sequence[Taken], attempt: StagedWrite
-    ) -> tuple[ChangeOutcome, Sequence[Taken]]:
+        self, snapshot: Snapshot[TableState], sources: Sequence[Source], taken: Sequence[ImportedFile], attempt: StagedWrite
+    ) -> tuple[ChangeOutcome, Sequence[ImportedFile]]:
         """Commit the files in the place of the rows that the table has in their buckets."""
         rewriter = Rewriter(context=self.appender.context, operation=self.appender.operation)
 
@@ -286,7 +288,12 @@ class Adopter:
         return rewriter.land(snapshot, "append", make, attempt.discard), taken
 
     def _made(
-        self, rewriter: Rewriter, state: TableState, sources: Sequence[Source], taken: Sequence[Taken], attempt: StagedWrite
+        self,
+        rewriter: Rewriter,
+        state: TableState,
+        sources: Sequence[Source],
+        taken: Sequence[ImportedFile],
+        attempt: StagedWrite,
     ) -> Made:
         """The files as an addition to this version, less the rows that give way to theirs, which is written anew."""
         replacement = ReplaceCovered(by_table=self.newest if self.appender.by_table else None)
@@ -295,10 +302,10 @@ class Adopter:
         before = BaseVersion(state=state, schema=schema, cache=self.appender.context.cache)
         replacement.check(before)
         coverage = CoverageMap.union_of(one.coverage for one in taken)
-        cut = CoverageCut.of(before, coverage)
+        cut = CoverageSelector.of(before, coverage)
         fresh = _holding(replace(attempt, written=[]), taken)
         with fresh.discarded_on_error():
-            rewritten = revise(before, RowChanges(sort_run(schema.empty_table(), index, grid), cut), fresh)
+            rewritten = rewrite_affected(before, RowChanges(sort_run(schema.empty_table(), index, grid), cut), fresh)
         tally = replace(
             rewritten.tally,
             rows=sum(one.segment.rows for one in taken),
@@ -322,7 +329,7 @@ def _no_rows() -> Iterator[pa.RecordBatch]:
     return iter(())
 
 
-def _holding(attempt: StagedWrite, taken: Sequence[Taken]) -> StagedWrite:
+def _holding(attempt: StagedWrite, taken: Sequence[ImportedFile]) -> StagedWrite:
     """The attempt with these segments alone; what it has written is the same list."""
     return replace(attempt, segments=[one.segment for one in taken], coverage=[one.coverage for one in taken])
 

@@ -28,7 +28,7 @@ from gapless.formats.timeseries.conflict.rows import OVERLAP, PROPERTIES, SCHEMA
 from gapless.log.commit import CLEANED, Conflict
 from gapless.log.format import Conflicting, Snapshot
 from gapless.model.column_ids import ColumnIds
-from gapless.model.fit import restore
+from gapless.model.fit import to_declared
 from gapless.model.operation import AppendReport, OperationId, Tally
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
@@ -220,7 +220,7 @@ def read_staged(
     try:
         with open_segment(env.store, segment) as file:
             for number in range(file.num_row_groups):
-                yield from restore(read_group(file, segment, number), schema, ids=ids, path=segment.path).to_batches()
+                yield from to_declared(read_group(file, segment, number), schema, ids=ids, path=segment.path).to_batches()
     except CorruptTable:
         if segment.data is None:
             require_file(env, segment.path, version)

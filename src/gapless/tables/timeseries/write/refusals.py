@@ -17,7 +17,7 @@ from gapless.formats.timeseries.replay import overlapping_segments
 from gapless.model.index import EntityType, Identity, IndexSpec
 from gapless.model.segment import Segment
 from gapless.predicate.range import key_bounds
-from gapless.tables.timeseries.correct.row_selection import BaseVersion, Cut, Filter
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, Filter, RowSelector
 from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.read.values import format_index_value, presenter
 
@@ -93,7 +93,7 @@ def check_distinct(run: Run, before: BaseVersion) -> None:
         )
 
 
-def check_absent(run: Run, before: BaseVersion, segments: Sequence[Segment], cut: Cut | None = None) -> None:
+def check_absent(run: Run, before: BaseVersion, segments: Sequence[Segment], cut: RowSelector | None = None) -> None:
     """Raise DuplicateKey where a row of the segments, less those that `cut` takes, has identity and index value of one of the run.
 
     `segments` are those that may cover a bucket of the run. Reads their key columns only.
@@ -115,7 +115,7 @@ def check_absent(run: Run, before: BaseVersion, segments: Sequence[Segment], cut
                 )
 
 
-def _rows_near(before: BaseVersion, segment: Segment, rows: pa.Table, cut: Cut | None) -> Iterator[pa.Table]:
+def _rows_near(before: BaseVersion, segment: Segment, rows: pa.Table, cut: RowSelector | None) -> Iterator[pa.Table]:
     others = () if cut is None else cut.seen.columns
     wanted = Filter(columns=tuple(dict.fromkeys((*before.keys, *others))), predicate=key_bounds(rows, before.keys))
     for found in before.rows(segment, wanted):

@@ -29,7 +29,7 @@ from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
 from gapless.formats.timeseries.conflict.rows import AppendChecker, overlapping_coverage
 from gapless.formats.timeseries.replay import segments_covering
 from gapless.model.column_ids import ColumnIds
-from gapless.model.fit import fit, restore
+from gapless.model.fit import fit, to_declared
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
@@ -153,7 +153,7 @@ class Stager:
         if not meta.properties.unique or not run.rows.count:
             return
         before = BaseVersion(state=self.state, schema=schema, cache=self.cache)
-        declared = run.with_rows(restore(run.table, schema, ids=meta.ids))
+        declared = run.with_rows(to_declared(run.table, schema, ids=meta.ids))
         check_distinct(declared, before)
         # Under the other policies no segment that is there covers a bucket of the run.
         present = segments_covering(self.state, run.coverage, self.grid) if self.on_overlap == "allow" else []

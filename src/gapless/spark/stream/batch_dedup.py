@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless.errors import InvalidOption, LogWarning, StreamRestarted
 from gapless.formats.timeseries.actions import Applied
-from gapless.model.operation import AppendReport, SequenceId, covers, operation_key
+from gapless.model.operation import AppendReport, SequenceId, operation_key, supersedes
 from gapless.model.properties import OnOverlap
 from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.staging import Delivery
@@ -95,7 +95,7 @@ def decide_batch(applied: Mapping[str, Applied], stream: Stream, batch: int) -> 
             continue
         asked = SequenceId(name, batch)
         known = applied.get(operation_key(asked))
-        if known is not None and covers(known.operation, asked):
+        if known is not None and supersedes(known.operation, asked):
             return BatchDecision(
                 operation=operation, trace=trace, known=known, passed_over=_passed_over(applied, known, stream, batch)
             )
@@ -162,7 +162,7 @@ def _check_renamed(applied: Mapping[str, Applied], stream: Stream, batch: int) -
     for _, query, app in _traces(applied):
         known = applied.get(operation_key(SequenceId(app, batch)))
         mine = query == stream.query and app not in stream.parts
-        if mine and known is not None and covers(known.operation, SequenceId(app, batch)):
+        if mine and known is not None and supersedes(known.operation, SequenceId(app, batch)):
             raise StreamRestarted(
                 f"query {query} comes as app_id={stream.app_id!r}, and it had app_id={app!r}, of which the table has batch {batch}",
                 why="Under a new name rows that the table has would be added a second time",
@@ -213,7 +213,7 @@ def _json(text: str) -> object:
     return found
 
 
-def admit(
+def check_batch(
     handle: TimeSeriesTable, stream: Stream, batch: int, *, on_overlap: OnOverlap | None = None
 ) -> Delivery | AppendReport:
     """How batch number `batch` is to be committed, or the report of the commit that has it; moves the handle to the newest version.

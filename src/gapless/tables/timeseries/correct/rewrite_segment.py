@@ -13,20 +13,20 @@ import pyarrow.compute as pc
 from gapless.errors import NullKey
 from gapless.files.adopt.patch import Change, PatchedSource
 from gapless.files.compare.keys import KeyIds
-from gapless.files.read.page_pruning import Stage, kept_positions
+from gapless.files.read.page_pruning import KeyFilter, kept_positions
 from gapless.files.read.row_filter import RowFilter
 from gapless.files.sort.merge_runs import gather_runs, merge_runs
 from gapless.files.sort.run import Run, sort_run
 from gapless.files.write.segment_encoder import EncodedSegment, SegmentEncoder
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
-from gapless.model.fit import fit, restore
+from gapless.model.fit import fit, to_declared
 from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
 from gapless.model.stats import distinct
 from gapless.predicate.predicate import conjuncts_on
 from gapless.predicate.range import conjunction
-from gapless.tables.timeseries.correct.row_selection import BaseVersion, KeyCut, Splitting
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, KeySelector, RowSplitter
 from gapless.tables.timeseries.write import stage
 from gapless.tables.timeseries.write.stage import as_written
 
@@ -45,7 +45,7 @@ class Patcher:
     """Patches segments of one version for a change by key."""
 
     before: BaseVersion
-    cut: KeyCut
+    cut: KeySelector
 
     def patch(self, segment: Segment, arrivals: pa.Table, stored: pa.Table) -> Patched | None:
         """The segment with rows that take the place of those with their keys, `stored` as files hold them; None where it must be written anew.
@@ -86,15 +86,15 @@ class Patcher:
             near = source.near(number, stages)
             if near[0] < near[1]:
                 stored = source.between(number, keyed.names, near)
-                matched = self.cut.keys.match(restore(stored, keyed, ids=ids, path=source.segment.path))
+                matched = self.cut.keys.match(to_declared(stored, keyed, ids=ids, path=source.segment.path))
                 found = np.flatnonzero(matched >= 0)
                 yield number, found + near[0], matched[found]
 
-    def _stage(self, name: str, segment: Segment) -> Stage:
+    def _stage(self, name: str, segment: Segment) -> KeyFilter:
         """How rows with a key's value in one column are found."""
         one, terms = pa.schema([self.before.schema.field(name)]), conjunction(conjuncts_on(self.cut.seen.predicate, name))
         ids = self.before.meta.ids
-        return Stage(name=name, keep=lambda rows: kept_positions(terms, restore(rows, one, ids=ids, path=segment.path)))
+        return KeyFilter(name=name, keep=lambda rows: kept_positions(terms, to_declared(rows, one, ids=ids, path=segment.path)))
 
 
 @dataclass(slots=True)
@@ -112,11 +112,11 @@ class Losses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuccessorWriter:
+class SegmentRewriter:
     """Writes what remains of segments, and new rows, as segments of an attempt."""
 
     before: BaseVersion
-    cut: Splitting
+    cut: RowSplitter
     attempt: StagedWrite
     losses: Losses = field(default_factory=Losses)
 
@@ -145,7 +145,7 @@ class SuccessorWriter:
 
     def _patched(self, segment: Segment, arrivals: Run) -> bool:
         """Write the segment with `arrivals` in the place of as many rows that have their keys; False where it has other rows, too."""
-        if not isinstance(self.cut, KeyCut):
+        if not isinstance(self.cut, KeySelector):
             return False
         patcher = Patcher(before=self.before, cut=self.cut)
         patched = patcher.patch(segment, arrivals.table, self._stored(arrivals).table)

@@ -27,7 +27,7 @@ _FILE = "file://"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """A store, and a path in it."""
 
     store: Store
@@ -35,14 +35,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PathResolver:
     """Resolves the paths of a table's log: to its own store, or to another that the log names."""
 
     home: Store
     """The store whose root is the table's."""
     _known: dict[str, Store] = field(default_factory=dict, repr=False, compare=False)
 
-    def of(self, path: str) -> Place:
+    def of(self, path: str) -> ResolvedPath:
         """Where a path as the log has it lies.
 
         Another bucket is reached with the options of the table's own. Raises CorruptTable for what is no path, UnsupportedTable for a kind
@@ -50,12 +50,12 @@ class Places:
         """
         found = locate(path)
         if isinstance(found, RelativePath):
-            return Place(self.home, found.path)
+            return ResolvedPath(self.home, found.path)
         home = self.home.url
         root, below = _split(f"{_origin(home)}{found.url}" if found.url.startswith("/") else found.url)
         if root + below == f"{home}/{(root + below)[len(home) + 1 :]}":
-            return Place(self.home, (root + below)[len(home) + 1 :])
-        return Place(self._store(root, path), below)
+            return ResolvedPath(self.home, (root + below)[len(home) + 1 :])
+        return ResolvedPath(self._store(root, path), below)
 
     def _store(self, root: str, path: str) -> Store:
         if root not in self._known:
@@ -95,7 +95,7 @@ def _split(url: str) -> tuple[str, str]:
     return f"{scheme}://{container}/", below
 
 
-def read_vector(places: Places, vector: DeletionVector) -> Positions:
+def read_vector(places: PathResolver, vector: DeletionVector) -> Positions:
     """The positions of the rows that a vector deletes, ascending. Raises CorruptTable where its file is missing or damaged, StoreError."""
     if vector.storage == "i":
         return inline_positions(vector)

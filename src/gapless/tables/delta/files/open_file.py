@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gapless.files.pages.footer import LOST, Footer, missing
-from gapless.files.read.pieces import Piece
 from gapless.files.read.row_filter import EVERYTHING
+from gapless.files.read.row_group_batches import RowGroupBatch
 from gapless.formats.delta.actions import AddFile
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.model.column_ids import ColumnIds
 from gapless.model.segment import StoredFile
 from gapless.predicate.predicate import Predicate
-from gapless.tables.delta.files.places import Place
+from gapless.tables.delta.files.paths import ResolvedPath
 
 POSITION = "__gapless_position"
 """The name of the column that counts a file's rows from 0: int64, never null, last."""
@@ -48,7 +48,7 @@ class ReadRequest:
     """A file that is to be read."""
 
     file: AddFile
-    place: Place
+    place: ResolvedPath
     only: Positions | None = None
     """The only rows that are given back, ascending, whatever its deletion vector says; None for all that are live."""
     whole: bool = False
@@ -70,7 +70,7 @@ class ReadRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenDataFile:
     """A file whose footer and deletion vector were read."""
 
     request: ReadRequest
@@ -103,10 +103,10 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilePiece(Piece):
+class FilePiece(RowGroupBatch):
     """Row groups of a file of the table."""
 
-    opened: Opened
+    opened: OpenDataFile
     columns: pa.Schema
     """The logical columns that are read."""
 

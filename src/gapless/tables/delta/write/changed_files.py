@@ -17,11 +17,20 @@ from gapless.formats.delta.features import supports
 from gapless.formats.delta.properties import Settings
 from gapless.model.operation import Tally
 from gapless.runtime.concurrency import WORTH_THREADS_BYTES, one_ahead
-from gapless.tables.delta.files.opened import POSITION, Projection
+from gapless.tables.delta.files.open_file import POSITION, Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite, Target, write_changes, write_rows
 from gapless.tables.delta.write.inputs import row_schema
-from gapless.tables.delta.write.row_edit import AffectedFile, Edit, Struck, all_gone, edited, live_rows, strike, write_struck
+from gapless.tables.delta.write.row_edit import (
+    AffectedFile,
+    Edit,
+    FileWithDeletions,
+    all_gone,
+    delete_positions,
+    edited,
+    live_rows,
+    write_deletion_vectors,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,7 +109,7 @@ class _Piece:
 
 
 @dataclass(slots=True, kw_only=True)
-class RewriteResult:
+class RowChangeWriter:
     """One change on its way into files. Call `run` once, then ask for `actions` and `tally`."""
 
     state: TableState
@@ -115,7 +124,7 @@ class RewriteResult:
     _removed: list[AddFile] = field(default_factory=list)
     _whole: list[AddFile] = field(default_factory=list)
     """Those removed of which no row was read."""
-    _struck: list[Struck] = field(default_factory=list)
+    _struck: list[FileWithDeletions] = field(default_factory=list)
     _added: list[AddFile] = field(default_factory=list)
     _counts: Counts = field(default_factory=Counts)
 
@@ -151,7 +160,7 @@ class RewriteResult:
         with closing(rows if self._log is not None else _ahead_of_writing(rows)) as kept:
             self._added = write_rows(self.attempt, target, chain(kept, self._inserted(inserts)))
         self._tell_whole()
-        struck = write_struck(self.attempt, self._struck) if self._struck else []
+        struck = write_deletion_vectors(self.attempt, self._struck) if self._struck else []
         return self._actions(struck)
 
     def _is_whole(self, affected: AffectedFile) -> bool:
@@ -183,7 +192,7 @@ class RewriteResult:
         else:
             self._count(deleted=len(positions))
         if len(positions):
-            struck = strike(self.reader, affected.file, positions)
+            struck = delete_positions(self.reader, affected.file, positions)
             self._removed.append(affected.file)
             self._struck += [] if struck is None else [struck]
 

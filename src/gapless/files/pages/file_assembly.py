@@ -31,7 +31,7 @@ _OFFSETS = (_DATA, 10, _DICTIONARY, 14)
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
+class FooterTemplate:
     """The footer of files with the same columns, but for what it says of their rows and what is noted besides."""
 
     before: bytes
@@ -62,11 +62,11 @@ def _note(key: str, value: str) -> bytes:
     return encode({1: (_BINARY, key.encode()), 2: (_BINARY, value.encode())})
 
 
-def shell_of(schema: pa.Schema) -> Shell:
+def footer_template(schema: pa.Schema) -> FooterTemplate:
     """What is around files with these columns."""
     empty = footer_of(empty_file(schema))
     elements: list[Struct] = empty[2][1].values
-    return Shell(
+    return FooterTemplate(
         before=fields({at: empty[at] for at in empty if at < _ROWS}, 0),
         metadata=tuple(map(encode, empty[_NOTES][1].values)),
         after=fields({at: empty[at] for at in empty if at > _NOTES}, _NOTES) + b"\0",

@@ -14,8 +14,8 @@ from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.replay import segments_covering
 from gapless.model.operation import Tally
 from gapless.model.segment import Segment
-from gapless.tables.timeseries.correct.row_selection import BaseVersion, Cut
-from gapless.tables.timeseries.correct.successor import SuccessorWriter
+from gapless.tables.timeseries.correct.rewrite_segment import SegmentRewriter
+from gapless.tables.timeseries.correct.row_selection import BaseVersion, RowSelector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class RowChanges:
 
     rows: Run
     """What comes, in declared types."""
-    cut: Cut
+    cut: RowSelector
     """What goes."""
 
 
@@ -88,7 +88,7 @@ class AffectedFiles:
     """Those that may cover a bucket of the new rows, in their order, with what they cover."""
 
     @classmethod
-    def of(cls, before: BaseVersion, cut: Cut, coverage: CoverageMap) -> AffectedFiles:
+    def of(cls, before: BaseVersion, cut: RowSelector, coverage: CoverageMap) -> AffectedFiles:
         """What rows that go by `cut`, and rows that come and have this coverage, touch; raises CorruptTable, StoreError."""
         segments = before.state.segments
         reach = {s.path: cut.reach(s, partial(before.coverage, s)) for s in cut.near(segments)}
@@ -109,7 +109,7 @@ class AffectedFiles:
         return CoverageMap.union_of(covered for _, covered in self.holders).intersection(coverage).cardinality()
 
 
-def revise(before: BaseVersion, changes: RowChanges, attempt: StagedWrite) -> RewriteResult:
+def rewrite_affected(before: BaseVersion, changes: RowChanges, attempt: StagedWrite) -> RewriteResult:
     """Write what takes the place of the segments that the changes affect, as segments of `attempt`.
 
     A new row goes into the successor of the segment that covers its bucket, if one does. Segments
@@ -118,7 +118,7 @@ def revise(before: BaseVersion, changes: RowChanges, attempt: StagedWrite) -> Re
     cut, coverage = changes.cut, changes.rows.coverage
     affected = AffectedFiles.of(before, cut, coverage)
     placement = place(changes.rows, affected.lasting)
-    writer = SuccessorWriter(before=before, cut=cut, attempt=attempt)
+    writer = SegmentRewriter(before=before, cut=cut, attempt=attempt)
     rewritten = []
     for segment in before.state.segments:
         arrivals = placement.homes.get(segment.path)

@@ -22,8 +22,8 @@ import xxhash
 from gapless.errors import InvalidOption, InvalidPath, LogWarning, UnreadableInput, nearest
 from gapless.files.adopt.source import Source, changed
 from gapless.files.ingest.texts import reading
+from gapless.files.pages.file_assembly import TRAILER
 from gapless.files.pages.footer import checksum, footer_checksum
-from gapless.files.pages.shell import TRAILER
 from gapless.model.protocols import Store
 from gapless.model.segment import ALGORITHM
 from gapless.store.local.file_system import clone_file, typed_os_errors
@@ -56,7 +56,7 @@ def parse_adopt(value: object) -> Adopt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class TransferredFile:
     """A file that lies under the name of a segment."""
 
     size: int
@@ -66,7 +66,7 @@ class Placed:
 
 
 @dataclass(slots=True)
-class Placing:
+class FileTransfer:
     """Places files in a store, one after the other, in a thread of its own: whoever reads their keys need not wait.
 
     As a context manager it ends with its work; where an error ends it, what is still to be copied is left.
@@ -87,14 +87,14 @@ class Placing:
             self._stop.set()
         self._thread.shutdown(cancel_futures=True)
 
-    def begin(self, source: Source, path: str) -> Future[Placed]:
+    def begin(self, source: Source, path: str) -> Future[TransferredFile]:
         """Place a file under `path`, relative to the table root.
 
         The result raises InvalidOption where it cannot be linked there, UnreadableInput where it changed meanwhile, StoreError.
         """
         return self._thread.submit(self._place, source, path)
 
-    def _place(self, source: Source, path: str) -> Placed:
+    def _place(self, source: Source, path: str) -> TransferredFile:
         target = self.store.local_path(path)
         if target is None:
             return self._put(source, path)
@@ -107,7 +107,7 @@ class Placing:
             sync_folder(os.path.dirname(folder))
         return placed
 
-    def _put(self, source: Source, path: str) -> Placed:
+    def _put(self, source: Source, path: str) -> TransferredFile:
         """Where the table is no folder: the bytes in one request."""
         if self.how == "link":
             raise _no_link(source.path, f"{self.store.url} is no folder of this machine")
@@ -115,12 +115,12 @@ class Placing:
         with _opened(source) as handle:
             _read_into(handle, data, 0, source)
             source.check_same(os.fstat(handle))
-        placed = Placed(size=len(data), checksum=checksum(data), footer_checksum=footer_checksum(data))
+        placed = TransferredFile(size=len(data), checksum=checksum(data), footer_checksum=footer_checksum(data))
         # The name is unique, and a bucket may answer "exists" to our own write that its client sent twice.
         self.store.put(path, data, mode="overwrite")
         return placed
 
-    def _copy(self, source: Source, target: str) -> Placed:
+    def _copy(self, source: Source, target: str) -> TransferredFile:
         temp = _unfinished(target)
         with _opened(source) as handle:
             copy = os.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
@@ -136,7 +136,7 @@ class Placing:
                 os.close(copy)
         return placed
 
-    def _link(self, source: Source, target: str) -> Placed | None:
+    def _link(self, source: Source, target: str) -> TransferredFile | None:
         """Another name for the file itself; None where it is to be moved and must be copied for that."""
         try:
             os.link(os.path.realpath(source.path), target)
@@ -157,7 +157,7 @@ class Placing:
             os.close(handle)
         return placed
 
-    def _hash(self, handle: int, source: Source, target: _Target | None = None) -> Placed:
+    def _hash(self, handle: int, source: Source, target: _Target | None = None) -> TransferredFile:
         """What the log says of the bytes behind `handle`; they are written to `target`, if there is one, while they are in memory."""
         hasher, at, size = xxhash.xxh3_128(), 0, source.stamp.size
         buffer = memoryview(bytearray(min(_READ_BYTES, size)))
@@ -170,7 +170,7 @@ class Placing:
             if target is not None:
                 target.write(piece)
         footer = footer_checksum(_footer(handle if target is None else target.handle, source))
-        return Placed(size=size, checksum=f"{ALGORITHM}:{hasher.hexdigest()}", footer_checksum=footer)
+        return TransferredFile(size=size, checksum=f"{ALGORITHM}:{hasher.hexdigest()}", footer_checksum=footer)
 
 
 @dataclass(slots=True)

@@ -22,8 +22,14 @@ from gapless.predicate.predicate import IsTruth, columns_of
 from gapless.predicate.prune_files import expression_columns
 from gapless.predicate.range import check_columns
 from gapless.runtime.committer import refuse_conflict
-from gapless.tables.timeseries.correct.revision import RowChanges
-from gapless.tables.timeseries.correct.row_selection import BaseVersion, ConditionCut, CoverageCut, Filter, KeyCut
+from gapless.tables.timeseries.correct.rewrite_affected import RowChanges
+from gapless.tables.timeseries.correct.row_selection import (
+    BaseVersion,
+    ConditionSelector,
+    CoverageSelector,
+    Filter,
+    KeySelector,
+)
 from gapless.tables.timeseries.read.scan import ScanRequest, select_identities
 from gapless.tables.timeseries.read.values import parse_index_value
 from gapless.tables.timeseries.write.refusals import check_absent, check_distinct, refuse_duplicates
@@ -50,7 +56,7 @@ class Upsert:
         self.check(before)
         rows, keys = self._distinct(rows, columns)
         run = sort_run(rows, before.index, before.grid)
-        cut = KeyCut.of(before, rows, keys, run.coverage if set(before.keys) <= set(columns) else None)
+        cut = KeySelector.of(before, rows, keys, run.coverage if set(before.keys) <= set(columns) else None)
         if before.meta.properties.unique and set(columns) != set(before.keys):
             check_distinct(run, before)
             check_absent(run, before, segments_covering(before.state, run.coverage, before.grid), cut)
@@ -161,7 +167,7 @@ class ReplaceCovered:
         run = sort_run(rows, before.index, before.grid)
         if before.meta.properties.unique:
             check_distinct(run, before)
-        return RowChanges(run, CoverageCut.of(before, run.coverage))
+        return RowChanges(run, CoverageSelector.of(before, run.coverage))
 
     def check(self, before: BaseVersion) -> None:
         """Raise CommitConflict where the table, whose policy asked for this, has another one now."""
@@ -170,7 +176,7 @@ class ReplaceCovered:
             raise refuse_conflict(Conflict(self.by_table(), Conflicting(PROPERTIES, f"on_overlap={now!r}")))
 
 
-def condition_cut(before: BaseVersion, request: ScanRequest) -> ConditionCut:
+def condition_cut(before: BaseVersion, request: ScanRequest) -> ConditionSelector:
     """The cut of the rows that a scan with these arguments gives; raises as the scan does."""
     predicate = request.predicate(before.state, before.schema)
     expression = request.where if isinstance(request.where, pc.Expression) else None
@@ -182,7 +188,7 @@ def condition_cut(before: BaseVersion, request: ScanRequest) -> ConditionCut:
         expression=expression,
         expression_columns=read,
     )
-    return ConditionCut(before=before, seen=seen, covers=_covers(before, request))
+    return ConditionSelector(before=before, seen=seen, covers=_covers(before, request))
 
 
 def _covers(before: BaseVersion, request: ScanRequest) -> Callable[[CoverageMap], bool] | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless.files.pages.footer import LOST, Footer, missing
-from gapless.files.read.page_pruning import RowGroup, Seen, Stage, Wanted, read_near
+from gapless.files.read.page_pruning import CachedColumns, ColumnProjection, KeyFilter, RowGroup, read_candidates
 from gapless.files.read.source import ObjectFile, open_source, parse_source, read_groups
 from gapless.model.protocols import Store
 from gapless.model.segment import DataFile
@@ -27,7 +27,7 @@ NEAR_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class RowGroupBatch:
     """Row groups of one segment that are read together."""
 
     segment: DataFile
@@ -42,7 +42,7 @@ class Piece:
     """Whether it is known beforehand that the filters keep every row."""
     file: pq.ParquetFile | None = None
     """The segment, where it is open already."""
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[KeyFilter, ...] = ()
     """How rows that the filters may keep are found in it; it then is one row group, sorted by these columns."""
     complete: bool = False
     """Whether the filters keep all rows that the stages do."""
@@ -53,7 +53,7 @@ class Piece:
         return sum(self.footer.groups.rows[number] for number in self.numbers)
 
 
-P = TypeVar("P", bound=Piece)
+P = TypeVar("P", bound=RowGroupBatch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ByteRange:
     end: int
 
 
-def read_pieces(store: Store, pieces: Iterable[P], *, near_width: int = 1) -> Iterator[tuple[P, pa.Table]]:
+def read_row_group_batches(store: Store, pieces: Iterable[P], *, near_width: int = 1) -> Iterator[tuple[P, pa.Table]]:
     """Each piece with its rows, in order; of one it may be certain then that the filters keep them all. Raises CorruptTable, StoreError.
 
     Where a request takes long, the bytes of pieces that follow are fetched meanwhile, several ranges at a time. Of a near store up to
@@ -102,7 +102,7 @@ def _near(store: Store, piece: P) -> tuple[P, pa.Table]:
     return _rows(piece, partial(open_source, store, piece.segment), piece.stages)
 
 
-def byte_ranges(piece: Piece) -> list[ByteRange]:
+def byte_ranges(piece: RowGroupBatch) -> list[ByteRange]:
     """The ranges that hold the columns of a piece, in order, with gaps of more than `GAP_BYTES` between them; one that is empty for none."""
     chunks = sorted(_chunks(piece), key=lambda found: found.start)
     merged = chunks[:1] or [ByteRange(0, 0)]
@@ -114,7 +114,7 @@ def byte_ranges(piece: Piece) -> list[ByteRange]:
     return merged
 
 
-def _chunks(piece: Piece) -> Iterator[ByteRange]:
+def _chunks(piece: RowGroupBatch) -> Iterator[ByteRange]:
     if piece.segment.data is not None:
         return
     metadata = piece.footer.metadata
@@ -162,7 +162,7 @@ def _over(store: Store, segment: DataFile, fetched: dict[int, bytes]) -> pa.Nati
     return pa.PythonFile(_FetchedFile(store, segment.path, segment.size, fetched), mode="r")
 
 
-def _rows(piece: P, source: Callable[[], pa.NativeFile], stages: Sequence[Stage] = ()) -> tuple[P, pa.Table]:
+def _rows(piece: P, source: Callable[[], pa.NativeFile], stages: Sequence[KeyFilter] = ()) -> tuple[P, pa.Table]:
     """The piece, and its rows in its columns, in no columns where it names none; without some that no stage keeps."""
     if not piece.names:
         return piece, pa.table({"": pa.nulls(piece.rows)}).select([])
@@ -172,17 +172,17 @@ def _rows(piece: P, source: Callable[[], pa.NativeFile], stages: Sequence[Stage]
         opened = source()
     except LOST as error:
         raise missing(piece.segment) from error
-    seen: dict[str, Seen] = {}
+    seen: dict[str, CachedColumns] = {}
     with opened:
         if stages:
             group = RowGroup(segment=piece.segment, footer=piece.footer, number=piece.numbers[0])
-            found = read_near(opened, group, Wanted(piece.names, piece.dictionaries), stages, seen)
+            found = read_candidates(opened, group, ColumnProjection(piece.names, piece.dictionaries), stages, seen)
             if found is not None:
                 return replace(piece, certain=found.exact and piece.complete), found.rows
         return piece, _whole(piece, opened, {name: one for name, one in seen.items() if one.holds((0, piece.rows))})
 
 
-def _whole(piece: Piece, source: pa.NativeFile, seen: Mapping[str, Seen]) -> pa.Table:
+def _whole(piece: RowGroupBatch, source: pa.NativeFile, seen: Mapping[str, CachedColumns]) -> pa.Table:
     """All rows of the piece, in its columns; those in `seen` are not read again."""
     with parse_source(source, piece.segment, piece.footer.metadata, piece.dictionaries) as file:
         rows = read_groups(file, piece.segment, piece.numbers, [name for name in piece.names if name not in seen])
