@@ -136,9 +136,9 @@ def _truth(predicate: p.IsTruth, schema: pa.Schema) -> TruthByStats:
     return test
 
 
-def _of(check_conflict: _Check, column: p.Column, schema: pa.Schema) -> TruthByStats:
+def _of(check: _Check, column: p.Column, schema: pa.Schema) -> TruthByStats:
     knowing = _knowing(column, schema)
-    return lambda stats, rows: check_conflict(knowing(stats, rows))
+    return lambda stats, rows: check(knowing(stats, rows))
 
 
 def _single(predicate: p.Truth | p.In | p.Like | p.StartsWith | p.IsNan | p.IsNull, schema: pa.Schema) -> TruthByStats:
@@ -247,11 +247,11 @@ def _distinct(literal: p.Value, type_: pa.DataType) -> _Check:
         return lambda known: TruthValues(known.numbers or known.nans, known.nulls, False)
     differing = _literal("!=", literal, type_)
 
-    def check_conflict(known: _Known) -> TruthValues:
+    def check(known: _Known) -> TruthValues:
         found = differing(known)
         return TruthValues(found.true or found.null, found.false, False)
 
-    return check_conflict
+    return check
 
 
 def _prefix(prefix: str) -> _Check:

@@ -63,7 +63,7 @@ NOT_COMMITTED = (StorageFull, AccessDenied)
 
 
 def nothing() -> None:
-    """What is to be done for a change without files."""
+    """Do nothing: for a change without files."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""How a file's bytes come under the name of a segment unchanged: as a copy, or as a second name of the same file. Hashed in the same pass."""
+"""Copy, reflink or hard-link a Parquet file into a table unchanged, and hash it in the same pass."""
 
 # pathlib has no pread, fsync, copy_file_range or exclusive link.
 # ruff: noqa: PTH105, PTH118, PTH120

@@ -1,4 +1,4 @@
-"""Whether a Parquet file that someone else wrote has the columns as a table's segments hold them, so that it can be one unchanged. Pure."""
+"""Check that a Parquet file of another writer has a table's columns as its segments hold them, so that it can be one unchanged. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment of ours in which some rows get other values: column chunks that stay what they are are taken over as bytes, not decoded."""
+"""Rewrite the changed column chunks of a segment of ours; the others are copied as bytes, not decoded."""
 
 from __future__ import annotations
 

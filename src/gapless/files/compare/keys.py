@@ -1,4 +1,4 @@
-"""Rows compared by value: matched by key, and numbered so that equal rows have equal numbers.
+"""Rows matched by key and numbered by value: equal rows have equal numbers.
 
 So nulls equal nulls, a NaN equals a NaN of the same bits, -0.0 is not 0.0, and nested values count by all they hold.
 """

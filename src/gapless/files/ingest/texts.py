@@ -1,7 +1,4 @@
-"""Text files opened, plain or compressed, and their texts turned into values with no loss and no guess.
-
-Pure: Arrow arrays in, Arrow arrays out.
-"""
+"""Text files: opened plain or compressed; column types inferred and cells parsed with no loss and no guess."""
 
 from __future__ import annotations
 

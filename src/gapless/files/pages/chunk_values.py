@@ -1,7 +1,4 @@
-"""The values of one flat column as data pages hold them: plain, or as places in a dictionary.
-
-Whole numbers that rise by even steps, as the differences that Parquet calls DELTA_BINARY_PACKED.
-"""
+"""Values of a flat column in the encodings of data pages: plain, dictionary indices, DELTA_BINARY_PACKED for even steps."""
 
 from __future__ import annotations
 

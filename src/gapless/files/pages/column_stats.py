@@ -1,4 +1,4 @@
-"""What the log says of a segment's columns, taken from the rows in memory, table by table."""
+"""Column statistics of a segment (minimum, maximum, nulls), from rows in memory, table by table."""
 
 from __future__ import annotations
 

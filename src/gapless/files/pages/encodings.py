@@ -1,8 +1,6 @@
-"""Which Parquet encoding each column of a table deserves, by a sample of its values, and why.
+"""Choose the Parquet encoding of each column, by a sample of its values and the profile of the table's codec.
 
-Whether floats of which many, and not all, are distinct are shorter with a dictionary: an estimate, since making one takes long.
-
-What each codec of a table aims at: compression, and how much a dictionary must save.
+Whether floats of which many, and not all, are distinct are shorter with a dictionary is an estimate, since making one takes long.
 """
 
 from __future__ import annotations

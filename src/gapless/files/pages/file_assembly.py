@@ -1,4 +1,4 @@
-"""What is around the pages of a Parquet file (magic, footer), a file in the making, and files put together of chunks of others."""
+"""Parquet file framing: magic bytes and footer, files in the making, and files assembled of column chunks of others."""
 
 from __future__ import annotations
 

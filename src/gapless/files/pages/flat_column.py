@@ -1,4 +1,4 @@
-"""Arrow columns without nesting as the values, nulls and bounds that a column chunk of our own is made of."""
+"""Arrow columns without nesting as the values, null counts and bounds of a Parquet column chunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the pages of a column chunk lie, so that those of some rows can be read without the others."""
+"""Page index of a column chunk: where its pages lie, by their headers, so that those of some rows are read without the others."""
 
 from __future__ import annotations
 

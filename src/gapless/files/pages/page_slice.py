@@ -1,6 +1,6 @@
-"""A part of a row group as a Parquet file of its own: pages as they are, with their checksums, and a footer that names no others.
+"""Part of a row group as a Parquet file of its own: pages as they are, with their checksums, and a footer that names no others.
 
-Stretches of rows that are near a filter: few and long ones, since what lies between two of them is only left out where that is pages.
+Row ranges near a filter are few and long, since what lies between two of them is left out only where that is whole pages.
 """
 
 from __future__ import annotations

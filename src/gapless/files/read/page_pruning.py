@@ -1,4 +1,4 @@
-"""The rows of a sorted row group that a filter may keep, found by its keys, so that no pages of other columns are read than theirs."""
+"""Page pruning: candidate row ranges of a sorted row group by its key columns, so that only their pages of other columns are read."""
 
 from __future__ import annotations
 

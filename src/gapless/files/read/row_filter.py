@@ -1,4 +1,4 @@
-"""Which rows a scan keeps, which row groups may hold such, and which pages are near them."""
+"""Row filters of a scan: which rows it keeps, which row groups may hold such by their statistics, and which columns find pages."""
 
 from __future__ import annotations
 

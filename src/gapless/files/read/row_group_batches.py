@@ -1,4 +1,4 @@
-"""Row groups that are read in one go, and the bytes that they need."""
+"""Row groups that are read together, and the byte ranges that they need."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The environment of a scan: read tasks in, Arrow out.
-
-How many rows a scan gives, read of as little as tells.
-
-A pinned version as an Arrow dataset, for engines that push their filters and columns into one.
-"""
+"""Execute a read plan: Parquet segments to Arrow batches, row counts, or an Arrow dataset into which engines push filters and columns."""
 
 from __future__ import annotations
 

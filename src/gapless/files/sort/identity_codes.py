@@ -1,7 +1,4 @@
-"""Rows' identities by number.
-
-Where the value of a column changes from one row to the next.
-"""
+"""Dictionary-encode the entity columns of rows: one integer code for each identity, in order."""
 
 from __future__ import annotations
 

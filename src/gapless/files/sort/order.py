@@ -1,4 +1,4 @@
-"""The order that rows are put into (identity, then index value, ties as they came), and columns put into it."""
+"""Stable sort order of rows by identity and index value, and columns put into it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""A run: rows in memory, in the order of entity and index, with the coverage they bring.
+"""A sorted run: rows in memory in the order of entity and index, with the coverage they bring, which becomes one segment.
 
-Runs bound the memory of an append; each becomes one segment.
-
-The coverage of rows in order, found without a step for every bucket where buckets follow each other.
+Runs bound the memory of an append. Where buckets follow each other, coverage takes no step for every bucket.
 """
 
 from __future__ import annotations

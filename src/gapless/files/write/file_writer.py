@@ -1,7 +1,4 @@
-"""One Parquet file, encoded row group by row group on all cores, each column as its first rows suggest.
-
-The smallest encoding of each column, found by encoding some of its rows in each.
-"""
+"""Write one Parquet file, row group by row group on all cores, each column in the encoding that its first rows suggest."""
 
 from __future__ import annotations
 

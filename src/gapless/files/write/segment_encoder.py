@@ -1,4 +1,4 @@
-"""Runs as the bytes of one segment, with everything the log says about it taken from the rows in memory."""
+"""Encode sorted runs as one segment, with everything the log says about it taken from the rows in memory."""
 
 from __future__ import annotations
 

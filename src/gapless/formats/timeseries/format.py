@@ -81,7 +81,7 @@ class TimeSeries:
         """Cleaning takes nothing else."""
 
     def checksum_path(self, path: str) -> None:
-        """There is no such thing."""
+        """None: logs of time-series tables have no Hadoop checksum files."""
 
     def encode_pointer(self, snapshot: Snapshot[TableState], size: int) -> bytes:
         """The version."""

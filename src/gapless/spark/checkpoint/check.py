@@ -1,7 +1,4 @@
-"""All that is to be said about a Spark checkpoint folder: pure.
-
-A look at the checkpoint folder of a Spark query before it is started.
-"""
+"""Check the checkpoint folder of a Spark streaming query before it is started, and say how to repair it."""
 
 from __future__ import annotations
 

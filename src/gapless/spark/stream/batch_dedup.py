@@ -1,11 +1,7 @@
-"""What a table's log says about a batch of a stream before it is written: pure.
+"""Deduplicate micro-batches of a stream by the table's log, before they are written. Pure, but for the query that Spark names.
 
 A batch is known by its app, which is the user's `app_id` or else the query's id, and its number. Before an app's first batch of a query
 the table takes a trace of it, an operation id too: where the query's checkpoint lies, the query, and the app.
-
-A batch of a stream, held against the table's log before it is committed.
-
-Which streaming query a batch comes from, as Spark's driver knows it.
 """
 
 from __future__ import annotations
@@ -40,7 +36,7 @@ _S3 = {"s3a": "s3", "s3n": "s3"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Whose batches come."""
+    """The identity of a streaming query: its app, query id and checkpoint location."""
 
     query: str | None
     """Spark's id of the query, which it keeps in the checkpoint; None where it cannot be had, and then there is an `app_id`."""

@@ -1,7 +1,4 @@
-"""The change data feed of every kind of table: changed rows commit by commit, with kind of change, version and commit time.
-
-DESCRIBE HISTORY for every kind of table: the newest commits up to a version.
-"""
+"""History and change data feed of every kind of table: commits up to a version, and changed rows commit by commit."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Create and open tables of every kind: what lies at a location, and the first commit.
-
-What handles of every kind of table share: where the table is, and which version they see.
-
-What one call on a table works with, whatever the table's format.
-"""
+"""Handles of every kind of table: what lies at a location, the first commit, which version a handle sees, what a call works with."""
 
 from __future__ import annotations
 

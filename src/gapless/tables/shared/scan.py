@@ -1,7 +1,4 @@
-"""Lazy rows: what scans, SQL and change feeds of every kind of table return.
-
-The arguments of a scan of any kind of table: a condition on rows, and the columns to return.
-"""
+"""Scans of every kind of table: the condition and columns they take, and the lazy rows that scans, SQL and change feeds return."""
 
 from __future__ import annotations
 

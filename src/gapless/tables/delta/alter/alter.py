@@ -1,4 +1,4 @@
-"""Changing what a Delta table is: its columns, its properties, its constraints."""
+"""ALTER TABLE for Delta tables: columns, properties, constraints."""
 
 from __future__ import annotations
 

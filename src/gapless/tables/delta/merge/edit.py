@@ -1,4 +1,4 @@
-"""What a merge's clauses make of rows: pure, over rows in memory."""
+"""Evaluate the clauses of a MERGE on matched rows: pure, over rows in memory."""
 
 from __future__ import annotations
 

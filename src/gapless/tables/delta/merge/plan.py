@@ -1,4 +1,4 @@
-"""What a merge says, understood: names with their aliases, keys, and which clause is for which rows. Pure."""
+"""Parse a MERGE: names with their aliases, join keys, and which clause applies to which rows. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Time travel of Delta tables: versions by number or commit time, and whether a vacuum left their files.
-
-The commits of a Delta table as its users see them.
-"""
+"""Time travel and DESCRIBE HISTORY of Delta tables: versions by number or commit time, and whether a vacuum left their files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that a change of rows makes of one version: data files, deletion vectors, and change data files."""
+"""Write the files of a DELETE, UPDATE or MERGE on one version: data files, deletion vectors and change data files."""
 
 from __future__ import annotations
 

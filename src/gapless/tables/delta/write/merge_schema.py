@@ -1,4 +1,4 @@
-"""What a table's columns become so that an input fits. Pure."""
+"""Schema evolution on write (`schema_mode="merge"`): what the columns become so that an input fits. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of rows of a Delta table, made to a version and committed, and made anew to a newer one where that has to be."""
+"""Commit row changes of a Delta table, made again on a newer version where another commit came first and conflicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gapless.tables.shared.scan import Condition
 
 
 def no_rows() -> Iterable[pa.RecordBatch]:
-    """What a change inserts that inserts nothing."""
+    """No rows: for a change that inserts none."""
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Edits of some rows of a data file: as rows of a new file, or as a deletion vector."""
+"""Apply deletes and updates to one data file: as rows of a new file, or as a deletion vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upsert, update, delete and replace as callers ask for them: arguments in, what they mean out."""
+"""Upsert, update, delete and replace: the methods of a table, and the arguments they take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One correction made to one version of a table: which segments it affects, what takes their place, and where new rows go."""
+"""Apply one correction to one version: the segments it affects, the files that replace them, and where new rows go."""
 
 from __future__ import annotations
 

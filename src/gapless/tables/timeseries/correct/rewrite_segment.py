@@ -1,4 +1,4 @@
-"""Rewriting a segment from which rows go or to which rows come: as a new file, or as a patched one where values alone change."""
+"""Copy-on-write of one segment: a new file without some rows or with others, or a patched one where only values change."""
 
 from __future__ import annotations
 

@@ -109,18 +109,18 @@ class FileImporter:
     progress: Progress | None = None
 
     def take(
-        self, sources: Sequence[Source], attempt: StagedWrite, check_conflict: Callable[[Sequence[InspectedFile]], object]
+        self, sources: Sequence[Source], attempt: StagedWrite, check_overlap: Callable[[Sequence[InspectedFile]], object]
     ) -> list[ImportedFile]:
         """The files that have rows, as segments that `attempt` has written.
 
-        `check_conflict` is asked as soon as all keys are known; where it raises, no more is copied. Raises NullKey and the other DataErrors,
+        `check_overlap` is asked as soon as all keys are known; where it raises, no more is copied. Raises NullKey and the other DataErrors,
         InvalidOption where a file cannot be linked, StoreError, with the attempt to be discarded.
         """
         holding = [source for source in sources if source.rows]
         with FileTransfer(attempt.env.store, self.how) as placing:
             begun = [self._begin(source, number, attempt, placing) for number, source in enumerate(holding)]
             surveyed = list(self._survey(holding))
-            check_conflict(surveyed)
+            check_overlap(surveyed)
             return [self._taken(one, place, attempt) for one, place in zip(surveyed, begun, strict=True)]
 
     def _begin(self, source: Source, number: int, attempt: StagedWrite, placing: FileTransfer) -> _Begun:
