@@ -38,7 +38,7 @@ print(gl.spark.read(spark, sys.argv[1]).count())
 """
 _PLAIN = """
 import os, sys
-from gapless.spark.setup.java import find_java
+from gapless.spark.setup.start import find_java
 os.environ["JAVA_HOME"] = str(find_java(os.environ))
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[*]").getOrCreate()

@@ -12,8 +12,8 @@ import pytest
 
 from gapless.errors import InvalidFilter, UnknownColumn
 from gapless.model.stats import ColumnStats, stats_value, supports_bounds
+from gapless.predicate.plan import guarantee, prune_by_expression
 from gapless.predicate.prune import may_match
-from gapless.predicate.prune_files import guarantee, prune_by_expression
 from gapless.predicate.where import parse_where
 
 SCHEMA = pa.schema(

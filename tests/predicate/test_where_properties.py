@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from gapless.model.stats import Bound, ColumnStats, stats_value, supports_bounds
 from gapless.predicate.expression import kept_rows, to_expression
+from gapless.predicate.plan import guarantee, prune_by_expression
 from gapless.predicate.prune import may_match
-from gapless.predicate.prune_files import guarantee, prune_by_expression
 from gapless.predicate.where import parse_where
 
 SCHEMA = pa.schema(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import gapless.spark
-from gapless.spark.setup.java import find_java
+from gapless.spark.setup.start import find_java
 
 
 @pytest.fixture(scope="session")

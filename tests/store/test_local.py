@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gapless.errors import AccessDenied, CorruptTable, ObjectExists, ObjectNotFound, StorageFull, StoreError, StoreUnavailable
-from gapless.store.local import publish
+from gapless.store.local import file_system
 from gapless.store.local import store as local
 from gapless.store.local.store import LocalStore
 from gapless.testing.store.case import in_child, race
@@ -47,7 +47,7 @@ def failing(code: int) -> Callable[..., Any]:
 def _without(monkeypatch: pytest.MonkeyPatch, code: int, *, renames: bool) -> None:
     monkeypatch.setattr(os, "link", failing(code))
     if not renames:
-        monkeypatch.setattr(publish, "_exclusive_rename", lambda: None)
+        monkeypatch.setattr(file_system, "_exclusive_rename", lambda: None)
 
 
 @pytest.mark.parametrize("renames", [True, False])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gapless.model.protocols import Store
-from gapless.store.local import publish
+from gapless.store.local import file_system
 from gapless.store.local.store import LocalStore
 from gapless.store.memory import MemoryStore
 from gapless.store.open import open_store
@@ -49,7 +49,7 @@ class TestLocalWithoutLinks(TestLocal):
 class TestLocalWithoutLinksAndRenames(TestLocalWithoutLinks):
     @pytest.fixture(autouse=True)
     def _without_rename(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(publish, "_exclusive_rename", lambda: None)
+        monkeypatch.setattr(file_system, "_exclusive_rename", lambda: None)
 
 
 class TestS3(StoreContract):

@@ -13,9 +13,9 @@ from gapless.tables.delta.table import DeltaTable
 from gapless.testing.simulate import describe, main
 from gapless.testing.simulation.delta_kind import DELTA_TABLE
 from gapless.testing.simulation.delta_watch import DeltaWatch
-from gapless.testing.simulation.intents import Appending, Deleting, Maintenance, Merging, Replacing, Restoring, Updating
 from gapless.testing.simulation.series import SCHEMA, to_batch
 from gapless.testing.simulation.simulation import Run, simulate
+from gapless.testing.simulation.tasks import Appending, Deleting, Maintenance, Merging, Replacing, Restoring, Updating
 from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline
 from gapless.testing.store.stores import DictStore
 from testing.broken import planted

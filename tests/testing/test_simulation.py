@@ -21,8 +21,8 @@ from gapless.tables.timeseries.care.expire import ExpireReport
 from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.testing.simulate import describe, main
-from gapless.testing.simulation.intents import Appending, Deleting, Maintenance, Replacing, Restoring, Upserting
 from gapless.testing.simulation.simulation import Run, simulate
+from gapless.testing.simulation.tasks import Appending, Deleting, Maintenance, Replacing, Restoring, Upserting
 from gapless.testing.simulation.timeline import START_NS, SimClock, SimIds, Timeline
 from gapless.testing.simulation.watch import WatchedStore
 from gapless.testing.store.stores import DictStore, Faults, Killed, SimStore

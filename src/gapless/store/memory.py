@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from gapless.errors import ObjectExists, ObjectNotFound
 from gapless.model.protocols import Capabilities, ObjectInfo, PutMode
-from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, resolve_range
+from gapless.store.location import check_new_path, check_path, check_range, folder_prefix, resolve_range
 
 _SPACES: dict[str, dict[str, tuple[bytes, int]]] = {}
 """By name: path to (bytes, time of the write in nanoseconds since 1970 UTC)."""

@@ -22,8 +22,20 @@ from gapless.errors import (
 from gapless.model.instant import ns_from_datetime
 from gapless.model.protocols import Capabilities, ObjectInfo, PutMode
 from gapless.store.background_writes import BackgroundWrites
-from gapless.store.location import RETRY_OPTIONS, Location, check_options, retry_setting, unknown_option
-from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, is_unfinished, resolve_range, truncated
+from gapless.store.location import (
+    RETRY_OPTIONS,
+    Location,
+    check_new_path,
+    check_options,
+    check_path,
+    check_range,
+    folder_prefix,
+    is_unfinished,
+    resolve_range,
+    retry_setting,
+    truncated,
+    unknown_option,
+)
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from gapless.coverage.bucket import grid_of
 from gapless.files.compare.keys import KeySet, can_match, without_rows
-from gapless.files.sort.merge_runs import merge_runs
-from gapless.files.sort.run import sort_run
+from gapless.files.sort.run import merge_runs, sort_run
 from gapless.model.index import IndexSpec, IntWidth
 from gapless.predicate.expression import to_expression
 from gapless.predicate.range import key_bounds

@@ -22,7 +22,7 @@ from typing import Any
 
 import pyspark
 
-from gapless.spark.setup.java import find_java
+from gapless.spark.setup.start import find_java
 
 ROOT = Path(__file__).resolve().parents[3]
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -15,7 +15,7 @@ import pytest
 
 import gapless.spark
 from gapless.errors import NotSupported
-from gapless.spark.setup.java import Release, cached_file, find_java
+from gapless.spark.setup.start import Release, cached_file, find_java
 
 
 @pytest.mark.parametrize(

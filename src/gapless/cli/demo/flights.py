@@ -24,7 +24,7 @@ from gapless.cli.demo.steps import print_code, print_command, print_step, run_co
 from gapless.cli.show.console import print_line, print_table, stderr_console
 from gapless.cli.show.rows import row_progress
 from gapless.errors import NotSupported
-from gapless.spark.setup.java import find_java
+from gapless.spark.setup.start import find_java
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 if TYPE_CHECKING:

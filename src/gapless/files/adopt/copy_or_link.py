@@ -26,8 +26,7 @@ from gapless.files.pages.file_assembly import TRAILER
 from gapless.files.pages.footer import checksum, footer_checksum
 from gapless.model.protocols import Store
 from gapless.model.segment import ALGORITHM
-from gapless.store.local.file_system import clone_file, typed_os_errors
-from gapless.store.local.publish import discard, make_folder, sync_folder
+from gapless.store.local.file_system import clone_file, discard, make_folder, sync_folder, typed_os_errors
 from gapless.store.local.temp_files import begin_write_back
 
 Adopt = Literal["copy", "link", "move"]

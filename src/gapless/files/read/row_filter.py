@@ -17,9 +17,9 @@ from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import to_declared
 from gapless.model.index import IndexSpec
 from gapless.model.segment import Segment
+from gapless.predicate.plan import guarantee, prune_by_expression
 from gapless.predicate.predicate import And, Constant, Predicate, columns_of, conjuncts_on
 from gapless.predicate.prune import ALWAYS, StatsOf, TruthByStats, compile_pruner, compile_truth_values
-from gapless.predicate.prune_files import guarantee, prune_by_expression
 from gapless.predicate.range import conjunction
 
 EVERYTHING = Constant(value=True)

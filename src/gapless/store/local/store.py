@@ -14,12 +14,22 @@ from functools import partial
 
 from gapless.errors import ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
 from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, WriterQueue
-from gapless.store.local.file_system import files_below, store_error, typed_os_errors
-from gapless.store.local.publish import change_hint, discard, make_folder, publish_new, replace_hint, sync_folder, write_all
+from gapless.store.local.file_system import (
+    change_hint,
+    discard,
+    files_below,
+    make_folder,
+    publish_new,
+    replace_hint,
+    store_error,
+    sync_folder,
+    typed_os_errors,
+    write_all,
+)
 from gapless.store.local.queue import Ticket
 from gapless.store.local.sync import DeferredFiles, Folders
 from gapless.store.local.temp_files import BegunFile, TempFiles, open_temp
-from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, resolve_range, truncated
+from gapless.store.location import check_new_path, check_path, check_range, folder_prefix, resolve_range, truncated
 
 
 class LocalStore:

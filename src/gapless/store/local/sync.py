@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from threading import Lock, Thread
 
-from gapless.store.local.publish import NO_FOLDER_SYNC, open_folder
+from gapless.store.local.file_system import NO_FOLDER_SYNC, open_folder
 
 _MOST = 8
 """Files that one call has synced at a time, and threads that sync for others in a process."""

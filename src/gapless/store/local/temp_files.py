@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cache
 
 from gapless.errors import StoreError
-from gapless.store.local.publish import discard
+from gapless.store.local.file_system import discard
 
 _EARLY_BYTES = 256 << 10
 """So many bytes at a time the system is asked to begin with, so that the disk works while others are made, and a sync at the end has little left."""

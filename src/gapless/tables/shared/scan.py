@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from gapless.errors import InvalidFilter, InvalidOption, NotSupported
 from gapless.files.read.row_filter import EVERYTHING, RowFilter
+from gapless.predicate.plan import expression_columns
 from gapless.predicate.predicate import Predicate, columns_of
-from gapless.predicate.prune_files import expression_columns
 from gapless.predicate.range import check_columns
 from gapless.predicate.where import parse_where
 from gapless.tables.shared.duckdb_session import duck_schema, holds_type, unsupported_columns

@@ -14,20 +14,23 @@ from gapless.errors import (
     SchemaMismatch,
     VersionNotFound,
 )
-from gapless.testing.simulation.intents import (
+from gapless.testing.simulation.tasks import (
     COLUMNS,
     Appending,
     Bucket,
+    History,
     Intent,
     Maintenance,
+    Missed,
     OperationName,
     Replacing,
     Restoring,
     Rows,
+    Seen,
+    Sent,
     Upserting,
     buckets_of,
 )
-from gapless.testing.simulation.tasks import History, Missed, Seen, Sent
 from gapless.testing.simulation.watch import Landed, Ledger, Logged
 
 _DAY_NS = 26 * 3_600 * 10**9

@@ -7,19 +7,27 @@ from random import Random
 from typing import Any
 
 from gapless.testing.simulation.draw import DAY_S, HOUR_S, Author, Scenario, Script, draw_scenario
-from gapless.testing.simulation.intents import (
+from gapless.testing.simulation.tasks import (
     BUCKET_WIDTH,
     Appending,
     Care,
     Deleting,
     Intent,
+    Maintain,
     Merging,
     OperationName,
+    Pause,
+    PauseUntil,
+    Read,
+    ReadOld,
+    Refresh,
     Replacing,
+    RestoreEarlier,
     Row,
+    Submit,
+    Task,
     Updating,
 )
-from gapless.testing.simulation.tasks import Maintain, Pause, PauseUntil, Read, ReadOld, Refresh, RestoreEarlier, Submit, Task
 
 RETENTION_S, LOG_RETENTION_S = 24 * HOUR_S, 72 * HOUR_S
 """Of removed files and of log entries."""

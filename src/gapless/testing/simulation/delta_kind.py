@@ -13,17 +13,26 @@ import pyarrow as pa
 
 from gapless.errors import AccessDenied, CommitConflict, CorruptTable, InvalidOption, StorageFull, VersionNotFound
 from gapless.runtime.environment import Environment
-from gapless.tables.delta.files import paths
+from gapless.tables.delta.files import open_file
 from gapless.tables.delta.lifecycle import create_table, open_table
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.shared import duckdb_session
 from gapless.testing.simulation.delta_draw import draw
 from gapless.testing.simulation.delta_watch import DeltaWatch, read_ledger
 from gapless.testing.simulation.draw import Scenario
-from gapless.testing.simulation.intents import MARK, Appending, Deleting, Maintenance, Merging, Replacing, Restoring, Updating
 from gapless.testing.simulation.process import Held, Kind
 from gapless.testing.simulation.series import SCHEMA, rows_of, to_batch
-from gapless.testing.simulation.tasks import Maintain
+from gapless.testing.simulation.tasks import (
+    MARK,
+    Appending,
+    Deleting,
+    Maintain,
+    Maintenance,
+    Merging,
+    Replacing,
+    Restoring,
+    Updating,
+)
 from gapless.testing.simulation.watch import Ledger
 
 INLINE_BYTES = (0, 34)
@@ -36,18 +45,18 @@ def surroundings(seed: int) -> Iterator[None]:
 
     What threads of DuckDB's own pull from a table comes by no actor: without waits and faults, and at times that no seed decides.
     """
-    inline_bytes, connect, shared = vars(paths)["INLINE_BYTES"], duckdb.connect, duckdb_session.SHARED
+    inline_bytes, connect, shared = vars(open_file)["INLINE_BYTES"], duckdb.connect, duckdb_session.SHARED
 
     def connect_alone(database: str = ":memory:", *, config: dict[str, Any] | None = None) -> Any:
         return connect(database, config={**(config or {}), "threads": "1"})
 
-    vars(paths)["INLINE_BYTES"] = INLINE_BYTES[seed % len(INLINE_BYTES)]
+    vars(open_file)["INLINE_BYTES"] = INLINE_BYTES[seed % len(INLINE_BYTES)]
     vars(duckdb_session)["SHARED"] = duckdb_session.SharedDuck()
     duckdb.connect = connect_alone  # type: ignore[assignment]  # it takes what we pass
     try:
         yield
     finally:
-        vars(paths)["INLINE_BYTES"] = inline_bytes
+        vars(open_file)["INLINE_BYTES"] = inline_bytes
         vars(duckdb_session)["SHARED"] = shared
         duckdb.connect = connect
 

@@ -26,7 +26,7 @@ import pyroaring
 
 from gapless.model.protocols import Store
 from gapless.testing.simulation.delta_draw import LOG_RETENTION_S, RETENTION_S
-from gapless.testing.simulation.intents import COLUMNS, Row
+from gapless.testing.simulation.tasks import COLUMNS, Row
 from gapless.testing.simulation.watch import Ledger, Logged, Watched
 
 _MAGIC = 1681511377

@@ -8,29 +8,27 @@ from random import Random
 from typing import Any
 
 from gapless.model.properties import OVERLAP_POLICIES
-from gapless.testing.simulation.intents import (
+from gapless.testing.simulation.tasks import (
     BUCKET_WIDTH,
     Appending,
+    AppendTogether,
     Care,
     Deleting,
     Intent,
-    OperationName,
-    Replacing,
-    Row,
-    Upserting,
-)
-from gapless.testing.simulation.tasks import (
-    AppendTogether,
     Maintain,
     Open,
+    OperationName,
     Pause,
     PauseUntil,
     Read,
     ReadOld,
     Refresh,
+    Replacing,
     RestoreEarlier,
+    Row,
     Submit,
     Task,
+    Upserting,
     is_change,
     may_be_resent,
 )

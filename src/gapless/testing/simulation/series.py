@@ -28,18 +28,18 @@ from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.testing.simulation.draw import Scenario, draw_scenario
-from gapless.testing.simulation.intents import (
+from gapless.testing.simulation.process import Held, Kind
+from gapless.testing.simulation.tasks import (
     BUCKET_WIDTH,
     Appending,
     Deleting,
+    Maintain,
     Maintenance,
     Replacing,
     Restoring,
     Row,
     Upserting,
 )
-from gapless.testing.simulation.process import Held, Kind
-from gapless.testing.simulation.tasks import Maintain
 from gapless.testing.simulation.watch import Ledger, WatchedStore, read_ledger
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("entity", pa.string()), ("number", pa.int64())])

@@ -27,8 +27,7 @@ from gapless.model.protocols import Store
 from gapless.runtime.environment import Environment
 from gapless.testing.simulation.audit import audit
 from gapless.testing.simulation.draw import Scenario
-from gapless.testing.simulation.process import Kind, Process, Table, run_actor
-from gapless.testing.simulation.roles import act
+from gapless.testing.simulation.process import Kind, Process, Table, act, run_actor
 from gapless.testing.simulation.series import SERIES
 from gapless.testing.simulation.tasks import History
 from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline, seeded

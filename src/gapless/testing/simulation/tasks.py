@@ -1,11 +1,179 @@
-"""Tasks of the actors of a simulation, and what came of them, as values for the auditor."""
+"""Tasks and intended changes of a simulation, as values: each change knows which rows a table holds once it is done.
+
+This is the whole model that the auditor replays: for every commit, the rows after it are `intent.after(rows before it)`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gapless.testing.simulation.intents import Appending, Bucket, Care, Intent, OperationName, Row
+from gapless.model.properties import OnOverlap
+
+BUCKET_WIDTH = 10
+"""Index values per bucket in simulated tables."""
+
+COLUMNS = ("ts", "entity", "number")
+Row = tuple[int, str, int]
+"""(index value, entity, number): no two rows that are meant to be different have the same number."""
+Rows = tuple[Row, ...]
+"""In order."""
+Bucket = tuple[str, int]
+"""(entity, bucket id)."""
+OperationName = tuple[str, int] | str | None
+RowsAt = Callable[[int], Rows]
+"""The rows of a version."""
+MARK = 10**6
+"""What a merge or an update multiplies its own number by, before it adds the row's: below it lies the row's first number, for ever."""
+Care = Literal["compact", "vacuum", "expire", "tag", "untag", "add_column", "zorder", "checkpoint", "clean_log"]
+"""What changes no row."""
+
+
+def buckets_of(rows: Rows) -> frozenset[Bucket]:
+    """The buckets in which rows lie."""
+    return frozenset((entity, at // BUCKET_WIDTH) for at, entity, _ in rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appending:
+    """Rows that someone wants appended once."""
+
+    rows: Rows
+    on_overlap: OnOverlap
+    operation_id: OperationName = None
+
+    def to_write(self, before: Rows) -> Rows:
+        """Its rows that should be there afterwards: under "skip" those of buckets that were not covered."""
+        covered = buckets_of(before) if self.on_overlap == "skip" else frozenset()
+        return tuple(sorted(row for row in self.rows if not buckets_of((row,)) & covered))
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        mine = buckets_of(self.rows) if self.on_overlap == "replace" else frozenset()
+        kept = (row for row in before if not buckets_of((row,)) & mine)
+        return tuple(sorted((*kept, *self.to_write(before))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upserting:
+    """Rows that take the place of those with their index value and entity; of several with one key the last counts."""
+
+    rows: Rows
+    operation_id: OperationName = None
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        newest = {row[:2]: row for row in self.rows}
+        return tuple(sorted((*(row for row in before if row[:2] not in newest), *newest.values())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merging:
+    """Rows of which each marks all those with its index value and entity, or comes in where there is none; no two have one key."""
+
+    rows: Rows
+    operation_id: OperationName = None
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        marks = {row[:2]: row[2] for row in self.rows}
+        known = {row[:2] for row in before}
+        kept = ((*row[:2], marked(row[2], marks.get(row[:2]))) for row in before)
+        return tuple(sorted((*kept, *(row for row in self.rows if row[:2] not in known))))
+
+
+def marked(number: int, mark: int | None) -> int:
+    """A row's number once it was marked."""
+    return number if mark is None else mark * MARK + number % MARK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updating:
+    """Rows of `[start, end)` that are marked, each of one entity where it is given."""
+
+    start: int
+    end: int
+    mark: int
+    entity: str | None = None
+    operation_id: OperationName = None
+    rows: Rows = ()
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        return tuple(sorted((*row[:2], marked(row[2], self.mark if self._takes(row) else None)) for row in before))
+
+    def _takes(self, row: Row) -> bool:
+        return self.start <= row[0] < self.end and self.entity in (None, row[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleting:
+    """Rows of `[start, end)` that go: those of one entity, or with a number below one, where these are given."""
+
+    start: int
+    end: int
+    entity: str | None = None
+    below: int | None = None
+    by_age: bool = False
+    """Whether it is retention that takes them: all before `end`."""
+    operation_id: OperationName = None
+    rows: Rows = ()
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        return tuple(row for row in before if not self._takes(row))
+
+    def _takes(self, row: Row) -> bool:
+        at, entity, number = row
+        chosen = self.start <= at < self.end and self.entity in (None, entity)
+        return chosen and (self.below is None or number < self.below)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacing:
+    """Rows of `[start, end)` (of one entity, where it is given) that go, and others that come in their place."""
+
+    start: int
+    end: int
+    rows: Rows
+    entity: str | None = None
+    operation_id: OperationName = None
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        kept = (row for row in before if not (self.start <= row[0] < self.end and self.entity in (None, row[1])))
+        return tuple(sorted((*kept, *self.rows)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoring:
+    """The rows of an older version, again."""
+
+    version: int
+    operation_id: OperationName = None
+    rows: Rows = ()
+
+    def after(self, _before: Rows, at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        return at(self.version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """What leaves every row as it is."""
+
+    care: Care
+    detail: tuple[Any, ...] = ()
+    operation_id: OperationName = None
+    rows: Rows = ()
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done: the same."""
+        return before
+
+
+Intent = Appending | Upserting | Merging | Updating | Deleting | Replacing | Restoring | Maintenance
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from gapless.errors import ObjectNotFound
 from gapless.model.protocols import PutMode, Store
-from gapless.testing.simulation.intents import COLUMNS, Bucket, Row, buckets_of
+from gapless.testing.simulation.tasks import COLUMNS, Bucket, Row, buckets_of
 from gapless.testing.store.stores import OuterStore
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gapless.errors import AccessDenied, ObjectExists, ObjectNotFound, StorageFull, StoreError, StoreUnavailable
 from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, Store
-from gapless.store.path import check_new_path, check_path, check_range, folder_prefix, resolve_range
+from gapless.store.location import check_new_path, check_path, check_range, folder_prefix, resolve_range
 from gapless.testing.simulation.timeline import START_NS, Timeline
 
 

@@ -354,7 +354,7 @@ def test_maint_16_text_is_read_and_written_in_bounded_pieces(place: str, monkeyp
     for part in range(3):
         table.append({"i": list(range(part * 40, part * 40 + 40)), "s": [f"{part}" * 50_000] * 40})
     before = told_sizes(table)
-    monkeypatch.setattr("gapless.files.sort.merge_runs.sort_run", spy)
+    monkeypatch.setattr("gapless.files.sort.run.sort_run", spy)
     compactor = table._compactor(CompactOptions(sort_bytes=1 << 20))
     report = compactor.compact(table._snapshot)
     assert report.segments_after == 1, "without entity columns rows stream through"

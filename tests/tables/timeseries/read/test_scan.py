@@ -20,7 +20,7 @@ from gapless.files.read import row_group_batches
 from gapless.files.read.source import read_groups
 from gapless.files.write import file_writer
 from gapless.model.segment import Segment
-from gapless.predicate.prune_files import expression_columns, expression_text, prune_by_expression
+from gapless.predicate.plan import expression_columns, expression_text, prune_by_expression
 from support.faulty_store import open_faulty
 
 _counter = itertools.count()

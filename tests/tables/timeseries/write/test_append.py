@@ -459,7 +459,7 @@ def test_a_huge_batch_is_cut(place: str, monkeypatch: pytest.MonkeyPatch) -> Non
         sizes.append(table.nbytes)
         return sort_run(table, *rest)
 
-    monkeypatch.setattr("gapless.files.sort.merge_runs.sort_run", spy)
+    monkeypatch.setattr("gapless.files.sort.run.sort_run", spy)
     tiny_runs(monkeypatch, 10_000)
     make(place).append(hours(*range(5_000)))
     assert len(sizes) > 5

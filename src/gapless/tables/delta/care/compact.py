@@ -21,7 +21,7 @@ from gapless.formats.delta.stats_columns import read_rows
 from gapless.log.commit import Conflict
 from gapless.log.format import Snapshot
 from gapless.model.instant import NS_PER
-from gapless.predicate.prune_files import expression_text
+from gapless.predicate.plan import expression_text
 from gapless.runtime.committer import Proposal
 from gapless.tables.delta.care.compact_plan import CurveOrder, DeltaBin, plan_curve, plan_packing
 from gapless.tables.delta.files.open_file import Projection

@@ -21,7 +21,7 @@ from gapless.model.protocols import WRITER_HORIZON_NS
 from gapless.model.segment import StoredFile
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
-from gapless.tables.delta.files.paths import PathResolver
+from gapless.tables.delta.files.open_file import PathResolver
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.read.versions import VERSIONS, first_missing
 from gapless.tables.delta.write.commits import check_may_remove, new_commit

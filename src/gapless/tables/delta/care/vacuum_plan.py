@@ -15,7 +15,7 @@ from gapless.formats.delta.actions import AddFile, Commit, DeletionVector, Relat
 from gapless.formats.delta.deletion_vector import vector_path
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo
-from gapless.store.path import is_own_unfinished
+from gapless.store.location import is_own_unfinished
 from gapless.tables.shared.vacuum import FileStatus, Limits, Reason, VacuumEntry, plan_entries
 
 CHANGES_FOLDER = "_change_data"

@@ -19,7 +19,7 @@ from gapless.formats.delta.stats_codec import ColumnPath, FileStats, parse_stats
 from gapless.log.format import Snapshot, StoredCheckpoint
 from gapless.model.stats import ColumnStats
 from gapless.runtime.environment import Environment
-from gapless.tables.delta.files.paths import ResolvedPath, read_vector
+from gapless.tables.delta.files.open_file import ResolvedPath, read_vector
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.shared.findings import Finding, LiveFile, Progress, VerifyReport, count, no_progress, numbers_of

@@ -28,14 +28,20 @@ from gapless.formats.delta.deletion_vector import Positions
 from gapless.model.protocols import Store
 from gapless.model.segment import StoredFile
 from gapless.predicate.expression import to_expression
-from gapless.predicate.plan import row_bytes
+from gapless.predicate.plan import expression_columns, row_bytes
 from gapless.predicate.predicate import Predicate, columns_of, conjuncts_on
-from gapless.predicate.prune_files import expression_columns
 from gapless.predicate.range import conjunction
 from gapless.runtime.concurrency import WIDTH, Call, in_order, one_ahead
 from gapless.tables.delta.files.layout import Layout
-from gapless.tables.delta.files.open_file import POSITION, FilePiece, OpenDataFile, Projection, ReadRequest
-from gapless.tables.delta.files.paths import PathResolver, read_vector
+from gapless.tables.delta.files.open_file import (
+    POSITION,
+    FilePiece,
+    OpenDataFile,
+    PathResolver,
+    Projection,
+    ReadRequest,
+    read_vector,
+)
 
 R = TypeVar("R")
 

@@ -14,8 +14,7 @@ from gapless.formats.delta.actions import AddFile, CdcFile, Commit, Metadata, Re
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.formats.delta.schema.changes import may_widen
 from gapless.formats.delta.schema.types import PrimitiveType, StructField
-from gapless.tables.delta.files.open_file import Projection
-from gapless.tables.delta.files.paths import PathResolver, read_vector
+from gapless.tables.delta.files.open_file import PathResolver, Projection, read_vector
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.shared.changes import TYPE_FIELD, CommitChange
 

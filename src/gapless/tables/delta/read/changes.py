@@ -16,7 +16,7 @@ from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
 from gapless.log.versions import read_range
 from gapless.runtime.environment import Environment
-from gapless.tables.delta.files.paths import PathResolver
+from gapless.tables.delta.files.open_file import PathResolver
 from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, FileChange, changed_files, files_of, unreadable_as
 from gapless.tables.delta.read.versions import VERSIONS, first_missing, open_version, version_since
 from gapless.tables.shared.changes import COMMIT_FIELDS, change_feed, check_range, collect_changes, feed_schema

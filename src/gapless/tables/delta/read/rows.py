@@ -16,7 +16,7 @@ from gapless.formats.delta.schema.variant import decode_variant
 from gapless.formats.delta.stats_codec import FileStats
 from gapless.model.stats import ColumnStats
 from gapless.model.types import children, is_any_list
-from gapless.predicate.prune_files import expression_columns
+from gapless.predicate.plan import expression_columns
 from gapless.tables.delta.expressions.evaluate import true_rows
 from gapless.tables.delta.files.open_file import Projection
 from gapless.tables.delta.files.reading import FileReader

@@ -20,9 +20,9 @@ from gapless.formats.delta.stats_codec import FileStats, StatsReader
 from gapless.formats.delta.stats_columns import read_many
 from gapless.model.stats import ColumnStats, ManyStats
 from gapless.predicate.expression import to_expression
+from gapless.predicate.plan import Mask, matches_all, matches_none
 from gapless.predicate.predicate import And, Predicate, columns_of, paths_of
 from gapless.predicate.prune import StatsOf, compile_pruner
-from gapless.predicate.prune_files import Mask, matches_all, matches_none
 from gapless.predicate.range import conjunction
 from gapless.runtime.concurrency import side_by_side
 from gapless.tables.delta.expressions.evaluate import true_rows

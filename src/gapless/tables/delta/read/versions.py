@@ -21,7 +21,7 @@ from gapless.log.snapshot import refresh
 from gapless.log.versions import TooEarly, read_back, time_of
 from gapless.model.operation import OperationId
 from gapless.runtime.environment import TOGETHER, Environment
-from gapless.tables.delta.files.paths import PathResolver, ResolvedPath
+from gapless.tables.delta.files.open_file import PathResolver, ResolvedPath
 from gapless.tables.shared.changes import duration_of
 from gapless.tables.shared.versions import Versions, explained, parse_instant_value
 

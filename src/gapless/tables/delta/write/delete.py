@@ -16,7 +16,7 @@ from gapless.files.compare.keys import same_rows
 from gapless.formats.delta.actions import Json, TableState
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.model.operation import ChangeReport, OperationArgument
-from gapless.predicate.prune_files import expression_text
+from gapless.predicate.plan import expression_text
 from gapless.tables.delta.expressions.assignments import Assignments
 from gapless.tables.delta.read.scan import Candidate, RowCondition, select_files
 from gapless.tables.delta.write.inputs import changed_rows

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gapless.errors import GaplessError, InvalidQuery, SchemaMismatch, UnknownColumn, UnsupportedTable, nearest
 from gapless.files.ingest.batches import Batches, naming
-from gapless.files.sort.merge_runs import pieces
+from gapless.files.sort.run import pieces
 from gapless.formats.delta.actions import TableState
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.formats.delta.schema.types import StructField

@@ -16,7 +16,7 @@ from gapless.formats.delta.partitions import Partitions
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
 from gapless.model.operation import AppendReport, OperationArgument, OperationId, Tally, parse_operation
-from gapless.predicate.prune_files import expression_text
+from gapless.predicate.plan import expression_text
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.reading import FileReader

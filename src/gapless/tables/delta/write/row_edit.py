@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from gapless.formats.delta.actions import AddFile
 from gapless.formats.delta.deletion_vector import Positions
-from gapless.tables.delta.files.open_file import Projection
-from gapless.tables.delta.files.paths import read_vector, write_vectors
+from gapless.tables.delta.files.open_file import Projection, read_vector, write_vectors
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite
 

@@ -16,8 +16,7 @@ from gapless.files.read.row_filter import EVERYTHING
 from gapless.files.read.scan import ReadPlan, read
 from gapless.files.read.source import open_segment
 from gapless.files.sort.curve_sort import z_order
-from gapless.files.sort.merge_runs import gather_runs, pieces
-from gapless.files.sort.run import Run
+from gapless.files.sort.run import Run, gather_runs, pieces
 from gapless.files.write.segment_encoder import CODEC_KEY, SegmentEncoder
 from gapless.files.write.staged_write import BegunSegment, StagedWrite
 from gapless.formats.timeseries.actions import Action, AddSegment, Commit, RemoveSegment, TableState, UpdateTableMeta

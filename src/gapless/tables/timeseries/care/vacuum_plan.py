@@ -9,7 +9,7 @@ from gapless.formats.timeseries.actions import COVERAGE_FOLDER, DATA_FOLDER, Own
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.formats.timeseries.replay import sidecars_of
 from gapless.model.protocols import ObjectInfo
-from gapless.store.path import is_own_unfinished
+from gapless.store.location import is_own_unfinished
 from gapless.tables.shared.vacuum import FileStatus, Limits, VacuumEntry, VacuumPlan, is_below, plan_entries
 
 

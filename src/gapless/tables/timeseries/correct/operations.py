@@ -18,8 +18,8 @@ from gapless.formats.timeseries.replay import segments_covering
 from gapless.log.commit import Conflict
 from gapless.log.format import Conflicting
 from gapless.predicate.expression import to_expression
+from gapless.predicate.plan import expression_columns
 from gapless.predicate.predicate import IsTruth, columns_of
-from gapless.predicate.prune_files import expression_columns
 from gapless.predicate.range import check_columns
 from gapless.runtime.committer import refuse_conflict
 from gapless.tables.timeseries.correct.rewrite_affected import RowChanges

@@ -15,8 +15,7 @@ from gapless.files.adopt.patch import Change, PatchedSource
 from gapless.files.compare.keys import KeyIds
 from gapless.files.read.page_pruning import KeyFilter, kept_positions
 from gapless.files.read.row_filter import RowFilter
-from gapless.files.sort.merge_runs import gather_runs, merge_runs
-from gapless.files.sort.run import Run, sort_run
+from gapless.files.sort.run import Run, gather_runs, merge_runs, sort_run
 from gapless.files.write.segment_encoder import EncodedSegment, SegmentEncoder
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.codec.schema import METADATA_FEATURE

@@ -15,10 +15,9 @@ from gapless.formats.timeseries.replay import candidates
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.protocols import Store
 from gapless.model.segment import Segment
-from gapless.predicate.plan import ReadGroup, plan_groups, prune, stats_of
+from gapless.predicate.plan import ReadGroup, expression_columns, guarantee, plan_groups, prune, prune_by_expression, stats_of
 from gapless.predicate.predicate import Predicate
 from gapless.predicate.prune import may_hold
-from gapless.predicate.prune_files import expression_columns, guarantee, prune_by_expression
 from gapless.predicate.range import check_entity_values, check_identity_value, conjunction, entity_filter, index_range
 from gapless.tables.shared.scan import Condition, Rows, parse_columns, parse_condition
 from gapless.tables.timeseries.read.values import parse_index_value

@@ -11,8 +11,7 @@ from gapless.coverage.bitmap import CoverageMap, Overlap, overlap
 from gapless.coverage.bucket import Grid
 from gapless.errors import DuplicateKey
 from gapless.files.ingest.batches import Batches, bytes_of, naming, unified_schema
-from gapless.files.sort.merge_runs import gather_runs, pieces
-from gapless.files.sort.run import Run
+from gapless.files.sort.run import Run, gather_runs, pieces
 from gapless.files.write.segment_encoder import encode_segment
 from gapless.files.write.staged_write import STREAMED_BYTES, StagedWrite
 from gapless.formats.timeseries.actions import (
