@@ -33,7 +33,7 @@ test: interop ## run the tests that a change is most likely to break, with slice
 test-all: interop ## run all tests but those of `make soak`: about twenty minutes on two cores
 	$(PYTEST) -m "not soak" $(ARGS)
 
-# Where our dependencies decide most; a few minutes. `make soak` runs nearly all.
+# Where our dependencies decide most; a few minutes. `make soak` runs nearly all. Old Polars warns of every fork, old matplotlib calls old names.
 LOWEST ?= tests/predicate tests/files/ingest tests/files/read tests/tables/shared tests/tables/timeseries/read tests/tables/delta/expressions \
     tests/tables/delta/read tests/store/test_store_contract.py tests/draw tests/cli/test_app.py tests/test_public_surface.py
 # What needs Spark, or other readers and writers, or measures, or takes very long.
@@ -41,8 +41,8 @@ NOT_LOWEST := spark interop testing bench process docs
 
 test-lowest: setup ## run tests on the oldest releases that pyproject.toml allows (Python 3.11 or 3.12; LOWEST= names other tests)
 	@bash tools/locked_env.sh requirements/lowest.txt build/lowest
-	PYTHONPATH=src:tests build/lowest/bin/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal \
-	    -o cache_dir=build/lowest/pytest_cache $(LOWEST)
+	PYTHONPATH=src:tests POLARS_ALLOW_FORKING_THREAD=1 build/lowest/bin/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal \
+	    -o cache_dir=build/lowest/pytest_cache -W ignore::pyparsing.warnings.PyparsingDeprecationWarning $(LOWEST)
 
 check: setup ## formatting, lint and bans (ruff), types (mypy strict), layers (import-linter)
 	$(BIN)/ruff format --check .

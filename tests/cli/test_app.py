@@ -14,6 +14,7 @@ from gapless.cli.app import COMMANDS, load_command, run
 from gapless.cli.show import failure
 from gapless.errors import CommitOutcomeUnknown, GaplessError
 from gapless.tables.timeseries.table import TimeSeriesTable
+from support.releases import needs_typer
 
 
 def _leaves(kind: type[GaplessError]) -> list[type[GaplessError]]:
@@ -104,7 +105,9 @@ def test_an_error_of_the_system_is_no_bug(monkeypatch: pytest.MonkeyPatch, capfd
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["scna", "t"], "no such command 'scna'. Did you mean 'scan'"),
+        pytest.param(
+            ["scna", "t"], "no such command 'scna'. Did you mean 'scan'", marks=needs_typer(20, "suggests no command")
+        ),
         (["scan"], "missing argument 'PATH'"),
         (["scan", "t", "--bogus"], "no such option: --bogus"),
         (["scan", "t", "--limit", "x"], "invalid value for '--limit'"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -17,5 +19,10 @@ def needs_duckdb(major: int, why: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(_major(duckdb.__version__) < major, reason=f"DuckDB before {major} {why}")
 
 
-def _major(version: str) -> int:
-    return int(version.partition(".")[0])
+def needs_typer(minor: int, why: str) -> pytest.MarkDecorator:
+    """Skip on an older Typer, of which no major release is out."""
+    return pytest.mark.skipif(int(version("typer").split(".")[1]) < minor, reason=f"Typer before 0.{minor} {why}")
+
+
+def _major(release: str) -> int:
+    return int(release.partition(".")[0])

@@ -17,7 +17,6 @@ import duckdb
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
-import timeseries_table_format as ttf
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
@@ -31,6 +30,8 @@ from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline
 from gapless.testing.store.stores import DictStore
 from tables.timeseries.life_model import FIRST, KEY, TS, VALUE, WIDTH, Column, Model, Row, Version
+
+ttf = pytest.importorskip("timeseries_table_format", reason="needs a newer pyarrow than our oldest")
 
 TYPES = {"int32": pa.int32(), "int64": pa.int64(), "string": pa.string(), "float64": pa.float64()}
 RANGE = (-100 * WIDTH, 1_000 * WIDTH)

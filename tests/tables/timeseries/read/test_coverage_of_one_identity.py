@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import timeseries_table_format as ttf
 
 import gapless as gl
 from gapless.coverage import codec
@@ -18,6 +17,8 @@ from gapless.errors import CorruptTable, CoverageOverlap, LogWarning
 from gapless.model.segment import SidecarCoverage
 from gapless.store.open import open_store
 from support.counting_store import open_counting
+
+ttf = pytest.importorskip("timeseries_table_format", reason="needs a newer pyarrow than our oldest")
 
 _counter = itertools.count()
 NAMES = [f"e{number:02}" for number in range(40)]
