@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +15,8 @@ import pytest
 import gapless as gl
 from gapless.errors import CommitConflict, CoverageOverlap, DuplicateKey, InvalidValue, SchemaMismatch
 from gapless.model.operation import JobId, SequenceId
+from gapless.model.properties import OnOverlap
+from gapless.runtime.committer import Committer
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.spark.writing.staging import Delivery, append_outcomes, begin, find_applied_write, overwrite_outcomes
 from gapless.tables.timeseries.read.view import TableView
@@ -153,6 +157,44 @@ def test_the_same_answers_committed_again_are_not_taken_away(
     first, again = (finish(gl.open(table.url), delivery, encoding, outcomes) for _ in range(2))
     assert (again.version, again.rows, again.already_applied) == (first.version, 1, True)
     assert (20, "a", 3) in rows_of(table)
+    assert table.verify(deep=True).ok
+
+
+@pytest.mark.parametrize("racing", [True, False])
+@pytest.mark.parametrize("operation", [JobId("job"), None])
+@pytest.mark.parametrize(
+    ("finish", "policy"), [(append_outcomes, "reject"), (append_outcomes, "skip"), (overwrite_outcomes, None)]
+)
+def test_answers_that_another_call_committed_leave_their_files_live(
+    table: TimeSeriesTable,
+    monkeypatch: pytest.MonkeyPatch,
+    finish: Callable[..., object],
+    policy: OnOverlap | None,
+    operation: JobId | None,
+    racing: bool,
+) -> None:
+    delivery = Delivery(operation=operation, on_overlap=policy)
+    encoding = begin(table, GIVEN)
+    outcomes = played(encoding, batch((20, "a", 3)))
+
+    def elsewhere() -> None:
+        monkeypatch.undo()
+        finish(gl.open(table.url), delivery, encoding, outcomes)
+
+    if racing:
+        commit = Committer.commit
+
+        def late(self: Any, *arguments: Any) -> Any:
+            elsewhere()
+            return commit(self, *arguments)
+
+        monkeypatch.setattr(Committer, "commit", late)
+    else:
+        elsewhere()
+    with contextlib.suppress(gl.ConflictError):
+        finish(gl.open(table.url), delivery, encoding, outcomes)
+    table.refresh()
+    assert rows_of(table).count((20, "a", 3)) == 1
     assert table.verify(deep=True).ok
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -22,7 +24,7 @@ from gapless.tables.timeseries.handle import context_of
 from gapless.tables.timeseries.write.append import Appender, Overwriter
 from support.clocked_delta import ClockedDelta, numbered
 from support.clocked_table import Clocked, rows_at
-from support.faulty_store import FaultyStore, unavailable
+from support.faulty_store import FaultyStore, once, unavailable
 
 JOB = JobId("load")
 
@@ -213,6 +215,40 @@ def test_rules_that_came_meanwhile_are_asked_of_the_prepared_rows() -> None:
     assert place.values() == [0, 5]
     assert place.data() > before, "its rows were written anew, and what was prepared stays until it is aborted"
     assert not prepared.abort(place.committer()), "its operation was applied"
+
+
+def test_rows_that_were_written_anew_are_committed_once_without_an_operation_id() -> None:
+    place = Delta()
+    prepared = place.prepare(5, operation=None)
+    place.world.open().alter.add_constraint("positive", "id >= 0")
+    assert not prepared.commit(place.committer()).already
+    assert prepared.commit(place.committer()).already
+    assert place.values() == [0, 5]
+    assert not prepared.abort(place.committer()), "it is committed, in files written anew"
+
+
+def test_rows_that_were_filtered_anew_are_committed_once_without_an_operation_id() -> None:
+    place = Series()
+    prepared = place.prepare(5, 6, operation=None, policy="skip")
+    place.world.append(5)
+    assert not prepared.commit(place.committer()).already
+    assert prepared.commit(place.committer()).already
+    assert place.values() == [0, 5, 6]
+    assert not prepared.abort(place.committer())
+
+
+@pytest.mark.parametrize("kind", [Series, Delta])
+def test_what_lost_until_the_deadline_is_committed_when_it_is_asked_again(kind: type[Series | Delta]) -> None:
+    place = kind()
+    prepared = place.prepare(5)
+    store = FaultyStore(place.world.store)
+    committer = place.committer(store)
+    hurried = replace(committer, env=replace(committer.env, deadline_s=0.0))
+    store.before_put = once(lambda: place.world.append(9), lambda path: "_log/" in path and path.endswith(".json"))
+    with contextlib.suppress(CommitConflict):
+        prepared.commit(hurried)
+    assert prepared.commit(place.committer()).tally.rows == 1
+    assert sorted(place.values()) == [0, 5, 9]
 
 
 def test_an_overwrite_is_prepared_from_segments_that_are_stored() -> None:

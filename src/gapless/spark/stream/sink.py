@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from gapless.errors import InvalidOption
+from gapless.errors import InvalidOption, StoreError
 from gapless.files.write.staged_write import StagedWrite
 from gapless.model.operation import AppendReport, parse_operation_id
 from gapless.spark.setup.executors import coded, job_context
@@ -120,9 +121,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _discard(self, encoding: Encoding, outcomes: Sequence[Outcome]) -> None:
         """Remove the files of a batch that is not to be committed, but for those that were: Spark may ask again for what it has."""
         context = job_context(self._handle)
-        if not holds_segments([segment for one in outcomes for segment in one.segments], context.snapshot.state):
-            written = [path for outcome in outcomes for path in outcome.written]
-            StagedWrite(context.env, encoding.instant, written=written).discard()
+        # What cannot be asked of the newest version is left for vacuum.
+        with contextlib.suppress(StoreError):
+            if not holds_segments([segment for one in outcomes for segment in one.segments], context.refresh().state):
+                written = [path for outcome in outcomes for path in outcome.written]
+                StagedWrite(context.env, encoding.instant, written=written).discard()
 
 
 def handed_schema(schema: StructType) -> pa.Schema:

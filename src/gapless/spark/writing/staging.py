@@ -6,14 +6,16 @@ batch: `handle.append([], operation_id=(name, 0))`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption
+from gapless.errors import InvalidOption, StoreError
 from gapless.files.ingest.batches import Batches
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import SetTransaction, TableState
@@ -21,6 +23,7 @@ from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.model.operation import AppendReport, ChangeReport, JobId, OperationId, SequenceId
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
+from gapless.runtime.committer import calling_on_error
 from gapless.spark.reading.arrow_columns import arriving_schema
 from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.encode import Encoding, Outcome
@@ -94,11 +97,12 @@ def append_outcomes(
     snapshot = context.refresh()
     attempt = gather(context, encoding, outcomes)
     appender = _appender(context, snapshot.state, delivery)
-    with attempt.discarded_on_error():
+    with calling_on_error(partial(_discard, context, attempt)):
         if (report := appender.known(snapshot)) is not None:
-            if not holds_segments(attempt.segments, snapshot.state):
-                attempt.discard()
+            _discard(context, attempt)
             return report
+        if holds_segments(attempt.segments, snapshot.state):
+            return AppendReport.of(attempt.tally, snapshot.version, already_applied=True)
         direct = _fits(context, snapshot.state, encoding) and _stands(appender, snapshot.state, attempt)
     if direct:
         applied = () if delivery.operation is None else (SetTransaction(delivery.operation, attempt.tally),)
@@ -110,7 +114,7 @@ def append_outcomes(
         rows = _staged_rows(context, snapshot.version, encoding, attempt)
         return handle.append(rows, on_overlap=delivery.on_overlap, operation_id=_public(delivery.operation))
     finally:
-        attempt.discard()
+        _discard(context, attempt)
 
 
 def overwrite_outcomes(
@@ -127,16 +131,24 @@ def overwrite_outcomes(
     known = ChangeOutcome.before(snapshot, delivery.operation)
     if known is not None and holds_segments(attempt.segments, snapshot.state):
         return known.change_report
-    with attempt.discarded_on_error():
+    with calling_on_error(partial(_discard, context, attempt)):
         direct = _fits(context, snapshot.state, encoding) and not snapshot.state.meta.properties.unique
     if not direct:
         try:
             rows = _staged_rows(context, snapshot.version, encoding, attempt)
             return handle.replace((None, None), rows, operation_id=_public(delivery.operation))
         finally:
-            attempt.discard()
+            _discard(context, attempt)
     overwriter = Overwriter(context=context, operation=delivery.operation)
-    return overwriter.prepare(snapshot, _schema_of(encoding), attempt).land(context.committer).change_report
+    prepared = overwriter.prepare(snapshot, _schema_of(encoding), attempt)
+    return replace(prepared, discard=partial(_discard, context, attempt)).land(context.committer).change_report
+
+
+def _discard(context: SeriesContext, attempt: StagedWrite) -> None:
+    """Remove what executors wrote, unless a version has it: the same answers may have been committed by another call."""
+    with contextlib.suppress(StoreError):
+        if not holds_segments(attempt.segments, context.refresh().state):
+            attempt.discard()
 
 
 def gather(context: SeriesContext, encoding: Encoding, outcomes: Iterable[Outcome]) -> StagedWrite:

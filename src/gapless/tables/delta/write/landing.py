@@ -92,7 +92,7 @@ class RowCommitter:
         self, snapshot: Snapshot[TableState], parts: Sequence[Batches], *, durable: bool
     ) -> Prepared[TableState, Commit]:
         base, first = self._begun(snapshot, parts, settle=durable or self.keeps)
-        staged = first
+        staged, files = first, [*first.files]
 
         def propose(now: Snapshot[TableState]) -> Proposal[Commit] | Tally:
             nonlocal staged
@@ -101,6 +101,8 @@ class RowCommitter:
             fresh = self._again(now, staged, durable=durable)
             if not durable:
                 staged = fresh
+            if fresh is not staged:
+                files.extend(fresh.files)
             with calling_on_error(nothing if fresh is staged else fresh.attempt.discard):
                 proposal = self.propose(now, fresh)
             if fresh is staged or not isinstance(proposal, Proposal):
@@ -115,7 +117,7 @@ class RowCommitter:
             propose=propose,
             operation=self.operation,
             files=first.attempt.written,
-            held=partial(holds_files, first.files),
+            held=partial(holds_files, files),
             discard=discard,
         )
 

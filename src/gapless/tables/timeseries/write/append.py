@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -81,13 +81,13 @@ class Appender:
         stager = appender.stager(snapshot)
         with attempt.discarded_on_error():
             staged = (replace(stager, inline_bytes=0) if durable else stager).stage(parts, attempt, self.operation)
-        change = _Append(appender=appender, staged=staged, durable=durable)
+        change = _Append(appender=appender, staged=staged, durable=durable, segments=[*attempt.segments])
         return Prepared(
             snapshot=snapshot,
             propose=change.propose,
             operation=self.operation,
             files=attempt.written,
-            held=partial(holds_segments, attempt.segments),
+            held=partial(holds_segments, change.segments),
             discard=change.discard,
             lost=change.lose,
             retry_missing=False,
@@ -157,12 +157,16 @@ class _Append:
     durable: bool
     """Whether what was staged first stays, to be committed later."""
     conflict: Conflict | None = None
+    segments: list[Segment] = field(default_factory=list)
+    """All that were ever proposed: any of them in a version says that it was committed."""
 
     def propose(self, snapshot: Snapshot[TableState]) -> Proposal[Commit] | Tally:
-        if self.conflict is None:
+        # Taken, so that what is committed anew after an error is first proposed as it was prepared.
+        conflict, self.conflict = self.conflict, None
+        if conflict is None:
             return self.appender.proposal(self.staged)
         lost = self.staged.attempt
-        self.appender = self.appender.after(self.conflict, snapshot, lost)
+        self.appender = self.appender.after(conflict, snapshot, lost)
         parts, fresh = self._read_back(lost, self.staged, snapshot), self._successor(lost)
         try:
             with fresh.discarded_on_error():
@@ -172,6 +176,7 @@ class _Append:
                 lost.discard()
         proposal = self.appender.proposal(staged)
         if self.durable:
+            self.segments += fresh.segments
             return replace(proposal, discard=fresh.discard) if isinstance(proposal, Proposal) else proposal
         self.staged = staged
         return proposal
