@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import gapless as gl
 from gapless.errors import CorruptTable
 from gapless.formats.delta.format import DELTA
 from gapless.log.format import StoredCheckpoint
 from gapless.log.segment import LogListing, LogSegment
-from testing.toy_log import FROM_ZERO, TOY
+from gapless.log.snapshot import load
+from gapless.model.protocols import ObjectInfo
+from gapless.runtime.environment import Environment
+from gapless.store.open import open_store
+from gapless.testing.store.stores import OuterStore
+from testing.toy_log import TOY
 
 TEN = StoredCheckpoint(10, ("log/10.checkpoint",))
 THREE_PARTS = StoredCheckpoint(1000, ("log/a", "log/b", "log/c"), parts=3)
@@ -85,27 +94,61 @@ def test_it_prints_a_summary(found: LogSegment, text: str) -> None:
 # -- from a listing ----------------------------------------------------------------------------------------------------
 
 
-def test_of_a_listing_it_takes_the_commits_past_the_checkpoint_up_to_the_version() -> None:
+def test_a_listing_has_commits_and_whole_checkpoints_in_order() -> None:
     names = [*map(TOY.path_of, range(1, 16)), *map(TOY.checkpoint_path, (5, 10)), "log/CURRENT", "log/other.tmp"]
     listing = LogListing.parse(TOY, reversed(names))
     assert listing.commits == tuple(range(1, 16))
     assert [checkpoint.version for checkpoint in listing.checkpoints] == [5, 10]
-    assert listing.segment(TOY, 13, TEN) == segment(13, TEN, 11, 12, 13)
-    assert listing.segment(TOY, 10, TEN) == segment(10, TEN)
-    assert listing.segment(TOY, 3, None) == segment(3, None, 1, 2, 3)
-    assert LogListing.parse(FROM_ZERO, ["log/0", "log/1"]).segment(FROM_ZERO, 1, None) == segment(1, None, 0, 1, first=0)
 
 
-@pytest.mark.parametrize(
-    ("commits", "checkpoint", "version", "lost"),
-    [((11, 13), TEN, 13, 12), ((12, 13), TEN, 13, 11), ((11, 12), TEN, 13, 13), ((2, 3), None, 3, 1), ((), None, 2, 1)],
-)
-def test_of_a_listing_with_a_hole_the_first_lost_commit_is_named(
-    commits: tuple[int, ...], checkpoint: StoredCheckpoint | None, version: int, lost: int
-) -> None:
-    with pytest.raises(CorruptTable, match=f"version {lost} is lost") as raised:
-        LogListing(commits, ()).segment(TOY, version, checkpoint)
-    assert raised.value.path == TOY.path_of(lost)
+class _ListingWithout(OuterStore):
+    """A store whose listings lack one object, as those of a folder may beside a writer."""
+
+    missing = ""
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
+        return (info for info in self.inner.list(prefix, after) if info.path != self.missing)
+
+
+def _delta_of_versions(folder: Path, newest: int) -> gl.delta.DeltaTable:
+    table = gl.delta.create(folder, pa.schema([("n", pa.int64())]))
+    for number in range(newest):
+        table.append([{"n": number}])
+    return table
+
+
+@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("at", [None, 5])
+def test_a_commit_that_a_listing_lacks_is_read_all_the_same(tmp_path: Path, number: int, at: int | None) -> None:
+    _delta_of_versions(tmp_path / "t", 5)
+    store = _ListingWithout(open_store(tmp_path / "t"))
+    store.missing = DELTA.path_of(number)
+    snapshot = Environment(store=store).drive(load(DELTA, at))
+    assert snapshot is not None
+    assert (snapshot.version, len(snapshot.state.files)) == (5, 5)
+
+
+def test_a_commit_that_is_not_there_is_lost(tmp_path: Path) -> None:
+    _delta_of_versions(tmp_path / "t", 5)
+    (tmp_path / "t" / DELTA.path_of(3)).unlink()
+    with pytest.raises(CorruptTable, match="version 3 is lost") as raised:
+        Environment(store=open_store(tmp_path / "t")).drive(load(DELTA))
+    assert raised.value.path == DELTA.path_of(3)
+
+
+def test_the_newest_version_may_be_told_by_a_checkpoint_alone(tmp_path: Path) -> None:
+    table = _delta_of_versions(tmp_path / "t", 5)
+    table.checkpoint()
+    stale = (tmp_path / "t" / DELTA.last_checkpoint).read_bytes()
+    for number in range(5, 10):
+        table.append([{"n": number}])
+    table.checkpoint()
+    (tmp_path / "t" / DELTA.last_checkpoint).write_bytes(stale)
+    for number in (*range(8), 10):
+        (tmp_path / "t" / DELTA.path_of(number)).unlink()
+    snapshot = Environment(store=open_store(tmp_path / "t")).drive(load(DELTA))
+    assert snapshot is not None
+    assert (snapshot.version, len(snapshot.state.files)) == (10, 10)
 
 
 def test_a_checkpoint_whose_parts_are_not_all_there_is_not_listed() -> None:

@@ -1,4 +1,4 @@
-"""The log segment that makes one version of a table: a log checkpoint and the commits after it, chosen from a listing of the log."""
+"""The log segment that makes one version of a table: a log checkpoint and the commits after it; listings of the log."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class LogListing:
     """A listing of a log's folder: the versions of its commits, and its whole checkpoints, both in ascending order."""
 
     commits: tuple[int, ...]
-    """There may be gaps."""
+    """There may be gaps: a commit may be lost, and beside a writer a listing may lack one and have the one after it."""
     checkpoints: tuple[StoredCheckpoint, ...]
 
     @classmethod
@@ -84,16 +84,6 @@ class LogListing:
             return None
         versions = (checkpoint.version for checkpoint in self.checkpoints)
         return min((found for found in versions if found >= version and found >= oldest - 1), default=None)
-
-    def segment(self, table_format: TableFormat[Entry, State], version: int, checkpoint: StoredCheckpoint | None) -> LogSegment:
-        """The segment that makes `version` from `checkpoint`, or from the commits alone. Raises CorruptTable where a commit is missing."""
-        start = table_format.first if checkpoint is None else checkpoint.version + 1
-        commits = tuple(at for at in self.commits if start <= at <= version)
-        present = frozenset(commits)
-        missing = next((at for at in range(start, version + 1) if at not in present), None)
-        if missing is not None:
-            raise lost_commit(table_format, missing)
-        return LogSegment(version=version, checkpoint=checkpoint, commits=commits, first=table_format.first)
 
 
 def list_log(table_format: TableFormat[Entry, State]) -> Conversation[LogListing]:

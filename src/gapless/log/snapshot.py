@@ -19,7 +19,7 @@ from gapless.log.checkpoint import (
 )
 from gapless.log.effects import Concurrently, Conversation, Get, GetDrive, ListNames, NewId, Now, Put, Warn, perform
 from gapless.log.format import Entry, Packed, Snapshot, State, StoredCheckpoint, TableFormat
-from gapless.log.segment import BATCH, LogListing, decode_commit, list_log, lost_commit, read_commits
+from gapless.log.segment import BATCH, LogListing, LogSegment, decode_commit, list_log, lost_commit, read_commits
 from gapless.model.protocols import is_old
 
 FAR = 64
@@ -88,16 +88,22 @@ def _load(
         start = _start(table_format, base)
         _check_kept(listing, start + 1, target)
     try:
-        segment = listing.segment(table_format, target, base.checkpoint if base else None)
+        # By number, whatever was listed: only a Get says that a commit is lost.
         before_ns = base.snapshot.time_ns if base else 0
-        entries = yield from read_commits(table_format, segment.commits, prefetched.commits, before_ns=before_ns)
+        entries = yield from read_commits(table_format, range(start + 1, target + 1), prefetched.commits, before_ns=before_ns)
     except CorruptTable:
         if start == stuck or (yield from list_log(table_format)).cleaned_until(start + 1) is None:
             raise
         # Someone cleaned the log between the listing and the reading.
         return (yield from _load(table_format, at, stuck=start))
+    segment = LogSegment(
+        version=max(start, target),
+        checkpoint=base.checkpoint if base else None,
+        commits=tuple(version for version, _, _ in entries),
+        first=table_format.first,
+    )
     snapshot = base.snapshot if base else None
-    return _replay(table_format, snapshot, entries) if entries else snapshot
+    return _replay(table_format, snapshot, entries) if segment.commits else snapshot
 
 
 def _start(table_format: TableFormat[Entry, State], base: _Base[State] | None) -> int:
