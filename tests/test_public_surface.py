@@ -9,6 +9,7 @@ import re
 import statistics
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,27 @@ def test_errors_survive_pickling(kind: type[errors.GaplessError]) -> None:
     assert str(again) == "what. why. fix."
     assert again.facts == error.facts
     assert vars(again)["path"] == "p"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("gapless.testing", "StoreContract"),
+        ("gapless.testing.store", "StoreContract"),
+        ("gapless.testing.simulation", "simulate"),
+        ("gapless.testing.dict_store", "DictStore"),
+        ("gapless.testing.faulty", "Faults"),
+        ("gapless.testing.faulty", "SimStore"),
+        ("gapless.testing.draw", "draw_scenario"),
+        ("gapless.testing.timeline", "Timeline"),
+        ("gapless.testing.delta.kind", "DELTA_TABLE"),
+    ],
+)
+def test_documented_names_of_testing_stay_importable(module: str, name: str) -> None:
+    assert getattr(import_module(module), name) is not None
+
+
+def test_all_names_of_testing_are_there() -> None:
+    testing = import_module("gapless.testing")
+    assert {name: getattr(testing, name) for name in testing.__all__}
+    assert dir(testing) == sorted(testing.__all__)

@@ -1,0 +1,1 @@
+"""Earlier paths of simulated Delta tables."""
