@@ -85,7 +85,7 @@ def forget_the_vector_that_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
         struck = honest(reader, file, positions)
         return None if struck is None else replace(struck, positions=np.asarray(positions))
 
-    monkeypatch.setattr(changed_files, "strike", broken)
+    monkeypatch.setattr(changed_files, "delete_positions", broken)
 
 
 def encode_paths_anew(monkeypatch: pytest.MonkeyPatch) -> None:
