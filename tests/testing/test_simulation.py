@@ -236,7 +236,7 @@ def test_ids_and_clock_repeat() -> None:
 @pytest.mark.xfail(
     strict=True,
     reason="A writer that hung for days looks whether its files are there, and commits; a vacuum that took them for left behind "
-    "deletes them between the two. Known since 0.1 was begun: nothing in the log stands between them.",
+    "deletes them between the two. Older than the test: nothing in the log stands between them yet.",
 )
 def test_a_commit_that_comes_after_days_names_no_file_that_a_vacuum_deletes_meanwhile() -> None:
     assert not simulate(701915509489002193).faults
