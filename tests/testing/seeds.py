@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPEN_FAULTS = frozenset({937933356833000713})
 """Histories that fail today: a file of a Delta table is gone that a commit names. To be mended first; then seeds are drawn again."""
 PINNED = "da612f3"
-"""The commit whose seeds are played until then: all of them were, and only the fault above was found."""
+"""The commit whose seeds are played until then: of its 70 tests 68 ran to their end, and found the fault above and no other."""
 
 
 def first_seed() -> int:

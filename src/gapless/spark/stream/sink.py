@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from gapless.errors import InvalidOption, StoreError
+from gapless.errors import InvalidOption
 from gapless.files.write.staged_write import StagedWrite
 from gapless.model.operation import AppendReport, parse_operation_id
 from gapless.spark.setup.executors import coded, job_context
@@ -23,9 +22,8 @@ from gapless.spark.setup.options import SourceOptions, check_overwrite
 from gapless.spark.stream.batch_dedup import QUERY_ID, Stream, check_batch, normal_location
 from gapless.spark.writing.append import open_or_create
 from gapless.spark.writing.encode import Encoding, Outcome
-from gapless.spark.writing.staging import append_outcomes, begin, overwrite_outcomes
+from gapless.spark.writing.staging import append_outcomes, begin, discard_uncommitted, overwrite_outcomes
 from gapless.tables.timeseries.table import TimeSeriesTable
-from gapless.tables.timeseries.write.append import holds_segments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +119,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _discard(self, encoding: Encoding, outcomes: Sequence[Outcome]) -> None:
         """Remove the files of a batch that is not to be committed, but for those that were: Spark may ask again for what it has."""
         context = job_context(self._handle)
-        # What cannot be asked of the newest version is left for vacuum.
-        with contextlib.suppress(StoreError):
-            if not holds_segments([segment for one in outcomes for segment in one.segments], context.refresh().state):
-                written = [path for outcome in outcomes for path in outcome.written]
-                StagedWrite(context.env, encoding.instant, written=written).discard()
+        written = [path for outcome in outcomes for path in outcome.written]
+        segments = [segment for outcome in outcomes for segment in outcome.segments]
+        discard_uncommitted(context, StagedWrite(context.env, encoding.instant, written=written, segments=segments))
 
 
 def handed_schema(schema: StructType) -> pa.Schema:

@@ -97,9 +97,9 @@ def append_outcomes(
     snapshot = context.refresh()
     attempt = gather(context, encoding, outcomes)
     appender = _appender(context, snapshot.state, delivery)
-    with calling_on_error(partial(_discard, context, attempt)):
+    with calling_on_error(partial(discard_uncommitted, context, attempt)):
         if (report := appender.known(snapshot)) is not None:
-            _discard(context, attempt)
+            discard_uncommitted(context, attempt)
             return report
         if holds_segments(attempt.segments, snapshot.state):
             return AppendReport.of(attempt.tally, snapshot.version, already_applied=True)
@@ -114,7 +114,7 @@ def append_outcomes(
         rows = _staged_rows(context, snapshot.version, encoding, attempt)
         return handle.append(rows, on_overlap=delivery.on_overlap, operation_id=_public(delivery.operation))
     finally:
-        _discard(context, attempt)
+        discard_uncommitted(context, attempt)
 
 
 def overwrite_outcomes(
@@ -131,21 +131,24 @@ def overwrite_outcomes(
     known = ChangeOutcome.before(snapshot, delivery.operation)
     if known is not None and holds_segments(attempt.segments, snapshot.state):
         return known.change_report
-    with calling_on_error(partial(_discard, context, attempt)):
+    with calling_on_error(partial(discard_uncommitted, context, attempt)):
         direct = _fits(context, snapshot.state, encoding) and not snapshot.state.meta.properties.unique
     if not direct:
         try:
             rows = _staged_rows(context, snapshot.version, encoding, attempt)
             return handle.replace((None, None), rows, operation_id=_public(delivery.operation))
         finally:
-            _discard(context, attempt)
+            discard_uncommitted(context, attempt)
     overwriter = Overwriter(context=context, operation=delivery.operation)
     prepared = overwriter.prepare(snapshot, _schema_of(encoding), attempt)
-    return replace(prepared, discard=partial(_discard, context, attempt)).land(context.committer).change_report
+    return replace(prepared, discard=partial(discard_uncommitted, context, attempt)).land(context.committer).change_report
 
 
-def _discard(context: SeriesContext, attempt: StagedWrite) -> None:
-    """Remove what executors wrote, unless a version has it: the same answers may have been committed by another call."""
+def discard_uncommitted(context: SeriesContext, attempt: StagedWrite) -> None:
+    """Remove what executors wrote, unless a version has it: the same answers may have been committed by another call.
+
+    Where the newest version cannot be read, all of it is left for vacuum.
+    """
     with contextlib.suppress(StoreError):
         if not holds_segments(attempt.segments, context.refresh().state):
             attempt.discard()
