@@ -68,6 +68,7 @@ WHAT_TO_DO = {
     "StoreError": "Mend the disk, the bucket or the permission; then try again.",
     "ObjectNotFound": "Look who removed the object.",
     "ObjectExists": "Read what is there; another writer came first.",
+    "ObjectChanged": "Read what is stored there: it can be your own, sent twice. Else decide again from what it is now.",
     "StorageFull": "Make room. Nothing of the change was kept, so it can be sent again.",
     "AccessDenied": "Give the process the permission, or the bucket its credentials.",
     "StoreUnavailable": "Wait and try again. A commit whose answer was lost ends as CommitOutcomeUnknown instead.",

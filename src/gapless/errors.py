@@ -35,6 +35,7 @@ GaplessError
 └── StoreError               mend the disk, the bucket or the permission  exit code 1
     ├── ObjectNotFound         nothing is stored there
     ├── ObjectExists           something is stored there already
+    ├── ObjectChanged          something else is stored there by now
     ├── StorageFull            no space, no inodes or no quota left
     ├── AccessDenied           read-only, or no permission
     └── StoreUnavailable       no answer, or one that says nothing about the effect
@@ -343,6 +344,12 @@ class ObjectExists(StoreError):
     """A put-if-absent found something stored under this path."""
 
     code = "object-exists"
+
+
+class ObjectChanged(StoreError):
+    """A conditional replace found another object under this path than the one it was to replace, or none."""
+
+    code = "object-changed"
 
 
 class StorageFull(StoreError):

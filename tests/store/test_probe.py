@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gapless.errors import AccessDenied, ObjectExists, StoreError
+from gapless.model.protocols import Capabilities
+from gapless.store.local.store import LocalStore
 from gapless.store.memory import MemoryStore
-from gapless.store.open import open_store, probe_put_if_absent
+from gapless.store.open import open_store, probe_put_if_absent, probe_put_if_match
 from gapless.tables.timeseries.table import TimeSeriesTable
 from support.faulty_store import FaultyStore, once, open_faulty, unavailable
 
@@ -117,3 +120,32 @@ def test_an_operation_that_was_applied_needs_no_right_to_write(monkeypatch: pyte
     assert store.puts == []
     with pytest.raises(AccessDenied):
         table.append([{"n": 2}])
+
+
+class Forgetful(MemoryStore):
+    """Replaces whatever is there, as a proxy does that drops If-Match."""
+
+    def put_if_match(self, path: str, data: bytes | memoryview, etag: str) -> str:
+        self.put(path, data, mode="overwrite")
+        return self.get_tagged(path).etag
+
+
+class WithoutReplace(MemoryStore):
+    """Declares that it has no conditional replace."""
+
+    capabilities = Capabilities(put_if_absent=True, durable=False, survives_fork=True)
+
+
+def test_a_store_that_replaces_only_what_it_was_told_passes(s3_options: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    for store in (MemoryStore(uuid.uuid4().hex), LocalStore(tmp_path), open_store(*s3_options)):
+        assert probe_put_if_match(store) is store
+        assert list(store.list()) == []
+
+
+@pytest.mark.parametrize(("kind", "why"), [(Forgetful, "If-Match"), (WithoutReplace, "put_if_match=False")])
+def test_a_store_whose_replace_is_not_conditional_is_refused_each_time(kind: type[MemoryStore], why: str) -> None:
+    store = kind(uuid.uuid4().hex)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=why):
+            probe_put_if_match(store)
+    assert list(store.list()) == []

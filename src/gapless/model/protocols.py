@@ -26,6 +26,15 @@ class ObjectInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaggedObject:
+    """An object as it was read, and what names this state of it."""
+
+    data: bytes
+    etag: str
+    """Opaque, by the store that gave it. Two states of one path with the same etag hold the same bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """Guarantees that a store declares; `testing.StoreContract` tests them."""
 
@@ -35,6 +44,8 @@ class Capabilities:
     """What a returned `put` wrote survives a power cut."""
     survives_fork: bool
     """A handle still works in a forked child."""
+    put_if_match: bool = False
+    """The store is a `ReplacesIfMatch`: of several racing replaces of one state exactly one wins."""
     concurrent: bool = False
     """Remote: a request takes long, and several at a time hardly longer than one, so readers prefetch."""
 
@@ -82,6 +93,22 @@ class Store(Protocol):
 
     def local_path(self, path: str) -> str | None:
         """The file that holds this object, or None where it is not a file of this machine."""
+        ...
+
+
+class ReplacesIfMatch(Store, Protocol):
+    """A store with a conditional replace, on which leases, locks and moving pointers stand."""
+
+    def get_tagged(self, path: str) -> TaggedObject:
+        """An object whole, with its etag. Raises ObjectNotFound."""
+        ...
+
+    def put_if_match(self, path: str, data: bytes | memoryview, etag: str) -> str:
+        """Replace the state of an object that `etag` names, whole and durably, and give the etag of the new one.
+
+        Raises ObjectChanged where the object is in another state by now, or gone: another writer came first, or a request of ours
+        that was sent twice, so read it back. StoreUnavailable means the effect is not known.
+        """
         ...
 
 
@@ -173,6 +200,11 @@ class TakesTurns(Protocol):
 def defers_writes(store: Store) -> TypeGuard[DefersWrites]:
     """Whether a store is a DefersWrites; `isinstance` would look at all its methods each time."""
     return _is(type(store), DefersWrites)
+
+
+def replaces_if_match(store: Store) -> TypeGuard[ReplacesIfMatch]:
+    """Whether a store declares that it is a ReplacesIfMatch."""
+    return store.capabilities.put_if_match
 
 
 def streams_writes(store: Store) -> TypeGuard[StreamsWrites]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote_to_bytes
 
-from gapless.errors import CorruptTable, InvalidOption, InvalidPath, nearest
+from gapless.errors import CorruptTable, InvalidOption, InvalidPath, ObjectChanged, nearest
 
 Kind = Literal["local", "memory", "s3", "gs", "az"]
 
@@ -262,6 +263,25 @@ def is_unfinished(name: str) -> bool:
 def is_own_unfinished(path: str) -> bool:
     """Whether a path is that of a write which gapless began and has not finished: a temporary file on a disk, a probe of a store."""
     return _UNFINISHED.fullmatch(path) is not None
+
+
+def content_etag(data: bytes | memoryview) -> str:
+    """The etag of bytes in a store that names a state by what it holds.
+
+    >>> content_etag(b"")
+    'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+    """
+    return hashlib.sha256(data).hexdigest()
+
+
+def object_changed(path: str, url: str) -> ObjectChanged:
+    """The error of a conditional replace that came too late."""
+    return ObjectChanged(
+        f"{path!r} in {url} is not what it was when it was read",
+        why="It was to be replaced only if nobody had changed or removed it meanwhile",
+        fix="Read what is there, which can be our own, sent twice; then decide again",
+        path=path,
+    )
 
 
 def folder_prefix(folder: str) -> str:

@@ -8,8 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 
 from gapless.errors import ObjectExists, ObjectNotFound
-from gapless.model.protocols import Capabilities, ObjectInfo, PutMode
-from gapless.store.location import check_new_path, check_path, check_range, folder_prefix, resolve_range
+from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, TaggedObject
+from gapless.store.location import (
+    check_new_path,
+    check_path,
+    check_range,
+    content_etag,
+    folder_prefix,
+    object_changed,
+    resolve_range,
+)
 
 _SPACES: dict[str, dict[str, tuple[bytes, int]]] = {}
 """By name: path to (bytes, time of the write in nanoseconds since 1970 UTC)."""
@@ -44,7 +52,7 @@ class MemoryStore:
     @property
     def capabilities(self) -> Capabilities:
         """Exclusive and usable after a fork (the child has its own copy); lost with the process."""
-        return Capabilities(put_if_absent=True, durable=False, survives_fork=True)
+        return Capabilities(put_if_absent=True, durable=False, survives_fork=True, put_if_match=True)
 
     def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Bytes `[start, start + length)` of an object; see `Store.get`."""
@@ -66,6 +74,22 @@ class MemoryStore:
                     path=path,
                 )
             self._objects[path] = entry
+
+    def get_tagged(self, path: str) -> TaggedObject:
+        """An object and its etag; see `ReplacesIfMatch.get_tagged`."""
+        data, _ = self._find(path)
+        return TaggedObject(data=data, etag=content_etag(data))
+
+    def put_if_match(self, path: str, data: bytes | memoryview, etag: str) -> str:
+        """Replace one state of an object; see `ReplacesIfMatch.put_if_match`."""
+        entry = bytes(data), self._now_ns()
+        check_new_path(path)
+        with _LOCKS[0]:
+            found = self._objects.get(path)
+            if found is None or content_etag(found[0]) != etag:
+                raise object_changed(path, self.url)
+            self._objects[path] = entry
+        return content_etag(entry[0])
 
     def head(self, path: str) -> ObjectInfo:
         """Size and time of an object; see `Store.head`."""

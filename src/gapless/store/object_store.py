@@ -20,7 +20,7 @@ from gapless.errors import (
     StoreUnavailable,
 )
 from gapless.model.instant import ns_from_datetime
-from gapless.model.protocols import Capabilities, ObjectInfo, PutMode
+from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, TaggedObject
 from gapless.store.background_writes import BackgroundWrites
 from gapless.store.location import (
     RETRY_OPTIONS,
@@ -31,6 +31,7 @@ from gapless.store.location import (
     check_range,
     folder_prefix,
     is_unfinished,
+    object_changed,
     resolve_range,
     retry_setting,
     truncated,
@@ -38,7 +39,7 @@ from gapless.store.location import (
 )
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import ObjectMeta, PutResult, UpdateVersion
     from obstore.store import ObjectStore as Client
 
 
@@ -131,7 +132,7 @@ class ObjectStore:
         express = str(self._options.get("s3_express", "")).lower() == "true" or location.container.endswith("--x-s3")
         self._lists_in_order = location.kind != "az" and not express
         self._pid = os.getpid()
-        self._later = BackgroundWrites(self._put)
+        self._later = BackgroundWrites(self._overwrite)
         _check_key(self._key_prefix)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -151,7 +152,7 @@ class ObjectStore:
     @property
     def capabilities(self) -> Capabilities:
         """Exclusive and durable; a forked child must open its own, since the client's threads do not follow it."""
-        return Capabilities(put_if_absent=True, durable=True, survives_fork=False, concurrent=True)
+        return Capabilities(put_if_absent=True, durable=True, survives_fork=False, put_if_match=True, concurrent=True)
 
     def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Bytes `[start, start + length)` of an object; see `Store.get`."""
@@ -202,20 +203,50 @@ class ObjectStore:
         if os.getpid() == self._pid:
             self._later.forget(paths)
 
-    def _put(self, path: str, data: bytes | memoryview, mode: PutMode = "overwrite") -> None:
+    def get_tagged(self, path: str) -> TaggedObject:
+        """An object whole and its etag; see `ReplacesIfMatch.get_tagged`."""
+        key = self._key(path)
+        self._await("reading", path)
+        with self._typed("reading", path) as obstore:
+            found = obstore.get(self._client, key)
+            return TaggedObject(data=found.bytes().to_bytes(), etag=_etag(found.meta))
+
+    def put_if_match(self, path: str, data: bytes | memoryview, etag: str) -> str:
+        """Replace one state of an object; see `ReplacesIfMatch.put_if_match`. A request whose answer was lost is sent again, and then
+        finds its own object: that comes as ObjectChanged.
+        """
+        self._await("writing", path)
+        state: UpdateVersion = {}
+        e_tag, _, version = etag.partition("\n")
+        if e_tag:
+            state["e_tag"] = e_tag
+        if version:
+            state["version"] = version
+        try:
+            return _etag(self._put(path, data, state))
+        except ObjectExists as error:
+            raise object_changed(path, self.url) from error
+
+    def _overwrite(self, path: str, data: bytes | memoryview) -> None:
+        self._put(path, data, "overwrite")
+
+    def _put(self, path: str, data: bytes | memoryview, mode: PutMode | UpdateVersion) -> PutResult:
         key = self._key(check_new_path(path))
         view = memoryview(data)
         body = view.cast("B") if view.nbytes else b""
         with self._typed("writing", path) as obstore:
             try:
-                obstore.put(self._client, key, body, mode=mode, use_multipart=False)
+                done: PutResult = obstore.put(self._client, key, body, mode=mode, use_multipart=False)
             except FileNotFoundError as error:
+                if not isinstance(mode, str) and "NoSuchBucket" not in str(error):
+                    raise object_changed(path, self.url) from error
                 raise StoreError(
                     f"writing {path!r} in {self.url} failed: {str(error).partition(chr(10))[0]}",
                     why="The bucket or container does not exist",
                     fix="Check its name, region and endpoint, or make it",
                     path=path,
                 ) from error
+        return done
 
     def head(self, path: str) -> ObjectInfo:
         """Size and time of an object; see `Store.head`. Services give the time in whole seconds here."""
@@ -327,6 +358,11 @@ def _asked(start: int, length: int | None) -> Any:
 
 def _info(path: str, meta: ObjectMeta) -> ObjectInfo:
     return ObjectInfo(path=path, size=meta["size"], modified_ns=ns_from_datetime(meta["last_modified"]))
+
+
+def _etag(meta: ObjectMeta | PutResult) -> str:
+    """One text of the two by which services tell the states of an object apart."""
+    return f"{meta['e_tag'] or ''}\n{meta['version'] or ''}"
 
 
 def _check_key(key: str) -> str:

@@ -1,4 +1,4 @@
-"""Open a store from a location, and probe that it keeps put-if-absent, which commits depend on."""
+"""Open a store from a location, and probe that it keeps put-if-absent, which commits depend on, and put-if-match, which leases do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import uuid
 from collections.abc import Mapping
 
-from gapless.errors import ObjectExists, StoreError, StoreUnavailable
-from gapless.model.protocols import Store
+from gapless.errors import ObjectChanged, ObjectExists, StoreError, StoreUnavailable
+from gapless.model.protocols import ReplacesIfMatch, Store, replaces_if_match
 from gapless.store.local.store import LocalStore
 from gapless.store.location import parse_location, refuse_options
 from gapless.store.memory import MemoryStore
@@ -44,6 +44,8 @@ def table_name(location: str | os.PathLike[str]) -> str:
 
 _KEPT: set[tuple[str, int]] = set()
 """Stores that passed, by URL and process."""
+_KEPT_MATCHES: set[tuple[str, int]] = set()
+"""The same for put-if-match."""
 
 
 def probe_put_if_absent(store: Store) -> None:
@@ -77,5 +79,49 @@ def _create_again(store: Store, path: str) -> None:
         f"{store.url} let a second create replace {path!r}",
         why="Two writers could then overwrite each other's commits, which loses data",
         fix="Set conditional_put='etag' in storage_options, or use a service that honours If-None-Match",
+        path=path,
+    )
+
+
+def probe_put_if_match(store: Store) -> ReplacesIfMatch:
+    """The store as one with a conditional replace, after checking once a process that it replaces nothing but the named state.
+
+    Writes one small object under `_staged/` and removes it, as `probe_put_if_absent` does. Raises StoreError where the store has no
+    conditional replace or does not keep to it, AccessDenied or StorageFull where nothing can be written, StoreUnavailable where no
+    answer comes.
+    """
+    if not replaces_if_match(store):
+        raise StoreError(
+            f"{store.url} has no conditional replace",
+            why="Its store declares put_if_match=False, and a lease or a moving pointer needs it",
+            fix="Use a disk, or a bucket with conditional writes",
+            path="",
+        )
+    key = (store.url, os.getpid())
+    if key in _KEPT_MATCHES:
+        return store
+    path = f"_staged/probe-{uuid.uuid4().hex}"
+    try:
+        store.put(path, b"first", durable=False)
+        first = store.get_tagged(path).etag
+        store.put_if_match(path, b"second", first)
+        _replace_again(store, path, first)
+    finally:
+        with contextlib.suppress(StoreError):
+            store.delete(path)
+    _KEPT_MATCHES.add(key)
+    return store
+
+
+def _replace_again(store: ReplacesIfMatch, path: str, etag: str) -> None:
+    try:
+        store.put_if_match(path, b"third", etag)
+    except ObjectChanged:
+        if store.get(path) == b"second":
+            return
+    raise StoreError(
+        f"{store.url} replaced {path!r} though it had changed",
+        why="Two holders could then have one lease, which loses data",
+        fix="Use a service that honours If-Match, or check the proxy before it",
         path=path,
     )

@@ -249,6 +249,26 @@ def _exchange() -> Callable[[bytes, bytes], int] | None:
     return None
 
 
+@contextmanager
+def exclusive_use(target: str) -> Iterator[int]:
+    """An open handle of the file `target`, which no other process or thread uses so until the context ends; raises OSError.
+
+    The lock is on the file itself: it leaves nothing behind and ends with its process. Who waited for a file that was replaced
+    meanwhile takes the new one.
+    """
+    while True:
+        handle = os.open(target, os.O_RDWR)  # over NFS an exclusive lock needs a handle that may write
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(handle), os.stat(target)):
+                yield handle
+                return
+        finally:
+            # A child that was forked meanwhile holds the same lock; closing our handle would not free it.
+            fcntl.flock(handle, fcntl.LOCK_UN)
+            os.close(handle)
+
+
 def fill(handle: int, data: memoryview, *, durable: bool) -> None:
     """Write all of `data` to a new file, sync it where `durable`, and close it; raises OSError unless every byte is there."""
     try:

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from functools import partial
 
 from gapless.errors import ObjectExists, ObjectNotFound, StoreError, StoreUnavailable
-from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, WriterQueue
+from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, TaggedObject, WriterQueue
 from gapless.store.local.file_system import (
     change_hint,
     discard,
+    exclusive_use,
     files_below,
     make_folder,
     publish_new,
@@ -29,7 +30,16 @@ from gapless.store.local.file_system import (
 from gapless.store.local.queue import Ticket
 from gapless.store.local.sync import DeferredFiles, Folders
 from gapless.store.local.temp_files import BegunFile, TempFiles, open_temp
-from gapless.store.location import check_new_path, check_path, check_range, folder_prefix, resolve_range, truncated
+from gapless.store.location import (
+    check_new_path,
+    check_path,
+    check_range,
+    content_etag,
+    folder_prefix,
+    object_changed,
+    resolve_range,
+    truncated,
+)
 
 
 class LocalStore:
@@ -60,7 +70,7 @@ class LocalStore:
     @property
     def capabilities(self) -> Capabilities:
         """Exclusive, durable, and usable after a fork."""
-        return Capabilities(put_if_absent=True, durable=True, survives_fork=True)
+        return Capabilities(put_if_absent=True, durable=True, survives_fork=True, put_if_match=True)
 
     def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """Bytes `[start, start + length)` of a file; see `Store.get`."""
@@ -81,6 +91,29 @@ class LocalStore:
     def put(self, path: str, data: bytes | memoryview, *, mode: PutMode = "create", durable: bool = True) -> None:
         """Store a file whole or not at all; see `Store.put`."""
         self._put(path, data, mode, durable=durable)
+
+    def get_tagged(self, path: str) -> TaggedObject:
+        """A file whole and its etag; see `ReplacesIfMatch.get_tagged`."""
+        data = self.get(path)
+        return TaggedObject(data=data, etag=content_etag(data))
+
+    def put_if_match(self, path: str, data: bytes | memoryview, etag: str) -> str:
+        """Replace one state of a file; see `ReplacesIfMatch.put_if_match`.
+
+        Exclusive among creates and conditional replaces: an `overwrite` or a `delete` of the same path takes no lock, so keep these from it.
+        """
+        target = self._file(check_new_path(path))
+        try:
+            with exclusive_use(target) as handle:
+                if content_etag(_read(handle, path, 0, os.fstat(handle).st_size)) != etag:
+                    raise object_changed(path, self._root)
+                self._write(target, _bytes(data), "overwrite", durable=True, after=())
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise object_changed(path, self._root) from error
+        except OSError as error:
+            raise self._put_error(error, path) from error
+        self._settle(path, os.path.dirname(target))
+        return content_etag(_bytes(data))
 
     def put_deferred(self, path: str, *pieces: bytes | memoryview) -> None:
         """Store the pieces as one file, whole, under a name that no one else takes; see `DefersWrites.put_deferred`."""

@@ -16,18 +16,19 @@ class TestMyStore(StoreContract):
 Within one test every call of `make_store` must give a new handle on the same place, which is empty when the test starts.
 Where the store declares that it cannot do something (`Store.capabilities`), the tests of that are skipped.
 
-The part of the store contract about objects that are deferred of one that names them.
+Its parts here: objects that are deferred of one that names them, the conditional replace, and what every store does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 
 import pytest
 
-from gapless.errors import GaplessError, InvalidPath, ObjectExists, ObjectNotFound, StoreError
-from gapless.model.protocols import DefersWrites, Store, defers_writes
+from gapless.errors import GaplessError, InvalidPath, ObjectChanged, ObjectExists, ObjectNotFound, StoreError
+from gapless.model.protocols import DefersWrites, ReplacesIfMatch, Store, TaggedObject, defers_writes, replaces_if_match
 from gapless.testing.store.case import DIGITS, ListingContract, ReadingContract, StoreCase, in_child, paths_in, race
 
 
@@ -80,7 +81,74 @@ class AheadContract(StoreCase):
         assert paths_in(self.make_store()) == []
 
 
-class StoreContract(ReadingContract, ListingContract, AheadContract):
+class ReplaceContract(StoreCase):
+    """What a store keeps that is a `ReplacesIfMatch`; skipped for others."""
+
+    @pytest.fixture
+    def replacing(self, store: Store) -> ReplacesIfMatch:
+        """The store, as one with a conditional replace."""
+        if not replaces_if_match(store):
+            pytest.skip("the store declares put_if_match=False")
+        return store
+
+    def test_a_state_is_replaced_by_who_read_it(self, replacing: ReplacesIfMatch) -> None:
+        """The new state is there whole, and its etag is the one that was given back."""
+        replacing.put("lease", b"first")
+        tagged = replacing.get_tagged("lease")
+        assert tagged.data == b"first"
+        etag = replacing.put_if_match("lease", memoryview(b"second, longer"), tagged.etag)
+        other = self.make_store()
+        assert other.get("lease") == b"second, longer"
+        assert replaces_if_match(other)
+        assert other.get_tagged("lease") == TaggedObject(data=b"second, longer", etag=etag)
+        assert other.get_tagged("lease").etag != tagged.etag
+        other.put_if_match("lease", b"", etag)
+        assert replacing.get_tagged("lease").data == b""
+        assert paths_in(replacing) == ["lease"]
+
+    def test_another_state_is_not_replaced(self, replacing: ReplacesIfMatch) -> None:
+        """One that was replaced, overwritten, removed or never there: refused, and nothing is stored."""
+        replacing.put("lease", b"first")
+        first = replacing.get_tagged("lease").etag
+        second = replacing.put_if_match("lease", b"second", first)
+        replacing.put("lease", b"third", mode="overwrite")
+        for etag in (first, second):
+            with pytest.raises(ObjectChanged) as caught:
+                replacing.put_if_match("lease", b"late", etag)
+            assert caught.value.path == "lease"
+        assert replacing.get("lease") == b"third"
+        third = replacing.get_tagged("lease").etag
+        replacing.delete("lease")
+        for path in ("lease", "folder/never there"):
+            with pytest.raises(ObjectChanged):
+                replacing.put_if_match(path, b"late", third)
+        assert paths_in(replacing) == []
+        with pytest.raises(ObjectNotFound):
+            replacing.get_tagged("lease")
+
+    def test_racing_replaces(self, replacing: ReplacesIfMatch) -> None:
+        """Eight that count up together, ten times each and each time from what they read, lose no count."""
+        replacing.put("count", b"0")
+        handles = [self.make_store() for _ in range(8)]
+        race(ObjectExists, [_count_up(handle, "count", 10) for handle in handles])
+        assert replacing.get("count") == b"80"
+        assert paths_in(replacing) == ["count"]
+
+
+def _count_up(store: Store, path: str, times: int) -> Callable[[], None]:
+    def run() -> None:
+        assert replaces_if_match(store)
+        left = times
+        while left:
+            tagged = store.get_tagged(path)
+            with contextlib.suppress(ObjectChanged):
+                store.put_if_match(path, str(int(tagged.data) + 1).encode(), tagged.etag)
+                left -= 1
+
+    return run
+
+
+class StoreContract(ReadingContract, ListingContract, AheadContract, ReplaceContract):
     """What every Store keeps; see the module for how to use it."""
 
     def test_put_then_get_gives_the_bytes(self, store: Store) -> None:

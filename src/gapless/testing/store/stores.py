@@ -7,11 +7,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import log
 from random import Random
+from threading import Lock
 from typing import TypeVar
 
-from gapless.errors import AccessDenied, ObjectExists, ObjectNotFound, StorageFull, StoreError, StoreUnavailable
-from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, Store
-from gapless.store.location import check_new_path, check_path, check_range, folder_prefix, resolve_range
+from gapless.errors import (
+    AccessDenied,
+    NotSupported,
+    ObjectChanged,
+    ObjectExists,
+    ObjectNotFound,
+    StorageFull,
+    StoreError,
+    StoreUnavailable,
+)
+from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, ReplacesIfMatch, Store, TaggedObject, replaces_if_match
+from gapless.store.location import (
+    check_new_path,
+    check_path,
+    check_range,
+    content_etag,
+    folder_prefix,
+    object_changed,
+    resolve_range,
+)
 from gapless.testing.simulation.timeline import START_NS, Timeline
 
 
@@ -19,13 +37,14 @@ class DictStore:
     """A Store over a dict of its own: gone with the object. Raises as the Store protocol says."""
 
     url = "sim://table"
-    capabilities = Capabilities(put_if_absent=True, durable=False, survives_fork=True)
+    capabilities = Capabilities(put_if_absent=True, durable=False, survives_fork=True, put_if_match=True)
 
     def __init__(self, now_ns: Callable[[], int] = lambda: START_NS) -> None:
         """Start empty; `now_ns` dates what is written."""
         self.objects: dict[str, tuple[bytes, int]] = {}
         """By path: the bytes, and when they were written (nanoseconds since 1970 UTC)."""
         self._now_ns = now_ns
+        self._replacing = Lock()
 
     def get(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """See `Store.get`."""
@@ -42,6 +61,21 @@ class DictStore:
             self.objects[check_new_path(path)] = entry
         elif self.objects.setdefault(check_new_path(path), entry) is not entry:
             raise ObjectExists(f"{path!r} exists already", why="A create replaces nothing", fix="Read what is there", path=path)
+
+    def get_tagged(self, path: str) -> TaggedObject:
+        """See `ReplacesIfMatch.get_tagged`."""
+        data, _ = self._find(path)
+        return TaggedObject(data=data, etag=content_etag(data))
+
+    def put_if_match(self, path: str, data: bytes | memoryview, etag: str) -> str:
+        """See `ReplacesIfMatch.put_if_match`."""
+        entry = bytes(data), self._now_ns()
+        with self._replacing:
+            found = self.objects.get(check_new_path(path))
+            if found is None or content_etag(found[0]) != etag:
+                raise object_changed(path, self.url)
+            self.objects[path] = entry
+        return content_etag(entry[0])
 
     def head(self, path: str) -> ObjectInfo:
         """See `Store.head`."""
@@ -94,6 +128,14 @@ class OuterStore:
         """See `Store.put`."""
         self.inner.put(path, data, mode=mode, durable=durable)
 
+    def get_tagged(self, path: str) -> TaggedObject:
+        """See `ReplacesIfMatch.get_tagged`. Raises NotSupported where the store behind is none."""
+        return self._replacing(path).get_tagged(path)
+
+    def put_if_match(self, path: str, data: bytes | memoryview, etag: str) -> str:
+        """See `ReplacesIfMatch.put_if_match`. Raises NotSupported where the store behind is none."""
+        return self._replacing(path).put_if_match(path, data, etag)
+
     def head(self, path: str) -> ObjectInfo:
         """See `Store.head`."""
         return self.inner.head(path)
@@ -109,6 +151,15 @@ class OuterStore:
     def local_path(self, path: str) -> str | None:
         """See `Store.local_path`."""
         return self.inner.local_path(path)
+
+    def _replacing(self, path: str) -> ReplacesIfMatch:
+        if replaces_if_match(self.inner):
+            return self.inner
+        raise NotSupported(
+            f"{self.url} cannot replace {path!r} conditionally",
+            why="The store behind declares put_if_match=False",
+            fix="Put a store in front that does",
+        )
 
 
 T = TypeVar("T")
@@ -160,8 +211,15 @@ _DELETES = (*_READS, "lost_reply", "late")
 _REPLACES = (*_DELETES, "full")
 _CREATES = (*_REPLACES, "sent_twice", "refused")
 
-_EARLY: dict[str, type[StoreError]] = {"full": StorageFull, "denied": AccessDenied, "refused": ObjectExists}
+_EARLY: dict[str, type[StoreError]] = {"full": StorageFull, "denied": AccessDenied}
 """What is raised in place of doing it."""
+
+
+def _lost_race(call: str, path: str) -> StoreError:
+    """What a create or a conditional replace is told that comes second."""
+    kind = ObjectChanged if call == "replace" else ObjectExists
+    return kind(f"{call} of {path!r} failed", why="Simulated: another request came first", fix="Read it back", path=path)
+
 
 Step = tuple[int, str, str, str, str]
 """(simulated nanoseconds, who, call, path, what came of it)."""
@@ -207,6 +265,15 @@ class SimStore(OuterStore):
         """See `Store.put`."""
         kept, faults = bytes(data), _CREATES if mode == "create" else _REPLACES
         self._call(mode, path, faults, lambda: self.inner.put(path, kept, mode=mode, durable=durable))
+
+    def get_tagged(self, path: str) -> TaggedObject:
+        """See `ReplacesIfMatch.get_tagged`."""
+        return self._call("get", path, _READS, lambda: super(SimStore, self).get_tagged(path))
+
+    def put_if_match(self, path: str, data: bytes | memoryview, etag: str) -> str:
+        """See `ReplacesIfMatch.put_if_match`."""
+        kept = bytes(data)
+        return self._call("replace", path, _CREATES, lambda: super(SimStore, self).put_if_match(path, kept, etag))
 
     def head(self, path: str) -> ObjectInfo:
         """See `Store.head`."""
@@ -257,11 +324,14 @@ class SimStore(OuterStore):
             raise self._no_answer(call, path, fault)
         self._note(call, path, fault or "done")
         if fault == "sent_twice":
-            raise ObjectExists(f"{path!r} exists", why="It was sent twice", fix="Read it back", path=path)
+            raise _lost_race(call, path)
         return answer
 
     def _fail_early(self, fault: str, call: str, path: str, effect: Callable[[], object]) -> None:
         """Raise the faults that come before the effect."""
+        if fault == "refused":
+            self._note(call, path, fault)
+            raise _lost_race(call, path)
         if fault in _EARLY:
             self._note(call, path, fault)
             raise _EARLY[fault](f"{call} of {path!r} failed", why=f"Simulated: {fault}", fix="Try again", path=path)
