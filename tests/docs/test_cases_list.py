@@ -21,7 +21,7 @@ AREAS = {
     "types-and-schema",
     "upsert-and-delete",
 }
-_ROW = re.compile(r"\| ([A-Z]+)-(\d+) \| (.+?) \| (.*?)\| (.*?)\|")
+_ROW = re.compile(r"\| ([A-Z]+2?)-(\d+) \| (.+?) \| (.*?)\| (.*?)\|")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,6 +32,41 @@ class Batches:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The record batches, read as they are asked for."""
         return self.read()
+
+
+_COUNTED_ROWS = 1 << 16
+"""Rows without columns in one batch: what fills the columns of a table in for them takes memory by the row."""
+
+
+def rows_without_columns(count: int) -> Iterator[pa.RecordBatch]:
+    """Batches of so many rows in all that have no columns, as mappings without keys are."""
+    for start in range(0, count, _COUNTED_ROWS):
+        rows = min(_COUNTED_ROWS, count - start)
+        # Arrow makes no batch of rows alone; one that loses its columns keeps its rows.
+        yield pa.RecordBatch.from_arrays([pa.nulls(rows)], [""]).select([])
+
+
+def table_without_columns(count: int) -> pa.Table:
+    """So many rows without columns, as a table."""
+    return pa.Table.from_batches(list(rows_without_columns(count)), pa.schema([]))
+
+
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch under a schema of the same types, such as one without metadata; rows without columns stay as many."""
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema) if batch.num_columns else batch.select([])
+
+
+def without_empty(parts: Iterable[Batches]) -> list[Batches]:
+    """The parts but those that have neither columns nor rows. Of one without columns the rows are counted here, and none is held."""
+    kept = []
+    for part in parts:
+        if part.schema.names:
+            kept.append(part)
+            continue
+        rows = sum(batch.num_rows for batch in part) if part.rows_hint is None else part.rows_hint
+        if rows:
+            kept.append(replace(part, read=partial(rows_without_columns, rows), rows_hint=rows))
+    return kept
 
 
 def read_once(source: str, batches: Iterator[pa.RecordBatch]) -> Callable[[], Iterator[pa.RecordBatch]]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gapless.errors import InvalidOption, InvalidPath, InvalidValue
-from gapless.files.ingest.batches import Batches
+from gapless.files.ingest.batches import Batches, rows_without_columns
 from gapless.files.ingest.csv_file import open_csv, survey_csv
 from gapless.files.ingest.json_file import JsonSurvey, open_json, survey_json
 from gapless.files.ingest.rows import merge_schema
@@ -44,6 +44,9 @@ def open_parquet(path: Path) -> Batches:
         legacy = [name for name in schema.names if _is_int96(file, name)]
 
     def read() -> Iterator[pa.RecordBatch]:
+        if not schema.names:
+            # Arrow reads no batch of them.
+            return rows_without_columns(rows)
         batches = _exact_batches(path, legacy) if legacy else _batches(path, None, "us")
         return (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from gapless.errors import InvalidValue, UnreadableInput
-from gapless.files.ingest.batches import Batches
+from gapless.files.ingest.batches import Batches, rows_without_columns
 from gapless.files.ingest.csv_file import known_type
 from gapless.files.ingest.instants import plan_reading, read_cells, refuse_times
 from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema, to_array
@@ -46,8 +46,8 @@ def _parse(line: str) -> dict[str, object]:
     raise ValueError(f"it holds {line[:60]!r}, which is no object")
 
 
-def _chunks(path: Path) -> Iterator[tuple[int, dict[str, list[object]]]]:
-    """Columns of at most CHUNK_ROWS rows, with the number of their first row."""
+def _chunks(path: Path) -> Iterator[tuple[int, int, dict[str, list[object]]]]:
+    """Columns of at most CHUNK_ROWS rows, with the number of their first row, and how many rows they are: objects may have no field."""
     rows: list[object] = []
     first = 0
     for number, line in _lines(path):
@@ -61,10 +61,10 @@ def _chunks(path: Path) -> Iterator[tuple[int, dict[str, list[object]]]]:
                 source=str(path),
             ) from damage
         if len(rows) == CHUNK_ROWS:
-            yield first, columns_of(rows, str(path), first)
+            yield first, len(rows), columns_of(rows, str(path), first)
             first, rows = first + len(rows), []
     if rows:
-        yield first, columns_of(rows, str(path), first)
+        yield first, len(rows), columns_of(rows, str(path), first)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -110,7 +110,7 @@ def survey_json(path: Path, options: Json, index: IndexSpec | None, schema: pa.S
     """Read a file once to see what its columns hold; raises UnreadableInput or InvalidValue."""
     types: dict[str, pa.DataType] = {}
     texts: dict[str, Candidates] = {}
-    for row, columns in _chunks(path):
+    for row, _, columns in _chunks(path):
         found: dict[str, pa.DataType] = {}
         for name, values in columns.items():
             if not _is_text(name, index, schema):
@@ -140,8 +140,10 @@ def open_json(
     typed = pa.schema(list(types.items()))
 
     def read() -> Iterator[pa.RecordBatch]:
-        for row, columns in _chunks(path):
-            rows = len(next(iter(columns.values()), ()))
+        for row, rows, columns in _chunks(path):
+            if not types:
+                yield from rows_without_columns(rows)
+                continue
             arrays = []
             for name, type_ in types.items():
                 if name in plan and name in columns:

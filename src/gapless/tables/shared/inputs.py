@@ -6,6 +6,7 @@ pandas, Polars and DuckDB are recognised by name and never imported: an object o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.errors import UnreadableInput
-from gapless.files.ingest.batches import Batches, read_once
+from gapless.files.ingest.batches import Batches, read_once, rows_without_columns, with_schema, without_empty
 from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema, to_array
 
+ReadParts = Callable[[], Sequence[Batches]]
+"""Opens the input of a change, once it is certain that the change is to be made: what was applied before reads no input."""
 ACCEPTED = (
     "an Arrow table, batch, reader, dataset or scanner (anything with __arrow_c_stream__ or __arrow_c_array__), "
     "a pandas or Polars DataFrame, a DuckDB relation, a dict of columns, or an iterable of dicts or of record batches"
@@ -44,6 +47,16 @@ def as_batches(data: object) -> Batches:
     raise _refuse(data, f"Rows can come from {ACCEPTED}", "Turn it into one of these")
 
 
+def parts_of(data: object) -> list[Batches]:
+    """An object's rows, or those of several open files, as the parts of one change; without those that have neither columns nor rows.
+
+    Raises UnreadableInput.
+    """
+    opened = isinstance(data, list | tuple) and any(isinstance(part, Batches) for part in data)
+    parts: Iterable[object] = data if opened else (data,)  # type: ignore[assignment]  # looked at above
+    return without_empty(part if isinstance(part, Batches) else as_batches(part) for part in parts)
+
+
 def _refuse(data: object, why: str, fix: str) -> UnreadableInput:
     name = _name(data)
     return UnreadableInput(f"an object of type {name} cannot be read as rows", why=why, fix=fix, source=name)
@@ -69,14 +82,21 @@ def _plain(schema: pa.Schema) -> pa.Schema:
 
 def _from_reader(source: str, reader: Any, rows: int | None = None) -> Batches:
     schema = _plain(reader.schema)
-    batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader)
+    batches = (with_schema(batch, schema) for batch in reader)
     return Batches(source=source, schema=schema, read=read_once(source, batches), rows_hint=rows)
 
 
 def _from_table(table: pa.Table, source: str | None = None) -> Batches:
+    if not table.num_columns:
+        # Arrow drops the rows of a table without columns together with its metadata.
+        return _without_columns(source or _name(table), table.num_rows)
     plain = table.replace_schema_metadata(None)
     batches = plain.to_batches
     return Batches(source=source or _name(table), schema=plain.schema, read=lambda: iter(batches()), rows_hint=plain.num_rows)
+
+
+def _without_columns(source: str, rows: int) -> Batches:
+    return Batches(source=source, schema=pa.schema([]), read=partial(rows_without_columns, rows), rows_hint=rows)
 
 
 def _from_batch(batch: pa.RecordBatch) -> Batches:
@@ -110,6 +130,8 @@ def _from_pandas(frame: Any) -> Batches:
         )
     named = None not in names
     columns = [str(name) for name in (*(names if named else ()), *frame.columns)]
+    if not columns:
+        return _without_columns(_name(frame), len(frame))
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
         raise _refuse(frame, f"Several of its columns (or its index) are named {', '.join(map(repr, twice))}", "Rename them")
@@ -189,7 +211,7 @@ def _from_batch_iterable(first: pa.RecordBatch, batches: Iterator[object]) -> Ba
                     fix="Append batches of different schemas one by one",
                     source=source,
                 )
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+            yield with_schema(batch, schema)
 
     return Batches(source=source, schema=schema, read=read_once(source, check()))
 
@@ -205,6 +227,8 @@ def _from_rows(rows: Iterator[object]) -> Batches:
         types = merge_schema(types, {name: array.type for name, array in arrays.items()}, source)
         chunks.append((row, len(chunk), arrays))
         row += len(chunk)
+    if not types:
+        return _without_columns(source, row)
     schema = pa.schema(list(types.items()))
 
     def read() -> Iterator[pa.RecordBatch]:

@@ -149,6 +149,13 @@ class Rows:
         """
         import duckdb
 
+        if not self.schema.names:
+            raise NotSupported(
+                "DuckDB cannot hold rows without columns",
+                why="A relation of DuckDB has one column at least",
+                fix="Name a column (columns=); count() says how many rows there are",
+                feature="rows in DuckDB",
+            )
         for why in unsupported_columns(self.schema).values():
             raise _not_held("DuckDB", why)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gapless.files.adopt.copy_or_link import Adopt, parse_adopt
 from gapless.files.adopt.source import Source
-from gapless.files.ingest.batches import Batches, Progress, watched
+from gapless.files.ingest.batches import Batches, Progress, watched, without_empty
 from gapless.files.ingest.files import expand_paths, open_files
 from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
@@ -24,7 +24,8 @@ from gapless.runtime.environment import Environment
 from gapless.store.open import table_name
 from gapless.tables.shared.findings import VerifyReport
 from gapless.tables.shared.handle import Location, open_environment
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs import ReadParts, parts_of
+from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.timeseries.alter import Evolution, Settings
 from gapless.tables.timeseries.care.maintenance import Maintenance
 from gapless.tables.timeseries.care.restore import Restoring
@@ -131,7 +132,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         input's own batches. Raises CoverageOverlap, SchemaMismatch, NullKey and the other DataErrors, CommitConflict,
         CommitOutcomeUnknown, UpgradeNeeded, StoreError.
         """
-        return self._append((as_batches(data),), on_overlap, operation_id)
+        return self._append(partial(parts_of, data), on_overlap, operation_id)
 
     def append_file(
         self,
@@ -154,11 +155,15 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         the commit has landed. A file whose columns do not lie as the table's files hold them is refused with SchemaMismatch. Under "skip" a
         file whose buckets are all covered is left out whole; one with others besides is refused.
         """
-        files = expand_paths(path)
         if adopt is not None:
-            return self._adopt(open_sources(files, format, parse_adopt(adopt)), adopt, on_overlap, operation_id, progress)
-        parts = open_files(files, format, index=self.index, schema=self.schema)
-        return self._append(parts if progress is None else watched(parts, progress), on_overlap, operation_id)
+            how = parse_adopt(adopt)
+            return self._adopt(lambda: open_sources(expand_paths(path), format, how), how, on_overlap, operation_id, progress)
+
+        def read() -> Sequence[Batches]:
+            parts = without_empty(open_files(expand_paths(path), format, index=self.index, schema=self.schema))
+            return parts if progress is None else watched(parts, progress)
+
+        return self._append(read, on_overlap, operation_id)
 
     def fill(self, fetch: Fetch, start: object = None, end: object = None, **options: Unpack[FillOptions]) -> FillReport:
         """Ask for every gap, once each, and append what comes.
@@ -187,7 +192,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         )
         whose = frozenset(question.identities)
         return Backfill(
-            source=Fetched(fetch, lambda rows: self._append((rows,), "skip", None)),
+            source=Fetched(fetch, lambda rows: self._append(lambda: (rows,), "skip", None)),
             question=question,
             covered=lambda: (self.version, self._covered(self.segments(), whose)),
             meta=lambda: (self.index, self.schema),
@@ -196,15 +201,15 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
             on_error=chosen["on_error"],
         ).run(chosen["progress"])
 
-    def _append(self, parts: Iterable[Batches], on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
+    def _append(self, read: ReadParts, on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         before = self.version
-        report = self._append_rows(parts, on_overlap, operation_id)
+        report = self._append_rows(read, on_overlap, operation_id)
         self._compact_when_due(before)
         return report
 
     def _adopt(
         self,
-        sources: Sequence[Source],
+        sources: Callable[[], Sequence[Source]],
         how: Adopt,
         on_overlap: OnOverlap | None,
         operation_id: object,
@@ -222,14 +227,16 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
             operation=operation,
         )
         adopter = Adopter(appender=appender, how=how, newest=lambda: self.version, progress=progress)
-        report = adopter.adopt(newest, sources)
+        report = appender.known(newest) or adopter.adopt(newest, sources())
         self._compact_when_due(before)
         return report
 
-    def _append_rows(self, parts: Iterable[Batches], on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
+    def _append_rows(self, read: ReadParts, on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         policy = self._overlap_policy if on_overlap is None else parse_on_overlap(on_overlap)
         operation = parse_operation(operation_id)
-        parts = [part for part in parts if part.schema.names]
+        if operation is not None and (known := ChangeOutcome.before(self._context.refresh(), operation)) is not None:
+            return known.append_report
+        parts = [*read()]
         # No rows and no columns, as from an empty list: nothing to check and nothing to write.
         if not parts and operation is None:
             return AppendReport(version=self.version, rows=0, segments=0, buckets=0)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from gapless.errors import DuplicateKey, GaplessError, InvalidQuery
 from gapless.files.compare.keys import same_rows
+from gapless.files.ingest.batches import table_without_columns
 from gapless.files.read.row_filter import EVERYTHING
 from gapless.formats.delta.actions import AddFile, TableState
 from gapless.formats.delta.deletion_vector import Positions
@@ -170,6 +171,9 @@ class BoundClause:
         where = None if clause.where is None else flat(clause.where)
         if clause.act == "delete":
             return cls(clause, where, None)
+        if clause.values is None and not names.source.names:
+            # Rows without any field give no column a value.
+            return cls(clause, where, Assignments(schema=names.target, each=()))
         values = same_named(names) if clause.values is None else clause.values
         return cls(clause, where, Assignments.parse(values, names.target, sql=flat, target=names.target_alias))
 
@@ -250,9 +254,9 @@ class MergeEdit:
 
     def _new_rows(self, assignments: Assignments, seen: pa.Table) -> pa.Table:
         given = [field for field in self.names.target if field.name in assignments.columns]
-        empty = pa.table(
-            [pa.nulls(seen.num_rows, field.type) for field in given], pa.schema([f.with_nullable(True) for f in given])
-        )
+        empty = table_without_columns(seen.num_rows)
+        for field in given:
+            empty = empty.append_column(field.with_nullable(True), pa.nulls(seen.num_rows, field.type))
         return given_rows(assignments.apply(empty, seen), self.state, "the merge's new rows")
 
     def _check_single(self, mine: Numbers, theirs: Numbers, chosen: Numbers, clauses: Sequence[BoundClause]) -> None:
@@ -290,7 +294,10 @@ def choose(seen: pa.Table, clauses: Sequence[BoundClause]) -> Numbers:
 
 def _take(rows: pa.Table, at: Numbers) -> pa.Table:
     whole = len(at) == rows.num_rows and bool((at == np.arange(len(at))).all())
-    return rows if whole else rows.take(pa.array(at))
+    if whole:
+        return rows
+    # Arrow takes no rows of a table without columns.
+    return rows.take(pa.array(at)) if rows.num_columns else table_without_columns(len(at))
 
 
 def _ranges(begin: Numbers, counts: Numbers) -> Numbers:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.errors import InvalidOption, SchemaMismatch
-from gapless.files.ingest.batches import Batches
+from gapless.files.ingest.batches import Batches, with_schema
 from gapless.formats.delta.actions import Json, TableState
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.model.convert import convert
@@ -279,7 +279,7 @@ def _held(source: object, table: pa.Schema) -> pa.Table:
 
 def _converted(batch: pa.RecordBatch, shape: pa.Schema) -> pa.RecordBatch:
     columns = [convert(column, field.type) for column, field in zip(batch.columns, shape, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=shape)
+    return pa.RecordBatch.from_arrays(columns, schema=shape) if columns else with_schema(batch, shape)
 
 
 def _plain_type(given: pa.Field, table: pa.Schema) -> pa.DataType:

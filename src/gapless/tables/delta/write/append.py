@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from gapless.files.ingest.batches import Batches, Progress, watched
+from gapless.files.ingest.batches import Batches, Progress, watched, without_empty
 from gapless.files.ingest.files import expand_paths, open_files
 from gapless.formats.delta.actions import Commit, Json, TableState
 from gapless.formats.delta.conflict import CommitPredicate
@@ -19,7 +20,7 @@ from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.write.commits import new_commit
 from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs import ReadParts, parts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,6 @@ def write_parameters(mode: str, state: TableState) -> Mapping[str, Json]:
     return {"mode": mode, "partitionBy": json.dumps(list(state.metadata.partition_by))}
 
 
-def parts_of(data: object) -> list[Batches]:
-    """An input's rows, or those of several open files; parts without columns left out. Raises UnreadableInput."""
-    opened = isinstance(data, list | tuple) and data and all(isinstance(part, Batches) for part in data)
-    parts: Sequence[Batches] = data if opened else (as_batches(data),)  # type: ignore[assignment]  # looked at above
-    return [part for part in parts if part.schema.names]
-
-
 class Appending(DeltaHandle):
     """`append` and `append_file`."""
 
@@ -83,7 +77,7 @@ class Appending(DeltaHandle):
         hold; a row that breaks a constraint) and the other DataErrors, InvalidOption, UnsupportedTable, CommitConflict,
         CommitOutcomeUnknown, StoreError.
         """
-        return self._append(parts_of(data), operation_id, schema_mode)
+        return self._append(partial(parts_of, data), operation_id, schema_mode)
 
     def append_file(
         self,
@@ -100,10 +94,14 @@ class Appending(DeltaHandle):
         each batch with the rows read so far, and with all rows there are where that is known (else None). See `append` for the rest;
         raises InvalidPath for a path that names nothing, or a file named twice, and UnreadableInput where a file cannot be read.
         """
-        parts = open_files(expand_paths(path), format, index=None, schema=self.schema)
-        return self._append(parts if progress is None else watched(parts, progress), operation_id, schema_mode)
 
-    def _append(self, parts: Sequence[Batches], operation_id: object, schema_mode: object) -> AppendReport:
+        def read() -> Sequence[Batches]:
+            parts = without_empty(open_files(expand_paths(path), format, index=None, schema=self.schema))
+            return parts if progress is None else watched(parts, progress)
+
+        return self._append(read, operation_id, schema_mode)
+
+    def _append(self, read: ReadParts, operation_id: object, schema_mode: object) -> AppendReport:
         mode = parse_schema_mode(schema_mode, ("strict", "merge"))
         operation = parse_operation(operation_id)
         committer = RowCommitter(
@@ -113,4 +111,4 @@ class Appending(DeltaHandle):
             mode=mode,
             operation=operation,
         )
-        return committer.land(self._snapshot, parts).append_report
+        return committer.land(self._snapshot, read).append_report

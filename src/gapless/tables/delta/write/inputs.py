@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.errors import GaplessError, InvalidQuery, SchemaMismatch, UnknownColumn, UnsupportedTable, nearest
-from gapless.files.ingest.batches import Batches, naming
+from gapless.files.ingest.batches import Batches, naming, table_without_columns
 from gapless.files.sort.run import pieces
 from gapless.formats.delta.actions import TableState
 from gapless.formats.delta.schema.arrow_types import to_arrow
@@ -102,14 +102,16 @@ class Fitter:
         }
         zeros = pa.array(np.zeros(batch.num_rows, np.int64))
         arrays |= {name: value.take(zeros) for name, value in self.constants.items()}
-        arrays |= self._generate(arrays, first_row)
+        arrays |= self._generate(arrays, batch.num_rows, first_row)
         rows = pa.RecordBatch.from_arrays([arrays[name] for name in self.declared.names], schema=_nullable(self.declared))
         return checked(rows, self.state, first_row=first_row)
 
-    def _generate(self, arrays: Mapping[str, pa.Array], first_row: int) -> dict[str, pa.Array]:
+    def _generate(self, arrays: Mapping[str, pa.Array], rows: int, first_row: int) -> dict[str, pa.Array]:
         if not self.generated:
             return {}
-        known = pa.table({name: arrays[name] for name in self.declared.names if name in arrays})
+        known = table_without_columns(rows)
+        for name in self.declared.names:
+            known = known.append_column(name, arrays[name]) if name in arrays else known
         try:
             made = evaluate(known, self.generated, _nullable(self.declared), dialect="spark", first_row=first_row)
         except (InvalidQuery, UnknownColumn) as error:

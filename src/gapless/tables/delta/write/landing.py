@@ -21,6 +21,7 @@ from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
 from gapless.tables.delta.write.inputs import fitted, input_columns
 from gapless.tables.delta.write.merge_schema import EvolvedVersion, SchemaMode, evolve_schema
+from gapless.tables.shared.inputs import ReadParts
 from gapless.tables.shared.landing import ChangeOutcome, Prepared
 
 Check = Callable[[pa.RecordBatch, int, TableState], None]
@@ -71,8 +72,8 @@ class RowCommitter:
     keeps: bool = False
     """Whether staged files are made durable by themselves, so that a change which is decided again on each version need not write them again."""
 
-    def land(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> ChangeOutcome:
-        """Write the rows and commit them, or nothing; an operation that was applied before is not applied again.
+    def land(self, snapshot: Snapshot[TableState], read: ReadParts) -> ChangeOutcome:
+        """Write the rows and commit them, or nothing; an operation that was applied before is not applied again, and its input not read.
 
         What lost to a commit that it cannot follow is decided again on the newest version until the environment's deadline, its rows read back
         where they have to be written anew. Raises DataError where the input does not fit, CommitConflict, CommitOutcomeUnknown, StoreError.
@@ -82,7 +83,7 @@ class RowCommitter:
             snapshot = self.committer.refresh(snapshot)
         if (known := ChangeOutcome.before(snapshot, self.operation)) is not None:
             return known
-        return replace(self._prepared(snapshot, parts, durable=False), lost=lost).land(self.committer)
+        return replace(self._prepared(snapshot, read(), durable=False), lost=lost).land(self.committer)
 
     def prepare(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> Prepared[TableState, Commit]:
         """Write the rows to durable files for this version, or the newest, to be committed later. Raises DataError, StoreError."""
@@ -141,6 +142,8 @@ class RowCommitter:
         """The inputs on their way, none of which was read yet. Raises SchemaMismatch."""
         now = evolve_schema(snapshot.state, parts, self.mode, lambda: f"col-{self.committer.env.ids.uuid()}")
         declared = to_arrow(now.state.metadata.schema)
+        if parts and not declared.names:
+            raise _no_columns(parts[0].source)
         return _Fitted(
             evolved=now,
             streams=[self._checked(fitted(part, now.state), now.state) for part in parts],
@@ -189,6 +192,16 @@ def holds_files(files: Sequence[AddFile], state: TableState) -> bool:
     paths = {canonical(file.path) for file in files}
     live, removed = ({canonical(file.path) for file in known.values()} for known in (state.files, state.removed))
     return not paths.isdisjoint(live | removed)
+
+
+def _no_columns(source: str) -> SchemaMismatch:
+    """The error for rows without any field that come to a table without columns."""
+    return SchemaMismatch(
+        f"{source} holds rows, and neither they nor the table have a column",
+        why="A file of a table keeps rows as values of its columns",
+        fix="Give the rows a field, or the table a column",
+        differences=("there is no column",),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

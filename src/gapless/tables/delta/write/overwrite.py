@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.errors import InvalidOption, InvalidValue
-from gapless.files.ingest.batches import Batches
 from gapless.formats.delta.actions import Action, CdcFile, Commit, Json, TableState, canonical
 from gapless.formats.delta.conflict import EVERYTHING, CommitPredicate, Reads
 from gapless.formats.delta.partitions import Partitions
@@ -23,7 +23,7 @@ from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite, Target
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.read.scan import RowCondition
-from gapless.tables.delta.write.append import parts_of, write_parameters
+from gapless.tables.delta.write.append import write_parameters
 from gapless.tables.delta.write.changed_files import ChangeLog, RowChangeWriter
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
 from gapless.tables.delta.write.delete import Delete
@@ -31,6 +31,7 @@ from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
 from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, no_rows
 from gapless.tables.delta.write.row_edit import AffectedFile
+from gapless.tables.shared.inputs import ReadParts, parts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +158,11 @@ class Overwriting(DeltaHandle):
         The report counts `rows` and `removed_rows`. Older versions keep their rows until vacuum. Raises NotSupported (an append-only
         table), InvalidValue for a row that does not satisfy `where`, and what `append` and `delete` raise.
         """
-        return self._overwrite(parts_of(data), where, partitions, operation_id, schema_mode)
+        return self._overwrite(partial(parts_of, data), where, partitions, operation_id, schema_mode)
 
     def _overwrite(
         self,
-        parts: Sequence[Batches],
+        read: ReadParts,
         where: str | pc.Expression | None,
         partitions: str | None,
         operation_id: object,
@@ -186,7 +187,7 @@ class Overwriting(DeltaHandle):
             check=None if where is None else check_matches(where),
             keeps=True,
         )
-        return committer.land(snapshot, parts).append_report
+        return committer.land(snapshot, read).append_report
 
 
 def _said(where: str | pc.Expression | None, partitions: str | None) -> dict[str, Json]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,7 @@ from gapless.files.ingest.batches import Batches
 from gapless.model.index import IndexSpec
 from gapless.model.operation import AppendReport, ChangeReport, OperationArgument, parse_operation
 from gapless.predicate.range import check_entity_values
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs import ReadParts, parts_of
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.timeseries.correct.operations import ON_DUPLICATE, Delete, OnDuplicate, Replace, ReplaceCovered, Upsert
 from gapless.tables.timeseries.correct.rewrite import Correction, Rewriter
@@ -147,9 +148,8 @@ class Corrections(Handle):
         Raises DuplicateKey, SchemaMismatch, NullKey and the other DataErrors, UnknownColumn, InvalidOption, CommitConflict,
         CommitOutcomeUnknown, UpgradeNeeded, CorruptTable, StoreError.
         """
-        parts = _held(data)
-        upsert = parse_upsert(key, on_duplicate, [part.schema.names for part in parts])
-        return self._correct(upsert, parts, operation_id).change_report
+        upsert = parse_upsert(key, on_duplicate, ())
+        return self._correct(upsert.of_input, partial(_held, data), operation_id).change_report
 
     def delete(
         self,
@@ -167,7 +167,7 @@ class Corrections(Handle):
         CommitOutcomeUnknown, UpgradeNeeded, CorruptTable, StoreError.
         """
         asked = CorrectionArguments(start=start, end=end, where=where, entity=entity)
-        return self._correct(asked.delete(self.index, self.schema), (), operation_id).change_report
+        return self._delete(asked.delete(self.index, self.schema), operation_id)
 
     def replace(
         self,
@@ -189,7 +189,8 @@ class Corrections(Handle):
         """
         start, end = parse_span(span)
         asked = CorrectionArguments(start=start, end=end, entity=entity)
-        return self._correct(asked.replace(self.index, self.schema), _held(data), operation_id).change_report
+        replacement = asked.replace(self.index, self.schema)
+        return self._correct(lambda _: replacement, partial(_held, data), operation_id).change_report
 
     def drop_before(self, time: object, *, operation_id: OperationArgument = None) -> ChangeReport:
         """Delete all rows whose index value lies before `time` (an index value, as in `scan`): retention.
@@ -198,26 +199,33 @@ class Corrections(Handle):
         """
         parse_index_value(time, self.index, self.schema, name="time")
         deletion = CorrectionArguments(end=time).delete(self.index, self.schema, "drop_before")
-        return self._correct(deletion, (), operation_id).change_report
+        return self._delete(deletion, operation_id)
+
+    def _delete(self, deletion: Delete, operation_id: object) -> ChangeReport:
+        return self._correct(lambda _: deletion, tuple, operation_id).change_report
 
     def _replace_covered(self, parts: Sequence[Batches], operation_id: object, *, by_table: bool) -> AppendReport:
         """`append(on_overlap="replace")`, or an append where that is the table's policy."""
         replacement = ReplaceCovered(by_table=(lambda: self.version) if by_table else None)
-        return self._correct(replacement, tuple(map(_read_once, parts)), operation_id).append_report
+        return self._correct(lambda _: replacement, lambda: [*map(_read_once, parts)], operation_id).append_report
 
-    def _correct(self, correction: Correction, parts: tuple[Batches, ...], operation_id: object) -> ChangeOutcome:
+    def _correct(
+        self, correction: Callable[[Sequence[Batches]], Correction], read: ReadParts, operation_id: object
+    ) -> ChangeOutcome:
+        """Make the correction that is meant by an input of these parts, unless its operation was applied already: then none is read."""
         operation = parse_operation(operation_id)
         context = self._context
         newest = context.refresh()
         self._check_writable()
-        return Rewriter(context=context, operation=operation).apply(newest, correction, parts)
+        if (known := ChangeOutcome.before(newest, operation)) is not None:
+            return known
+        parts = read()
+        return Rewriter(context=context, operation=operation).apply(newest, correction(parts), parts)
 
 
-def _held(data: object) -> tuple[Batches, ...]:
-    """An object's rows, or those of several open files, held in memory once they are read; parts without columns left out."""
-    parts: Sequence[object] = data if isinstance(data, list | tuple) and any(isinstance(p, Batches) for p in data) else (data,)
-    batches = (part if isinstance(part, Batches) else as_batches(part) for part in parts)
-    return tuple(_read_once(part) for part in batches if part.schema.names)
+def _held(data: object) -> list[Batches]:
+    """The parts of an input, held in memory once they are read."""
+    return [*map(_read_once, parts_of(data))]
 
 
 def _read_once(part: Batches) -> Batches:

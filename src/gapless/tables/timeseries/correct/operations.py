@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from gapless.coverage.bitmap import STORED_END, CoverageMap, bias, count_in
 from gapless.errors import InvalidOption, InvalidTime, InvalidValue, SchemaMismatch
 from gapless.files.compare.keys import KeySet, can_match
+from gapless.files.ingest.batches import Batches
 from gapless.files.sort.run import sort_run
 from gapless.formats.timeseries.conflict.rows import PROPERTIES
 from gapless.formats.timeseries.replay import segments_covering
@@ -49,6 +50,10 @@ class Upsert:
     """The columns that each part of the input has."""
     operation: str = "upsert"
     parameters: Mapping[str, object]
+
+    def of_input(self, parts: Sequence[Batches]) -> Upsert:
+        """The same of an input of these parts."""
+        return replace(self, given=tuple(frozenset(part.schema.names) for part in parts))
 
     def decide(self, before: BaseVersion, rows: pa.Table) -> RowChanges:
         """See `Correction.decide`; raises DuplicateKey, SchemaMismatch, UnknownColumn, InvalidOption."""

@@ -51,16 +51,14 @@ class Appender:
     operation: OperationId | None = None
 
     def append(self, snapshot: Snapshot[TableState], parts: Iterable[Batches]) -> AppendReport:
-        """Write all parts as one commit, or nothing; an operation that was applied before is not applied again.
+        """Write all parts as one commit, or nothing; an operation that this version, or a later one, has applied is not applied again.
 
         An append that lost to a commit covering some of its buckets is held against the newest version, which may cover them no more: under
         "skip" its rows are filtered again and written anew; so are those of one whose keys must be held against rows that came first,
         and of one whose version the log was cleaned past.
         """
-        if self.operation is not None:
-            snapshot = self.context.committer.refresh(snapshot)
-            if (known := self.known(snapshot)) is not None:
-                return known
+        if (known := self.known(snapshot)) is not None:
+            return known
         try:
             return self._prepared(snapshot, parts, durable=False).land(self.context.committer).append_report
         except (CoverageOverlap, DuplicateKey):

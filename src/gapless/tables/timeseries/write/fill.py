@@ -20,7 +20,7 @@ from gapless.coverage.calendar import Calendar
 from gapless.coverage.expected import Span
 from gapless.coverage.gap import Coverage, Gap
 from gapless.errors import DataError, FillStopped, GaplessError, InvalidOption, InvalidValue, nearest
-from gapless.files.ingest.batches import Batches, read_once
+from gapless.files.ingest.batches import Batches, read_once, without_empty
 from gapless.files.sort.run import unit_ns
 from gapless.model.fit import fit
 from gapless.model.index import Identity, IndexSpec
@@ -61,6 +61,9 @@ class FetchedRows:
         if answer is None:
             return None
         batches = answer if isinstance(answer, Batches) else as_batches(answer)
+        if not batches.schema.names:
+            # Rows without any field are the append's to refuse.
+            return next(iter(without_empty([batches])), None)
         read = iter(batches)
         first = next((batch for batch in read if batch.num_rows), None)
         if first is None:

@@ -28,7 +28,7 @@ from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
 from gapless.formats.timeseries.conflict.rows import AppendChecker, overlapping_coverage
 from gapless.formats.timeseries.replay import segments_covering
 from gapless.model.column_ids import ColumnIds
-from gapless.model.fit import fit, to_declared
+from gapless.model.fit import fit, null_key, to_declared
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap
@@ -121,8 +121,12 @@ class Stager:
         return Staged(attempt=attempt, commit=self._commit(attempt, schema, applied), checker=checker)
 
     def schema_for(self, parts: tuple[Batches, ...]) -> pa.Schema | None:
-        """The table's schema once it has taken the parts; None where it has none and takes none."""
+        """The table's schema once it has taken the parts; None where it has none and takes none. Raises SchemaMismatch, NullKey."""
         index, schema = self.state.meta.index, self.state.meta.schema
+        for part in parts:
+            if not part.schema.names and part.rows_hint:
+                with naming(part):
+                    raise null_key(index.column, index, 0)
         if schema is None and parts:
             schema = adopt_schema(parts[0].schema if len(parts) == 1 else unified_schema(parts), index)
         for part in parts:
