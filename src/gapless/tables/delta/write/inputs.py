@@ -15,12 +15,14 @@ from gapless.files.ingest.batches import Batches, naming, table_without_columns
 from gapless.files.sort.run import pieces
 from gapless.formats.delta.actions import TableState
 from gapless.formats.delta.schema.arrow_types import to_arrow
+from gapless.formats.delta.schema.char_varchar import TextLengths, text_lengths
 from gapless.formats.delta.schema.types import StructField
 from gapless.model.convert import Misfit
 from gapless.model.fit import refuse_misfit
 from gapless.predicate.range import matching
 from gapless.tables.delta.expressions.checks import GENERATED, checked
 from gapless.tables.delta.expressions.evaluate import evaluate, fitted_values, why_unfit
+from gapless.tables.delta.write.text_lengths import sized
 
 PIECE_BYTES = 32 << 20
 """Arrow memory of the rows that are converted and checked at a time."""
@@ -81,6 +83,8 @@ class Fitter:
     """One value each of columns that it lacks and that are not computed."""
     generated: Mapping[str, str]
     """Expressions of columns that it lacks, in Spark's SQL."""
+    lengths: Mapping[str, TextLengths]
+    """Of columns whose texts have a length: `char(n)`, `varchar(n)`."""
 
     @classmethod
     def of(cls, part: Batches, state: TableState) -> Fitter:
@@ -93,7 +97,8 @@ class Fitter:
             _check_missing(declared, missing)
         generated = {one.name: str(one.metadata[GENERATED]) for one in missing if GENERATED in one.metadata}
         constants = {one.name: _constant(one, declared.field(one.name)) for one in missing if one.name not in generated}
-        return cls(state=state, declared=declared, sources=sources, constants=constants, generated=generated)
+        lengths = {one.name: found for one in state.metadata.schema.fields if (found := text_lengths(one))}
+        return cls(state=state, declared=declared, sources=sources, constants=constants, generated=generated, lengths=lengths)
 
     def fit(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
         """A batch of the input, whose first row has this number, as rows of the table. Raises InvalidValue."""
@@ -102,9 +107,19 @@ class Fitter:
         }
         zeros = pa.array(np.zeros(batch.num_rows, np.int64))
         arrays |= {name: value.take(zeros) for name, value in self.constants.items()}
-        arrays |= self._generate(arrays, batch.num_rows, first_row)
+        arrays |= self._sized(arrays, first_row)
+        arrays |= self._sized(self._generate(arrays, batch.num_rows, first_row), first_row)
         rows = pa.RecordBatch.from_arrays([arrays[name] for name in self.declared.names], schema=_nullable(self.declared))
         return checked(rows, self.state, first_row=first_row)
+
+    def _sized(self, arrays: Mapping[str, pa.Array], first_row: int) -> dict[str, pa.Array]:
+        """The arrays with their texts as the columns' lengths have them."""
+        return {
+            name: _sized_column(array, self.lengths[name], self.declared.field(name), first_row)
+            if name in self.lengths
+            else array
+            for name, array in arrays.items()
+        }
 
     def _generate(self, arrays: Mapping[str, pa.Array], rows: int, first_row: int) -> dict[str, pa.Array]:
         if not self.generated:
@@ -168,6 +183,13 @@ def _constant(field: StructField, declared: pa.Field) -> pa.Array:
 def _fit_column(array: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
     try:
         return fitted_values(array, field.type)
+    except Misfit as misfit:
+        raise refuse_misfit(misfit, array, field, first_row) from None
+
+
+def _sized_column(array: pa.Array, lengths: TextLengths, field: pa.Field, first_row: int) -> pa.Array:
+    try:
+        return sized(array, lengths)
     except Misfit as misfit:
         raise refuse_misfit(misfit, array, field, first_row) from None
 
