@@ -167,6 +167,31 @@ def _open(commits: int, *, checkpoint: bool) -> Case:
     )
 
 
+def _open_long(commits: int, each: int) -> Case:
+    """A log without a checkpoint whose commits have many files."""
+
+    def make(folder: Path) -> None:
+        write_log(folder / "table", commits, checkpoint=False, each=each)
+
+    def play(side: Side, folder: Path, _turn: int) -> float:
+        return clock(lambda: side.open(folder / "table"))
+
+    return Case(name=f"open {commits:,} commits of {each:,} files, no checkpoint", goal=1.0, play=play, make=make)
+
+
+def _first_read(files: int) -> Case:
+    """The first question to a table without a checkpoint."""
+    row = files // 2 * FILE_ROWS + 50
+
+    def make(folder: Path) -> None:
+        write_many_files(folder / "table", files, checkpoint=False)
+
+    def play(side: Side, folder: Path, _turn: int) -> float:
+        return clock(lambda: side.read(side.open(folder / "table"), row, row + 1))
+
+    return Case(name=f"open and read a point of {files:,} files, no checkpoint", goal=1.0, play=play, make=make)
+
+
 def _commit_after(commits: int) -> Case:
     """A small append to a table of so many files, by a handle that is open."""
     part = rows(10)
@@ -239,6 +264,9 @@ def cases(*, quick: bool) -> list[Case]:
     ]
     return [
         *opens,
+        _open_long(1, 10_000 // share),
+        _open_long(100, 100 // share),
+        _first_read(10_000 // share),
         *_scans(10_000 // share),
         _full(1_000 // share),
         _commit_after(10_000 // share),

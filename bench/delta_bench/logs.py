@@ -96,10 +96,10 @@ def write_log(place: Path, commits: int, *, checkpoint: bool, each: int = 1, siz
         deltalake.DeltaTable(str(place)).create_checkpoint()
 
 
-def write_many_files(place: Path, files: int) -> None:
-    """A table of so many small files, in log entries of 100 files each, with a checkpoint."""
+def write_many_files(place: Path, files: int, *, checkpoint: bool = True) -> None:
+    """A table of so many small files, in log entries of 100 files each, by default with a checkpoint."""
     place.mkdir(parents=True)
     paths = [place / f"part-{number:06d}.parquet" for number in range(files)]
     for number, path in enumerate(paths):
         pq.write_table(rows(FILE_ROWS, number * FILE_ROWS), path, compression="snappy")
-    write_log(place, files // 100, checkpoint=True, each=100, sizes=[path.stat().st_size for path in paths])
+    write_log(place, files // 100, checkpoint=checkpoint, each=100, sizes=[path.stat().st_size for path in paths])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import structs
 
 from gapless.formats.delta.actions import Action, AddFile, Commit, DeletionVector, Metadata, Protocol, RemoveFile, TableState
 from gapless.formats.delta.format import DELTA
@@ -95,8 +97,10 @@ def told(state: TableState) -> dict[str, Any]:
     return {
         "protocol": state.protocol,
         "metadata": state.metadata,
-        "files": {key: replace(file, data_change=False) for key, file in state.files.items()},
-        "removed": {key: replace(file, data_change=False, stats=None, tags=None) for key, file in state.removed.items()},
+        "files": {key: structs.replace(file, data_change=False) for key, file in state.files.items()},
+        "removed": {
+            key: structs.replace(file, data_change=False, stats=None, tags=None) for key, file in state.removed.items()
+        },
         "applied": {key: (known.operation, known.updated_ms) for key, known in state.applied.items()},
         "domains": dict(state.domains),
     }

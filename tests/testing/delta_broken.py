@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from gapless.errors import CommitOutcomeUnknown, StoreUnavailable
 from gapless.formats.delta.actions import AddFile, Commit, RemoveFile, TableState
@@ -94,7 +95,7 @@ def encode_paths_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def broken(cls: type[RemoveFile], file: AddFile, *arguments: Any, **named: Any) -> RemoveFile:
         found: RemoveFile = honest(cls, file, *arguments, **named)
-        return replace(found, path=file.path.replace("-", "%2D", 1))
+        return structs.replace(found, path=file.path.replace("-", "%2D", 1))
 
     monkeypatch.setattr(RemoveFile, "of", classmethod(broken))
 
@@ -162,7 +163,7 @@ def checkpoint_without_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log checkpoint tells of files without their deletion vectors."""
 
     def bare(files: Any) -> dict[str, AddFile]:
-        return {file.path: replace(file, deletion_vector=None) for file in files.values()}
+        return {file.path: structs.replace(file, deletion_vector=None) for file in files.values()}
 
     _checkpoints_of(monkeypatch, lambda state: replace(state, files=bare(state.files)))
 

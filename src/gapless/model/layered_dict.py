@@ -105,6 +105,12 @@ class LayeredDict(MutableMapping[str, V]):
         self._flat = None
         layers.new[key] = value
 
+    def set_all(self, items: Mapping[str, V]) -> None:
+        """Set many values, as one by one."""
+        self._length += sum([key not in self for key in items]) if self._length else len(items)
+        self._flat = None
+        self._layers.new.update(items)
+
     def __delitem__(self, key: str) -> None:
         """Take a key away; KeyError where it is not there."""
         if key not in self:

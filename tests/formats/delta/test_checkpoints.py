@@ -7,7 +7,6 @@ import json
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 from deltalake import DeltaTable as DeltaLakeTable
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from formats.delta.test_replay import actions as some_actions
 from gapless.errors import CorruptTable, LogWarning
@@ -121,7 +121,7 @@ def test_tombstones_and_transactions_are_kept_for_as_long_as_the_table_asks() ->
     now_ms = START_MS + 10 * DAY_MS
     log.land(*(add(name) for name in "abcd"))
     log.land(
-        remove("a", at_ms=now_ms - 3 * DAY_MS), remove("b", at_ms=now_ms - DAY_MS), replace(remove("c"), deleted_ms=None),
+        remove("a", at_ms=now_ms - 3 * DAY_MS), remove("b", at_ms=now_ms - DAY_MS), structs.replace(remove("c"), deleted_ms=None),
         Txn(app_id="old", version=1, updated_ms=now_ms - 4 * DAY_MS), Txn(app_id="new", version=1, updated_ms=now_ms - DAY_MS),
         Txn(app_id="undated", version=1),
     )  # fmt: skip
@@ -538,7 +538,7 @@ def _same_as_commits(objects: dict[str, tuple[bytes, int]], snapshot: Snapshot[A
     ours, theirs = told(alone.state), told(snapshot.state)
     gone, kept = ours.pop("removed"), theirs.pop("removed")
     for side in (ours, theirs):
-        side["files"] = {key: replace(file, stats=None, tags=None) for key, file in sorted(side["files"].items())}
+        side["files"] = {key: structs.replace(file, stats=None, tags=None) for key, file in sorted(side["files"].items())}
     assert theirs == ours
     assert set(kept) <= set(gone)
     assert snapshot.time_ns == alone.time_ns

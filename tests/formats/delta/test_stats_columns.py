@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -94,7 +92,6 @@ def test_it_is_never_narrower_where_a_float_was_widened(bodies: list[dict[str, A
 
 @pytest.mark.parametrize("odd", ["null", " null", "[]", "1", "", None])
 def test_a_text_that_is_no_object_tells_nothing_and_spoils_no_other(odd: str | None) -> None:
-    """Arrow would end the process at a JSON null."""
     schema = from_arrow(pa.schema([("x", pa.int64())]))
     whole = '{"numRecords": 1, "minValues": {"x": 1}, "maxValues": {"x": 2}}'
     for texts, expected in (([odd], [None]), ([odd, whole], [None, 1]), ([whole, odd, odd], [1, None, None])):
@@ -151,14 +148,9 @@ def test_rows_are_read_at_once() -> None:
     assert read_rows(pa.array(texts, pa.large_string())) == [2, None, None, 0]
 
 
-def _in_threads(acts: Sequence[Callable[[], pa.Table]]) -> Sequence[pa.Table]:
-    with ThreadPoolExecutor(2) as pool:
-        return [future.result() for future in [pool.submit(act) for act in acts]]
-
-
 @pytest.mark.parametrize("name", ["long", "double", "string", "timestamp"])
 @given(data=st.data())
-def test_small_pieces_in_threads_say_what_all_at_once_say(name: str, data: st.DataObject) -> None:
+def test_small_pieces_say_what_all_at_once_say(name: str, data: st.DataObject) -> None:
     bodies = data.draw(st.lists(st.none() | _bodies(name), min_size=1, max_size=6))
     schema = StructType(fields=(StructField(name="x", type=PrimitiveType(name)),))
     lines = data.draw(st.sampled_from([None, 1]))
@@ -166,7 +158,7 @@ def test_small_pieces_in_threads_say_what_all_at_once_say(name: str, data: st.Da
     skipped = data.draw(st.integers(0, len(texts) - 1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stats_columns, "_PIECE_BYTES", data.draw(st.sampled_from([1, 100, 250])))
-        cut = read_many(texts.slice(skipped), [("x",)], schema, _in_threads)[("x",)]
+        cut = read_many(texts.slice(skipped), [("x",)], schema)[("x",)]
     whole = read_many(pa.array(texts.to_pylist()[skipped:], pa.large_string()), [("x",)], schema)[("x",)]
     assert cut == whole
 

@@ -6,10 +6,12 @@ With file paths as the log has them (URIs, percent-encoded, relative to the tabl
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, unquote
+
+import msgspec
 
 from gapless.errors import CorruptTable, UnsupportedTable
 from gapless.formats.delta.schema.types import StructType
@@ -99,6 +101,17 @@ def _damaged(path: str, why: str) -> CorruptTable:
 
 Json = Any
 """What `json.loads` makes."""
+Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A count, as far as the log can say one; checked where it is decoded."""
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number of 64 bits; checked where it is decoded."""
+
+
+class _FileAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A log has very many of these, so they are no dataclasses: JSON is decoded to them as it is, and one is made in a tenth of the time.
+
+    `msgspec.structs.replace` gives a changed copy.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,18 +144,23 @@ class Metadata:
     created_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionVector:
+class DeletionVector(
+    _FileAction,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    rename={"storage": "storageType", "path_or_inline": "pathOrInlineDv", "size": "sizeInBytes"},
+):
     """Where the positions of a file's deleted rows are stored (PROTOCOL.md, "Deletion Vector Descriptor Schema")."""
 
     storage: str
     """"u": a file named by a UUID, "p": an absolute path, "i": inline."""
     path_or_inline: str
-    offset: int | None = None
+    offset: Number | None = None
     """Bytes from the start of its file."""
-    size: int
+    size: Whole
     """Bytes of the bitmap."""
-    cardinality: int
+    cardinality: Whole
     """Rows that are deleted."""
 
     @property
@@ -152,24 +170,35 @@ class DeletionVector:
         return where if self.offset is None else f"{where}@{self.offset}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddFile:
+_FILE_NAMES = {
+    "partition_values": "partitionValues",
+    "data_change": "dataChange",
+    "deletion_vector": "deletionVector",
+    "base_row_id": "baseRowId",
+    "default_row_commit_version": "defaultRowCommitVersion",
+}
+_ADD_NAMES = {**_FILE_NAMES, "modified_ms": "modificationTime", "clustering_provider": "clusteringProvider"}
+_REMOVE_NAMES = {**_FILE_NAMES, "deleted_ms": "deletionTimestamp"}
+"""The log's names of fields that have another here."""
+
+
+class AddFile(_FileAction, frozen=True, kw_only=True, gc=False, rename=_ADD_NAMES):
     """A data file becomes part of the table, or is added again with another deletion vector."""
 
     path: str
     """Exactly as the log has it: percent-encoded, relative to the table root or absolute. `file_path.store_path` says where it lies."""
-    partition_values: Mapping[str, str | None] = field(default_factory=dict)
+    partition_values: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     """Texts as the log has them, by physical names; see `partition_values`."""
-    size: int
+    size: Whole
     """Bytes."""
-    modified_ms: int
+    modified_ms: Number
     data_change: bool = True
     stats: str | None = None
     """JSON text, as the log has it."""
     tags: Mapping[str, str] | None = None
     deletion_vector: DeletionVector | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Number | None = None
+    default_row_commit_version: Number | None = None
     clustering_provider: str | None = None
 
     @property
@@ -178,21 +207,20 @@ class AddFile:
         return file_key(self.path, self.deletion_vector)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveFile:
+class RemoveFile(_FileAction, frozen=True, kw_only=True, gc=False, rename=_REMOVE_NAMES):
     """A logical file is part of the table no more; its bytes stay for older versions until vacuum."""
 
     path: str
     """The same text, byte for byte, as the add's: other readers match on it."""
-    deleted_ms: int | None = None
+    deleted_ms: Number | None = None
     data_change: bool = True
     partition_values: Mapping[str, str | None] | None = None
-    size: int | None = None
+    size: Number | None = None
     stats: str | None = None
     tags: Mapping[str, str] | None = None
     deletion_vector: DeletionVector | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Number | None = None
+    default_row_commit_version: Number | None = None
 
     @property
     def key(self) -> str:
@@ -353,6 +381,14 @@ def file_key(path: str, vector: DeletionVector | None) -> str:
     """What names a logical file (PROTOCOL.md, "Action Reconciliation"), however its path is spelled; no path holds a NUL."""
     where = canonical(path)
     return where if vector is None else f"{where}\0{vector.id}"
+
+
+def file_keys(files: Sequence[AddFile]) -> list[str]:
+    """The `key` of each."""
+    paths = [file.path for file in files]
+    lines = "\n".join(["", *paths])
+    own = not ("%" in lines or ":" in lines or "\n/" in lines)  # a line feed in a path only makes it look closer
+    return paths if own and not any(file.deletion_vector for file in files) else [file.key for file in files]
 
 
 _JOB = "gapless.job:"

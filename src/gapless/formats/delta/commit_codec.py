@@ -13,6 +13,7 @@ from typing import Any
 from gapless.errors import CallError, CorruptTable, TableError
 from gapless.formats.delta.action_codec import NAMES, decode_action, encode_action
 from gapless.formats.delta.actions import Action, Commit, Json, Metadata
+from gapless.formats.delta.file_lines import LONG_BYTES, decode_file_lines, find_file_lines
 from gapless.model.instant import NS_PER
 from gapless.model.operation import OperationId, SequenceId, Tally, parse_operation_id
 
@@ -114,6 +115,38 @@ def decode_commit(data: bytes, path: str) -> tuple[Commit, int]:
 
     Raises CorruptTable, naming file and line, for anything that is no commit; UnsupportedTable for what this release cannot honour.
     """
+    info, actions = _decode_long(data, path) or _decode_lines(data, path)
+    try:
+        return _commit_of(info, tuple(actions)), _time_ms(info) * NS_PER["ms"]
+    except DAMAGE as error:
+        raise damaged(path, "its commitInfo", error) from error
+
+
+Decoded = tuple[Mapping[str, Any], list[Action]]
+"""What `commitInfo` says, and the actions."""
+
+
+def _decode_long(data: bytes, path: str) -> Decoded | None:
+    """What the lines of a long commit say; None where it is short, or must be decoded line by line."""
+    start, end = find_file_lines(data) if len(data) >= LONG_BYTES else (0, 0)
+    files = decode_file_lines(data, start, end) if end - start >= LONG_BYTES else None
+    if files is None:
+        return None
+    info: Mapping[str, Any] = {}
+    actions: list[Action] = []
+    try:
+        for lines, then in ((data[:start], files), (data[end:], ())):
+            if lines and not lines.isspace():
+                said, found = _decode_lines(lines, path)
+                info = said or info
+                actions += found
+            actions += then
+    except TableError:
+        return None  # of which line is told by its number in the whole
+    return info, actions
+
+
+def _decode_lines(data: bytes, path: str) -> Decoded:
     info: Mapping[str, Any] = {}
     actions: list[Action] = []
     for number, body in json_lines(data, path):
@@ -127,10 +160,7 @@ def decode_commit(data: bytes, path: str) -> tuple[Commit, int]:
             raise
         except DAMAGE as error:
             raise damaged(path, f"line {number}", error) from error
-    try:
-        return _commit_of(info, tuple(actions)), _time_ms(info) * NS_PER["ms"]
-    except DAMAGE as error:
-        raise damaged(path, "its commitInfo", error) from error
+    return info, actions
 
 
 def json_lines(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:

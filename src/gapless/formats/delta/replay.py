@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Generic, Self, TypeVar, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from gapless.formats.delta.actions import (
     RemoveFile,
     TableState,
     Txn,
+    file_keys,
     operation_of,
 )
 from gapless.formats.delta.checkpoint.names import Sidecar
@@ -239,9 +241,23 @@ class Draft:
 
     def apply(self, commit: Commit, version: int, time_ns: int) -> None:
         """Take in a commit."""
-        for action in commit.actions:
+        for kind, actions in groupby(commit.actions, type):
+            if kind is AddFile:
+                self._add(cast("list[AddFile]", list(actions)))
+            else:
+                self._apply(actions, commit, version, time_ns)
+
+    def _add(self, added: list[AddFile]) -> None:
+        files = dict(zip(file_keys(added), added, strict=True))
+        self.files.set_all(files)
+        if self.removed:
+            for key in [key for key in files if key in self.removed]:
+                del self.removed[key]
+
+    def _apply(self, actions: Iterable[Action], commit: Commit, version: int, time_ns: int) -> None:
+        for action in actions:
             match action:
-                case AddFile() | RemoveFile() | DomainMetadata() | Protocol():
+                case RemoveFile() | DomainMetadata() | Protocol():
                     self.take(action)
                 case Metadata():
                     self.metadata = dated(action, version, time_ns)
@@ -257,10 +273,12 @@ class Draft:
             case AddFile():
                 key = action.key
                 self.files[key] = action
-                self.removed.pop(key, None)
+                if key in self.removed:
+                    del self.removed[key]
             case RemoveFile():
                 key = action.key
-                self.files.pop(key, None)
+                if key in self.files:
+                    del self.files[key]
                 self.removed[key] = action
             case Txn():
                 operation = operation_of(action)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import reduce
 from itertools import pairwise
+from operator import attrgetter
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
 from gapless.formats.delta.schema.arrow_types import arrow_type
 from gapless.formats.delta.schema.types import DeltaType, PrimitiveType, StructType
@@ -23,20 +24,14 @@ _TEXTS = ("date", "timestamp", "timestamp_ntz")
 _AS_THEY_ARE = ("string", "long", "integer", "short", "byte", "double")
 _CUT_US = 999
 """Other writers cut times to whole milliseconds, mostly towards 1970."""
-_NO_NUMBERS = (b'"Infinity"', b'"-Infinity"', b'"NaN"')
-"""Bounds for which JSON has no number: as if they were not known."""
 _PIECE_BYTES = 1 << 21
-"""The most that is read at a time: to begin takes Arrow as long as some 100 KiB do."""
-_NEWLINE = re.compile(b"\n")
-Each = Callable[[Sequence[Callable[[], pa.Table]]], Sequence[pa.Table]]
-"""Calls acts of which none heeds another, one after the other or side by side; gives what they give, in their order."""
+"""Of so many bytes statistics are Python values at a time."""
 _ODD = "\ufffd"
 """Stands where a text was cut within a character."""
-
-
-def one_by_one(acts: Sequence[Callable[[], pa.Table]]) -> Sequence[pa.Table]:
-    """What the acts give, in their order."""
-    return [act() for act in acts]
+_UNREAD = (pa.ArrowException, msgspec.MsgspecError, ArithmeticError, ValueError, RecursionError)
+"""What is raised where a text is damaged or odd, or says a number that its type does not hold: of another column, maybe."""
+Columns = Mapping[ColumnPath, pa.Array]
+"""By the path to it in the JSON what each text says; null where it says nothing."""
 
 
 def read_bounds(texts: Sequence[str | None], path: Sequence[str], schema: StructType) -> ManyStats | None:
@@ -50,13 +45,11 @@ def read_bounds(texts: Sequence[str | None], path: Sequence[str], schema: Struct
         return None
 
 
-def read_many(
-    texts: pa.Array, paths: Sequence[ColumnPath], schema: StructType, each: Each = one_by_one
-) -> dict[ColumnPath, ManyStats | None]:
-    """`read_bounds` of several columns at once; `texts` are large_string, and `each` calls what reads some of them."""
+def read_many(texts: pa.Array, paths: Sequence[ColumnPath], schema: StructType) -> dict[ColumnPath, ManyStats | None]:
+    """`read_bounds` of several columns at once; `texts` are large_string."""
     known = {leaf.path: leaf for leaf in leaves(schema)}
     found = [leaf for path in paths if (leaf := known.get(path)) is not None and _is_read(leaf)]
-    return dict.fromkeys(paths) | _read_leaves(texts, found, each)
+    return dict.fromkeys(paths) | _read_leaves(texts, found)
 
 
 def read_rows(texts: pa.Array) -> list[int | None] | None:
@@ -64,8 +57,8 @@ def read_rows(texts: pa.Array) -> list[int | None] | None:
     if not len(texts):
         return []
     try:
-        rows = _read(texts, [], one_by_one).column("numRecords")
-    except (pa.ArrowException, UnicodeError):
+        rows = _read(texts, [])[("numRecords",)]
+    except _UNREAD:
         return None
     counts: list[int | None] = pc.if_else(pc.less(rows, 0), None, rows).to_pylist()
     return counts
@@ -75,32 +68,67 @@ def _is_read(leaf: Leaf) -> bool:
     return not leaf.was_float and isinstance(leaf.type, PrimitiveType) and leaf.type.name in (*_TEXTS, *_AS_THEY_ARE)
 
 
-def _read_leaves(texts: pa.Array, found: Sequence[Leaf], each: Each) -> dict[ColumnPath, ManyStats | None]:
+def _read_leaves(texts: pa.Array, found: Sequence[Leaf]) -> dict[ColumnPath, ManyStats | None]:
     if not found or not len(texts):
         return {}
     try:
-        table = _read(texts, found, each)
-        return {leaf.path: _bounds(table, leaf) for leaf in found}
-    except (pa.ArrowException, UnicodeError):
-        pass  # one is damaged, or says a number that its type does not hold: of another column, maybe
+        columns = _read(texts, found)
+        return {leaf.path: _bounds(columns, leaf) for leaf in found}
+    except _UNREAD:
+        pass
     if len(found) == 1:
         return {found[0].path: None}
-    return {path: stats for leaf in found for path, stats in _read_leaves(texts, [leaf], each).items()}
+    return {path: stats for leaf in found for path, stats in _read_leaves(texts, [leaf]).items()}
 
 
-def _read(texts: pa.Array, found: Sequence[Leaf], each: Each) -> pa.Table:
-    """What some texts, of which there is one at least, say of some columns, a row a text."""
-    held = {leaf.physical: pa.string() if _is_text(leaf) else arrow_type(leaf.type) for leaf in found}
-    bounds, counts = _nested(held), _nested(dict.fromkeys(held, pa.int64()))
-    schema = pa.schema(
-        {"numRecords": pa.int64(), "minValues": bounds, "maxValues": bounds, "nullCount": counts, NAN_COUNT: counts}
-    )
-    floats = any(pa.types.is_floating(type_) for type_ in held.values())
-    return pa.concat_tables(each([partial(_parse, piece, schema, floats=floats) for piece in _pieces(_objects(texts))]))
+def _read(texts: pa.Array, found: Sequence[Leaf]) -> Columns:
+    """What some texts, of which there is one at least, say of some columns, a value a text."""
+    columns: dict[ColumnPath, tuple[Any, pa.DataType]] = {("numRecords",): (int | None, pa.int64())}
+    for leaf in found:
+        bound, count = _held(leaf), (int | None, pa.int64())
+        kinds = {"minValues": bound, "maxValues": bound, "nullCount": count}
+        kinds |= {NAN_COUNT: count} if pa.types.is_floating(bound[1]) else {}
+        columns |= {(kind, *leaf.physical): held for kind, held in kinds.items()}
+    struct, places = _struct({path: told for path, (told, _) in columns.items()})
+    decode = msgspec.json.Decoder(struct).decode
+    pieces = [
+        _parse(piece, decode, places, {path: type_ for path, (_, type_) in columns.items()})
+        for piece in _pieces(_objects(texts))
+    ]
+    return {path: pa.concat_arrays([piece[path] for piece in pieces]) for path in columns}
+
+
+def _held(leaf: Leaf) -> tuple[Any, pa.DataType]:
+    """What a bound of a column is in JSON, and as what it is kept."""
+    if _is_text(leaf):
+        return str | None, pa.string()
+    type_ = arrow_type(leaf.type)
+    if pa.types.is_floating(type_):
+        return float | str | None, type_  # the name of a number that JSON has none for
+    return str | None if pa.types.is_string(type_) else int | None, type_
+
+
+def _struct(told: Mapping[ColumnPath, Any]) -> tuple[type[msgspec.Struct], dict[ColumnPath, str]]:
+    """A class with values of these types at these paths, None where there is none; and the attributes that lead to each."""
+    below: dict[str, dict[ColumnPath, Any]] = {}
+    for (name, *rest), type_ in told.items():
+        below.setdefault(name, {})[tuple(rest)] = type_
+    names = {f"_{number}": name for number, name in enumerate(below)}
+    fields: list[tuple[str, Any, Any]] = []
+    places: dict[ColumnPath, str] = {}
+    for at, (name, inner) in zip(names, below.items(), strict=True):
+        if () in inner:
+            fields.append((at, inner[()], None))
+            places[(name,)] = at
+        else:
+            struct, deeper = _struct(inner)
+            fields.append((at, struct | None, struct()))
+            places |= {(name, *path): f"{at}.{place}" for path, place in deeper.items()}
+    return msgspec.defstruct("Stats", fields, rename=names, frozen=True, gc=False), places
 
 
 def _objects(texts: pa.Array) -> pa.Array:
-    """The texts, one that says nothing in the place of each that is no object: Arrow crashes on a JSON null that comes first."""
+    """The texts, one that says nothing in the place of each that is no object."""
     objects = pc.fill_null(pc.starts_with(texts, "{"), False)
     return texts if pc.all(objects).as_py() else pc.if_else(objects, texts, pa.scalar("{}", pa.large_string()))
 
@@ -114,56 +142,45 @@ def _pieces(texts: pa.Array) -> Iterator[pa.Array]:
         yield texts.slice(start, end - start)
 
 
-def _parse(texts: pa.Array, schema: pa.Schema, *, floats: bool) -> pa.Table:
-    """The JSON of some texts as it lies in memory: Arrow reads values one after the other, whatever is between them.
-
-    Raises pyarrow's ArrowInvalid where that is not one a text.
-    """
+def _parse(
+    texts: pa.Array,
+    decode: Callable[[memoryview], Any],
+    places: Mapping[ColumnPath, str],
+    types: Mapping[ColumnPath, pa.DataType],
+) -> Columns:
+    """Raises one of `_UNREAD`."""
     _, where, data = texts.buffers()
-    start, end = np.frombuffer(where, np.int64)[[texts.offset, texts.offset + len(texts)]].tolist()
-    text: pa.Buffer | bytes = data.slice(start, end - start)
-    if floats:
-        text = bytes(text)
-        for word in _NO_NUMBERS:
-            text = text.replace(word, b"null")
-    found = pj.read_json(
-        pa.BufferReader(text),
-        read_options=pj.ReadOptions(block_size=len(text) + 1, use_threads=False),
-        parse_options=pj.ParseOptions(
-            explicit_schema=schema,
-            unexpected_field_behavior="ignore",
-            # Else Arrow takes the last for the end of a value, without which it need not look for one.
-            newlines_in_values=_NEWLINE.search(text) is not None,
-        ),
-    )
-    if found.num_rows != len(texts):
-        raise pa.ArrowInvalid(f"{len(texts)} texts are {found.num_rows} JSON values")
-    return found
+    bytes_ = memoryview(data)
+    offsets = np.frombuffer(where, np.int64, len(texts) + 1, 8 * texts.offset).tolist()
+    bodies = [decode(bytes_[start:end]) for start, end in pairwise(offsets)]
+    return {path: _column(bodies, place, types[path]) for path, place in places.items()}
+
+
+def _column(bodies: Sequence[Any], place: str, type_: pa.DataType) -> pa.Array:
+    try:
+        values = list(map(attrgetter(place), bodies))
+    except AttributeError:  # there is a null on the way
+        steps = place.split(".")
+        values = [reduce(lambda one, name: getattr(one, name, None), steps, body) for body in bodies]
+    if pa.types.is_floating(type_) and str in set(map(type, values)):
+        values = [None if isinstance(value, str) else value for value in values]
+    return pa.array(values, type_)
 
 
 def _is_text(leaf: Leaf) -> bool:
     return isinstance(leaf.type, PrimitiveType) and leaf.type.name in _TEXTS
 
 
-def _nested(held: Mapping[ColumnPath, pa.DataType]) -> pa.DataType:
-    """A struct with leaves of these types at these paths."""
-    below: dict[str, dict[ColumnPath, pa.DataType]] = {}
-    for (name, *rest), type_ in held.items():
-        below.setdefault(name, {})[tuple(rest)] = type_
-    return pa.struct([(name, found[()] if () in found else _nested(found)) for name, found in below.items()])
-
-
-def _bounds(table: pa.Table, leaf: Leaf) -> ManyStats:
-    low, high, nulls, nans = (
-        _values(table, kind, leaf.physical) for kind in ("minValues", "maxValues", "nullCount", NAN_COUNT)
-    )
+def _bounds(columns: Columns, leaf: Leaf) -> ManyStats:
+    low, high, nulls = (columns[(kind, *leaf.physical)] for kind in ("minValues", "maxValues", "nullCount"))
+    nans = columns.get((NAN_COUNT, *leaf.physical), pa.nulls(len(nulls), pa.int64()))
     if leaf.type == PrimitiveType("string"):
         low, high = _whole_text(low, cut=False), _whole_text(high, cut=True)
     elif leaf.type == PrimitiveType("date"):
         low, high = low.cast(pa.date32()), high.cast(pa.date32())
     elif _is_text(leaf):
         low, high = _instants(low, leaf.type, -_CUT_US), _instants(high, leaf.type, _CUT_US)
-    return ManyStats(low=low, high=high, nulls=nulls, nans=nans, rows=_flat(table.column("numRecords")))
+    return ManyStats(low=low, high=high, nulls=nulls, nans=nans, rows=columns[("numRecords",)])
 
 
 def _whole_text(bound: pa.Array, *, cut: bool) -> pa.Array:
@@ -180,12 +197,3 @@ def _instants(bound: pa.Array, type_: DeltaType, moved_us: int) -> pa.Array:
     if type_ == PrimitiveType("timestamp"):
         bound = pc.if_else(pc.ends_with(bound, "Z"), bound, None)
     return pc.add_checked(bound.cast(target).cast(pa.int64()), moved_us).cast(target)
-
-
-def _values(table: pa.Table, kind: str, names: tuple[str, ...]) -> pa.Array:
-    return _flat(pc.struct_field(table.column(kind), list(names)))
-
-
-def _flat(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return found.chunk(0) if isinstance(found, pa.ChunkedArray) and found.num_chunks else found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from gapless.formats.delta.actions import AddFile, CdcFile, Commit, DeletionVector, Metadata, Protocol, RemoveFile, TableState
 from gapless.formats.delta.deletion_vector import vector_path
@@ -182,7 +182,7 @@ def test_a_deletion_vector_shares_the_fate_of_its_logical_file(days_ago: float, 
     gone = state(add("x.parquet"), gone=[removed("x.parquet", days_ago, VECTOR)])
     assert (fate(VECTOR_FILE, gone), fate("x.parquet", gone)) == (reason, "live")
     assert fate(VECTOR_FILE, state(add("y.parquet", VECTOR), gone=[removed("x.parquet", days_ago, VECTOR)])) == "live"
-    absolute = replace(VECTOR, storage="p", path_or_inline=f"{ROOT}/{VECTOR_FILE}")
+    absolute = structs.replace(VECTOR, storage="p", path_or_inline=f"{ROOT}/{VECTOR_FILE}")
     assert fate(VECTOR_FILE, state(add("y.parquet", absolute))) == "live"
 
 

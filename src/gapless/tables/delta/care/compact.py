@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
 from gapless.errors import CorruptTable, DataError, InvalidOption, nearest
 from gapless.files.sort.curve_sort import CURVES, curve_sorted
@@ -235,7 +236,7 @@ class BinWriter:
             attempt.discard()
             return refused
         tags = None if self.order is None else self.order.tags(attempt.env.ids.uuid())
-        tagged = tuple(replace(file, tags=tags) for file in files)
+        tagged = tuple(structs.replace(file, tags=tags) for file in files)
         return WrittenBin(bin=one, attempt=attempt, files=tagged)
 
     def _target(self, one: DeltaBin) -> Target:

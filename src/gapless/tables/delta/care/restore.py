@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import structs
+
 from gapless.errors import CommitConflict, CorruptTable
 from gapless.files.read.source import segment_footer
 from gapless.formats.delta.actions import Action, AddFile, Commit, DomainMetadata, Metadata, Protocol, RemoveFile, TableState
@@ -44,7 +46,7 @@ def plan_restore(now: TableState, then: TableState, now_ms: int) -> tuple[Action
     the time, in ms since 1970 UTC.
     """
     removed = (RemoveFile.of(file, now_ms) for key, file in now.files.items() if key not in then.files)
-    added = (replace(file, data_change=True) for key, file in then.files.items() if key not in now.files)
+    added = (structs.replace(file, data_change=True) for key, file in then.files.items() if key not in now.files)
     return (*_restored_table(now, then), *_restored_domains(now, then), *removed, *added)
 
 

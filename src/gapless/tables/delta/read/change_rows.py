@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -160,7 +161,7 @@ class ChangedRows:
     ) -> Iterator[tuple[CommitRows, pa.Table]]:
         """The rows of whole files, in order; together, so that those that follow are fetched meanwhile."""
         # A file may come twice, when it came and when it went.
-        files = [replace(files_of(part)[0]) for _, part in parts]
+        files = [copy(files_of(part)[0]) for _, part in parts]
         known = {id(file): found for file, found in zip(files, parts, strict=True)}
         for file, rows in reader.read(files, Projection(columns=names)):
             one, part = known[id(file)]

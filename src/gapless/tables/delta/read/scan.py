@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ from gapless.predicate.plan import Mask, matches_all, matches_none
 from gapless.predicate.predicate import And, Predicate, columns_of, paths_of
 from gapless.predicate.prune import StatsOf, compile_pruner
 from gapless.predicate.range import conjunction
-from gapless.runtime.concurrency import side_by_side
 from gapless.tables.delta.expressions.evaluate import true_rows
 from gapless.tables.delta.expressions.sql import columns_read, parsed, terms
 from gapless.tables.delta.files.open_file import POSITION, Projection
@@ -35,8 +34,6 @@ FEW_FILES = 64
 """Of so many the statistics are read one by one without a quick look at all before."""
 FEW_OF = 20
 """Of one file in so many or fewer values are made one by one, where the log has them in another form."""
-_JSON_WEIGHT = 16
-"""JSON takes so many times as long as other Arrow memory of its size does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +148,7 @@ class Planner:
         """Read the bounds of the columns that a predicate names, all at once."""
         paths = [path for path in paths_of(predicate) if path not in self._bounds and path[0] not in self.parts.columns]
         if paths:
-            texts = self._stats_view.texts
-            each = partial(side_by_side, memory_bytes=_JSON_WEIGHT * texts.nbytes)
-            self._bounds.update(read_many(texts, paths, self.state.metadata.schema, each))
+            self._bounds.update(read_many(self._stats_view.texts, paths, self.state.metadata.schema))
 
     def _known(self, file: AddFile, stats: FileStats) -> StatsOf:
         def known(name: str) -> ColumnStats | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
 from gapless.formats.delta.actions import AddFile
 from gapless.formats.delta.deletion_vector import Positions
@@ -115,7 +116,7 @@ def write_deletion_vectors(attempt: StagedWrite, struck: list[FileWithDeletions]
     deleted = {one.file.path: one.positions for one in struck}
     vectors = write_vectors(attempt.put, attempt.env.ids.uuid, deleted)
     return [
-        replace(
+        structs.replace(
             one.file,
             deletion_vector=vectors[one.file.path],
             stats=with_loose_bounds(one.file.stats, one.rows),
