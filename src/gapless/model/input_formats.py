@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gapless.errors import InvalidOption, nearest
 from gapless.model.instant import UNITS, Unit
+from gapless.model.time_format import UnfitFormat, parse_time_format
 
 
 def _refuse(option: str, value: object, why: str, fix: str) -> InvalidOption:
@@ -26,6 +27,11 @@ def _check_times(timestamp_format: object, timestamp_unit: object) -> None:
         raise _refuse(
             "timestamp_format", timestamp_format, "It is a strptime format", 'Pass a text such as "%d/%m/%Y %H:%M:%S"'
         )
+    if timestamp_format is not None:
+        try:
+            parse_time_format(timestamp_format)
+        except UnfitFormat as unfit:
+            raise _refuse("timestamp_format", timestamp_format, unfit.why, unfit.fix) from None
     if timestamp_format is not None and timestamp_unit is not None:
         raise _refuse("timestamp_unit", timestamp_unit, "timestamp_format is set as well", "Pass one of the two")
 
@@ -78,7 +84,8 @@ class Csv:
     """Names of the columns, in order; they replace the header's where there is one."""
     timestamp_format: str | None = None
     """`strptime` format of the index column, and of the table's other timestamp columns where they are not ISO 8601;
-    with `%z` the times are instants (UTC), without it they are naive."""
+    with `%z` the times are instants (UTC), and so with `%Z`, which takes UTC, GMT and Z alone; without them they are naive. It
+    must fix the date and the hour, and name nothing that has no effect. Names of months and days are English."""
     timestamp_unit: Unit | None = None
     """What timestamps that are whole numbers count since 1970-01-01T00:00Z: "s", "ms", "us" or "ns". In the index column
     an instant before 1678, after 2261, or in January or February 1970 is refused, as it is mostly another unit's."""

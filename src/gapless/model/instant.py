@@ -53,6 +53,18 @@ def civil_from_days(days: int) -> tuple[int, int, int]:
     return year_of_era + era * 400 + (month <= 2), month, day_of_year - (153 * shifted_month + 2) // 5 + 1
 
 
+def days_from_iso_week(year: int, week: int, weekday: int) -> int | None:
+    """Days from 1970-01-01 to a day of an ISO 8601 week, `weekday` from 1 (Monday) to 7; None where the year has no such week.
+
+    >>> days_from_iso_week(1970, 1, 4)
+    0
+    """
+    # Week 1 holds 4 January; 1970-01-01 was a Thursday.
+    begins, next_begins = (day - (day + 3) % 7 for day in (days_from_civil(year, 1, 4), days_from_civil(year + 1, 1, 4)))
+    found = begins + (week - 1) * 7 + weekday - 1
+    return found if 1 <= weekday <= 7 and begins <= found < next_begins else None
+
+
 def format_instant(ns: int, suffix: str = "Z") -> str:
     """RFC 3339 text of an instant with 0, 3, 6 or 9 fraction digits, whichever is exact.
 
@@ -87,7 +99,7 @@ def parse_instant(text: str) -> tuple[int, bool]:
     if match is None:
         raise ValueError(f"{text!r} is not an ISO 8601 date or date-time")
     year, month, day, hour, minute, second, fraction, offset = match.groups()
-    days = _existing_day(int(year), int(month), int(day))
+    days = existing_day(int(year), int(month), int(day))
     hours, minutes, seconds = int(hour or 0), int(minute or 0), int(second or 0)
     if days is None or not (hours < 24 and minutes < 60 and seconds < 60):
         raise ValueError(f"{text!r} names a date or time that does not exist")
@@ -98,7 +110,7 @@ def parse_instant(text: str) -> tuple[int, bool]:
 
 
 @lru_cache(4_096)
-def _existing_day(year: int, month: int, day: int) -> int | None:
+def existing_day(year: int, month: int, day: int) -> int | None:
     """Days from 1970-01-01 to a date; None where the calendar has no such date. A log names few days, and each many times."""
     if not 1 <= month <= 12:
         return None

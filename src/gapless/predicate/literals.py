@@ -9,7 +9,8 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 
 from gapless.errors import InvalidTime
-from gapless.model.instant import NS_PER, NS_PER_DAY, format_instant, parse_instant
+from gapless.model.instant import NS_PER, NS_PER_DAY, format_instant
+from gapless.model.iso_text import parse_iso
 from gapless.predicate.predicate import Kind, Value
 
 NULL = Value(kind="null", value=None)
@@ -73,12 +74,13 @@ def _text(value: Value, text: str, to: str) -> Value:
         return Value(kind="bytes", value=_blob(text))
     if to == "TIME":
         return _time(text)
-    if to == "DATE" and ":" in text:
-        raise ValueError(f"{text!r} is no date alone")
     kind: Kind | None = "date" if to == "DATE" else "timestamp" if to in _NAIVE else "timestamptz" if to in _AWARE else None
     if kind is None:
         raise ValueError(f"{text!r} cannot be cast to {to}")
-    return read_instant(text, kind, f"a {to} literal")
+    found = read_instant(text, kind, f"a {to} literal")
+    if to == "DATE" and found.kind != "date":
+        raise ValueError(f"{text!r} is no date alone")
+    return found
 
 
 def _plain(value: Value) -> str | int | float | Decimal:
@@ -133,14 +135,17 @@ def read_instant(text: str, kind: Kind, what: str) -> Value:
     Raises InvalidTime where it cannot be read, has an offset beside a naive kind, or lacks one beside an aware one.
     """
     try:
-        ns, aware = parse_instant(text)
+        read = parse_iso(text)
     except ValueError as error:
         raise InvalidTime(
-            str(error), why=f"It stands for {what}", fix="Write it as in '2024-05-01' or '2024-05-01T09:30:00'", value=text
+            f"{text!r} beside {what} cannot be read as a time",
+            why=str(error),
+            fix="Write it as in '2024-05-01' or '2024-05-01T09:30:00'",
+            value=text,
         ) from error
-    if not aware and ":" not in text:
-        return Value(kind="date", value=ns // NS_PER_DAY)
-    found = Value(kind="timestamptz" if aware else "timestamp", value=ns)
+    if read.is_date:
+        return Value(kind="date", value=read.ns // NS_PER_DAY)
+    found = Value(kind="timestamptz" if read.aware else "timestamp", value=read.ns)
     _check_awareness(found.kind, kind, what, text)
     return found
 

@@ -71,7 +71,7 @@ def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"columns": ["a", "a"]}, "columns"),
         ({"columns": "ab"}, "columns"),
         ({"timestamp_unit": "m"}, "timestamp_unit"),
-        ({"timestamp_unit": "s", "timestamp_format": "%Y"}, "timestamp_unit"),
+        ({"timestamp_unit": "s", "timestamp_format": "%Y%m%d"}, "timestamp_unit"),
         ({"timestamp_format": "iso"}, "timestamp_format"),
         ({"encoding": "utf-9"}, "encoding"),
         ({"skip_rows": -1}, "skip_rows"),

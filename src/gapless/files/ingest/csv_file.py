@@ -14,7 +14,15 @@ from pyarrow import csv
 
 from gapless.errors import UnreadableInput
 from gapless.files.ingest.batches import Batches
-from gapless.files.ingest.instants import Reading, needs_survey, plan_reading, read_cells, refuse_times
+from gapless.files.ingest.instants import (
+    Reading,
+    holds_times,
+    needs_survey,
+    plan_reading,
+    read_cells,
+    refuse_times,
+    survey_times,
+)
 from gapless.files.ingest.texts import BLOCK_BYTES, Candidates, Cells, TextFile, reading, survey, without
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Csv
@@ -117,13 +125,17 @@ def survey_csv(path: Path, options: Csv, index: IndexSpec | None, schema: pa.Sch
     names = column_names(path, options, index)
     wanted = [name for name in names if needs_survey(name, index, known_type(schema, name), options.declared(name))]
     found: dict[str, Candidates] = dict.fromkeys(wanted)
+    times = {name for name in wanted if holds_times(name, index, known_type(schema, name), options.declared(name))}
+    if index is not None and options.timestamp_format is not None:
+        times.discard(index.column)
     if not wanted:
         return found
     row = 0
     for block in _blocks(path, options, names):
         for name in wanted:
             texts = without(block.column(name), tuple(options.nulls))
-            before, found[name] = found[name], survey(texts, found[name], options.decimal_point)
+            narrow = survey_times if name in times else survey
+            before, found[name] = found[name], narrow(texts, found[name], options.decimal_point)
             if index is not None and name == index.column and found[name] == () and options.timestamp_format is None:
                 raise refuse_times(Cells(texts=texts, column=name, source=str(path), row=row), before)
         row += block.num_rows

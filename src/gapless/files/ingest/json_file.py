@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow as pa
 from gapless.errors import InvalidValue, UnreadableInput
 from gapless.files.ingest.batches import Batches, rows_without_columns
 from gapless.files.ingest.csv_file import known_type
-from gapless.files.ingest.instants import plan_reading, read_cells, refuse_times
+from gapless.files.ingest.instants import holds_times, plan_reading, read_cells, refuse_times, survey_times
 from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema, to_array
 from gapless.files.ingest.texts import Candidates, Cells, TextFile, reading, survey, without
 from gapless.model.index import IndexSpec
@@ -39,20 +40,28 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _parse(line: str) -> dict[str, object]:
+def _parse(line: str, exact: frozenset[str]) -> dict[str, object]:
+    """An object; of the columns `exact` a number with a fraction as Decimal, every digit of it, where a double would drop some."""
     found = json.loads(line, object_pairs_hook=_unique)
     if isinstance(found, dict):
+        inexact = [name for name in exact if type(found.get(name)) is float]
+        if inexact:
+            digits = json.loads(line, parse_float=Decimal)
+            found.update({name: digits[name] for name in inexact})
         return found
     raise ValueError(f"it holds {line[:60]!r}, which is no object")
 
 
-def _chunks(path: Path) -> Iterator[tuple[int, int, dict[str, list[object]]]]:
-    """Columns of at most CHUNK_ROWS rows, with the number of their first row, and how many rows they are: objects may have no field."""
+def _chunks(path: Path, exact: frozenset[str]) -> Iterator[tuple[int, int, dict[str, list[object]]]]:
+    """Columns of at most CHUNK_ROWS rows, with the number of their first row, and how many rows they are: objects may have no field.
+
+    `exact` is as for `_parse`.
+    """
     rows: list[object] = []
     first = 0
     for number, line in _lines(path):
         try:
-            rows.append(_parse(line))
+            rows.append(_parse(line, exact))
         except (ValueError, RecursionError) as damage:
             raise UnreadableInput(
                 f"line {number} of {path} is not a JSON object",
@@ -91,6 +100,12 @@ def _is_text(name: str, index: IndexSpec | None, schema: pa.Schema | None) -> bo
     return known is not None and (pa.types.is_temporal(known) or pa.types.is_decimal(known)) and not pa.types.is_duration(known)
 
 
+def _text_names(index: IndexSpec | None, schema: pa.Schema | None) -> frozenset[str]:
+    """The columns that `_is_text` is true of, known before the file is read."""
+    names = {*(() if schema is None else schema.names), *(() if index is None else (index.column,))}
+    return frozenset(name for name in names if _is_text(name, index, schema))
+
+
 def _cells(values: list[object], column: str, path: Path, row: int) -> Cells:
     """JSON scalars as the texts they were written as."""
     texts: list[str | None] = []
@@ -102,7 +117,7 @@ def _cells(values: list[object], column: str, path: Path, row: int) -> Cells:
                 fix="Mend the value",
                 column=column, row=row + at, value=value, source=str(path),
             )  # fmt: skip
-        texts.append(value if value is None or isinstance(value, str) else repr(value))
+        texts.append(value if value is None or isinstance(value, str) else str(value))
     return Cells(texts=without(pa.array(texts, pa.string()), ()), column=column, source=str(path), row=row)
 
 
@@ -110,14 +125,17 @@ def survey_json(path: Path, options: Json, index: IndexSpec | None, schema: pa.S
     """Read a file once to see what its columns hold; raises UnreadableInput or InvalidValue."""
     types: dict[str, pa.DataType] = {}
     texts: dict[str, Candidates] = {}
-    for row, _, columns in _chunks(path):
+    exact = _text_names(index, schema)
+    for row, _, columns in _chunks(path, exact):
         found: dict[str, pa.DataType] = {}
         for name, values in columns.items():
             if not _is_text(name, index, schema):
                 found[name] = to_array(values, name, str(path), row).type
                 continue
             cells, before = _cells(values, name, path, row), texts.get(name)
-            texts[name] = survey(cells.texts, before)
+            counts = index is None or name != index.column or options.timestamp_format is None
+            narrow = survey_times if counts and holds_times(name, index, known_type(schema, name), None) else survey
+            texts[name] = narrow(cells.texts, before)
             if index is not None and name == index.column and texts[name] == () and options.timestamp_format is None:
                 raise refuse_times(cells, before)
         types = merge_schema(types, found, str(path))
@@ -138,9 +156,10 @@ def open_json(
     }
     types = {name: plan[name].type if name in plan else found.types[name] for name in (*own.texts, *own.types)}
     typed = pa.schema(list(types.items()))
+    exact = _text_names(index, schema)
 
     def read() -> Iterator[pa.RecordBatch]:
-        for row, rows, columns in _chunks(path):
+        for row, rows, columns in _chunks(path, exact):
             if not types:
                 yield from rows_without_columns(rows)
                 continue

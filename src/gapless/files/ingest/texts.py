@@ -38,6 +38,12 @@ SHAPES: dict[pa.DataType, str] = {
 }
 """What a text of each type looks like, in order of preference where several fit."""
 
+TIME_SHAPES: dict[pa.DataType, str] = {
+    **SHAPES,
+    **{pa.decimal128(38, digits): rf"^[+-]?[0-9]+(\.[0-9]{{1,{digits}}})?$" for digits in (3, 6, 9)},
+}
+"""The same in a column of timestamps, where a number may count seconds with a fraction: its scale says of how many digits."""
+
 Candidates = tuple[pa.DataType, ...] | None
 """Types that fit all texts so far, best first; `()`: only text does; None: there was no text yet."""
 
@@ -75,17 +81,19 @@ def matches(texts: pa.Array, shape: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(texts, shape), min_count=0).as_py())
 
 
-def survey(texts: pa.Array, before: Candidates, decimal_point: str = ".") -> Candidates:
-    """Narrow the types a column may have by more of its texts (already `without` nulls)."""
+def survey(
+    texts: pa.Array, before: Candidates, decimal_point: str = ".", shapes: Mapping[pa.DataType, str] = SHAPES
+) -> Candidates:
+    """Narrow the types a column may have, of those in `shapes`, by more of its texts (already `without` nulls)."""
     if before == () or texts.null_count == len(texts):
         return before
-    return tuple(type_ for type_ in (SHAPES if before is None else before) if _fits(texts, type_, decimal_point))
+    return tuple(type_ for type_ in (shapes if before is None else before) if _fits(texts, type_, decimal_point))
 
 
 def _fits(texts: pa.Array, type_: pa.DataType, decimal_point: str) -> bool:
-    if pa.types.is_floating(type_) and decimal_point != ".":
-        texts = _pointed(texts, decimal_point)
-    if not matches(texts, SHAPES[type_]):
+    if (pa.types.is_floating(type_) or pa.types.is_decimal(type_)) and decimal_point != ".":
+        texts = pointed(texts, decimal_point)
+    if not matches(texts, TIME_SHAPES[type_]):
         return False
     try:
         values = texts.cast(type_)
@@ -126,9 +134,9 @@ def parse(cells: Cells, type_: pa.DataType, decimal_point: str = ".") -> pa.Arra
         _demand(cells, texts, _LOOSE_INT, what)
         return cast(cells, pc.utf8_ltrim(texts, "+"), type_, what)
     if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
-        pointed = _pointed(texts, decimal_point) if decimal_point != "." else texts
-        _demand(cells, pointed, _LOOSE_NUMBER, what)
-        values = cast(cells, pointed, type_, what)
+        numbers = pointed(texts, decimal_point) if decimal_point != "." else texts
+        _demand(cells, numbers, _LOOSE_NUMBER, what)
+        values = cast(cells, numbers, type_, what)
         lost = _overflow(texts, values) if pa.types.is_floating(type_) else None
         if lost is not None:
             raise cells.refuse(lost, f"It is too large for {type_}", "Read the column as text or decimal (types=)")
@@ -140,7 +148,7 @@ def parse(cells: Cells, type_: pa.DataType, decimal_point: str = ".") -> pa.Arra
     return texts
 
 
-def _pointed(texts: pa.Array, decimal_point: str) -> pa.Array:
+def pointed(texts: pa.Array, decimal_point: str) -> pa.Array:
     """Texts with "." for the decimal point, and without sense where they held a "." before."""
     return pc.replace_substring(pc.replace_substring(texts, ".", "?"), decimal_point, ".")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,10 +17,9 @@ from gapless.log.effects import Conversation
 from gapless.log.format import Entry, Snapshot, State, TableFormat
 from gapless.log.snapshot import load
 from gapless.log.versions import TooEarly
-from gapless.model.instant import NS_PER, format_instant, ns_from_date, ns_from_datetime, parse_instant
+from gapless.model.instant import NS_PER, format_instant, ns_from_date, ns_from_datetime
+from gapless.model.iso_text import parse_iso
 from gapless.runtime.environment import Environment
-
-_DATE_ONLY = re.compile(r"[+-]?\d{4,}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,11 +228,11 @@ def read_time(value: object, name: str) -> tuple[int, bool | None]:
         ) else False
     if isinstance(value, str):
         try:
-            ns, aware = parse_instant(value)
+            found = parse_iso(value)
         except ValueError as error:
             fix = 'Pass an ISO 8601 text such as "2013-01-31" or "2013-01-31T06:00:00Z"'
             raise InvalidTime(f"{name}={value!r} cannot be read", why=str(error), fix=fix, value=value) from error
-        return ns, None if _DATE_ONLY.fullmatch(value.strip()) else aware
+        return found.ns, None if found.is_date else found.aware
     raise InvalidTime(
         f"{name}={value!r} is of type {type(value).__name__}, which is no time",
         why="A bare number would need its unit said" if isinstance(value, int | float) else "The index is a timestamp",
