@@ -63,6 +63,8 @@ class GaplessError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, what: str, *, why: str = "", fix: str = "", **facts: object) -> None:
+        # A lone surrogate in a name or value could not be printed.
+        what, why, fix = (text.encode(errors="backslashreplace").decode() for text in (what, why, fix))
         self.what, self.why, self.fix = what, why, fix
         self.facts: Mapping[str, object] = facts
         for name, value in facts.items():

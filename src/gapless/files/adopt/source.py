@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from gapless.errors import UnreadableInput
 from gapless.files.adopt.layout import Layout
+from gapless.files.ingest.batches import refuse_forbidden
 from gapless.files.ingest.texts import reading
 from gapless.files.pages.column_stats import MAX_BOUND_CHARACTERS, MAX_STATS_COLUMNS
 from gapless.files.pages.file_assembly import TRAILER
@@ -25,6 +26,8 @@ from gapless.files.read.source import encoded_columns
 from gapless.model.column_ids import ColumnIds
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.stats import Bound, ColumnStats, stats_value
+from gapless.model.types import bare_type
+from gapless.model.valid_values import forbidden_values, holds_digits, may_be_forbidden
 from gapless.runtime.concurrency import one_ahead
 
 _BATCH_ROWS = 1 << 18
@@ -79,11 +82,41 @@ class Source:
         with reading(self.path), _parquet(self.path, encoded_columns(self.layout.metadata, texts)) as file:
             # Others copy the file and look at what is decoded meanwhile: more threads would only be in their way.
             for batch in one_ahead(file.iter_batches(batch_size=_BATCH_ROWS, columns=list(index.keys), use_threads=False)):
+                self._refuse_forbidden(batch, self.rows - left)
                 left -= batch.num_rows
                 yield batch
             self.check_same(self.path.stat())
         if left:
             raise changed(self.path)
+
+    def check_values(self, index: IndexSpec) -> None:
+        """Read the columns beside the keys that may hold what their type forbids, such as text that is not UTF-8, and raise InvalidValue.
+
+        Decimals whose footer bounds them are not read. Raises UnreadableInput.
+        """
+        names = [field.name for field in self.layout.schema if field.name not in index.keys and may_be_forbidden(field.type)]
+        names = [name for name in names if not self._is_bounded(name)]
+        if not names:
+            return
+        flat = [name for name in names if bare_type(self.layout.schema.field(name).type) in (pa.string(), pa.binary())]
+        row = 0
+        with reading(self.path), _parquet(self.path, encoded_columns(self.layout.metadata, flat)) as file:
+            for batch in one_ahead(file.iter_batches(batch_size=_BATCH_ROWS, columns=names, use_threads=False)):
+                self._refuse_forbidden(batch, row)
+                row += batch.num_rows
+
+    def _is_bounded(self, name: str) -> bool:
+        """Whether the footer says of all row groups that their decimals have no more digits than the column's type has room for."""
+        type_, metadata = self.layout.schema.field(name).type, self.layout.metadata
+        if not pa.types.is_decimal(type_):
+            return False
+        columns = pa.schema([self.layout.schema.field(name)])
+        known = [row_group_stats(metadata, number, columns)(name) for number in range(metadata.num_row_groups)]
+        return all(one is not None and holds_digits(one.min, type_) and holds_digits(one.max, type_) for one in known)
+
+    def _refuse_forbidden(self, batch: pa.RecordBatch, first_row: int) -> None:
+        for column, found in forbidden_values(batch):
+            raise refuse_forbidden(column, self.layout.schema.field(column).type, found, first_row, str(self.path))
 
     def check_same(self, info: os.stat_result) -> None:
         """Raise UnreadableInput where the file, as it was looked at now, is not the one whose footer was read."""

@@ -9,7 +9,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from gapless.errors import DataError, SchemaMismatch, UnreadableInput
+from gapless.errors import DataError, InvalidValue, SchemaMismatch, UnreadableInput
+from gapless.model.valid_values import ForbiddenValue, forbidden_values, may_be_forbidden
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,35 @@ def read_once(source: str, batches: Iterator[pa.RecordBatch]) -> Callable[[], It
         return left.pop()
 
     return read
+
+
+def checked_values(part: Batches) -> Batches:
+    """The same rows, of which none holds a value that its column's own type forbids.
+
+    For rows from elsewhere, whose buffers nobody looked at. InvalidValue, as they are read, names column, row and value.
+    """
+    if not any(may_be_forbidden(field.type) for field in part.schema):
+        return part
+
+    def read() -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in part:
+            for column, found in forbidden_values(batch):
+                raise refuse_forbidden(column, batch.schema.field(column).type, found, row, part.source)
+            row += batch.num_rows
+            yield batch
+
+    return replace(part, read=read)
+
+
+def refuse_forbidden(column: str, type_: pa.DataType, found: ForbiddenValue, first_row: int, source: str) -> InvalidValue:
+    """The error for a value that a column's own type forbids; `first_row` is the number of the first row of the array it was found in."""
+    row = first_row + found.row
+    return InvalidValue(
+        f"column {column!r} holds {found.value!r} in row {row} (from 0) of {source}",
+        why=f"As {type_}: {found.why}",
+        fix=found.fix, column=column, row=row, value=found.value, source=source,
+    )  # fmt: skip
 
 
 def bytes_of(rows: pa.RecordBatch | pa.Table, enough: int) -> int:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gapless.errors import InvalidOption, InvalidPath, InvalidValue
-from gapless.files.ingest.batches import Batches, rows_without_columns
+from gapless.files.ingest.batches import Batches, checked_values, rows_without_columns
 from gapless.files.ingest.csv_file import open_csv, survey_csv
 from gapless.files.ingest.json_file import JsonSurvey, open_json, survey_json
 from gapless.files.ingest.rows import merge_schema
@@ -37,7 +37,7 @@ def open_parquet(path: Path) -> Batches:
     """A Parquet file as batches of at most 65,536 rows; no more than a row group's column chunks are held.
 
     The columns are those in the file: names in its path are not read. INT96 timestamps come as microseconds, which hold
-    every year; one with nanoseconds raises InvalidValue. Raises UnreadableInput.
+    every year; one with nanoseconds raises InvalidValue, and so does text that is not UTF-8. Raises UnreadableInput.
     """
     with _open(path) as file:
         schema, rows = file.schema_arrow.remove_metadata(), file.metadata.num_rows
@@ -50,7 +50,8 @@ def open_parquet(path: Path) -> Batches:
         batches = _exact_batches(path, legacy) if legacy else _batches(path, None, "us")
         return (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
 
-    return Batches(source=str(path), schema=schema, read=read, rows_hint=rows, bytes_hint=path.stat().st_size)
+    found = Batches(source=str(path), schema=schema, read=read, rows_hint=rows, bytes_hint=path.stat().st_size)
+    return checked_values(found)
 
 
 def _batches(path: Path, columns: list[str] | None, int96_unit: str) -> Iterator[pa.RecordBatch]:

@@ -218,10 +218,9 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (
-        pa.ArrowInvalid,
-        pa.ArrowNotImplementedError,
-        pa.ArrowTypeError,
+        pa.ArrowException,
         OSError,
+        OverflowError,
         UnicodeError,
         EOFError,
         zlib.error,

@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.errors import CorruptTable
 from gapless.files.sort.order import raw_values
 from gapless.model.instant import NS_PER
 from gapless.model.segment import Bounds
 from gapless.model.stats import Bound, ColumnStats, stats_value, supports_bounds
+from gapless.model.valid_values import holds_digits
 
 MAX_BOUND_CHARACTERS = 128
 MAX_STATS_COLUMNS = 100
@@ -34,6 +36,25 @@ def index_bounds(column: pa.ChunkedArray) -> Bounds:
     assert isinstance(found.min, int)
     assert isinstance(found.max, int)
     return Bounds(first=found.min, last=found.max)
+
+
+def written_stats(column: pa.ChunkedArray, name: str, longest: int | None = MAX_BOUND_CHARACTERS) -> ColumnStats:
+    """Statistics of a column that is about to be written, as `stats_of` gives them.
+
+    Raises CorruptTable for a decimal of more digits than its type has room for: Parquet would keep another number. Input was looked at, so
+    that it lies in a file of the table that is written anew.
+    """
+    found = stats_of(column, longest)
+    if pa.types.is_decimal(column.type):
+        for bound in (found.min, found.max):
+            if bound is not None and not holds_digits(bound, column.type):
+                raise CorruptTable(
+                    f"column {name!r} holds {bound!r} in a file of the table",
+                    why=f"{column.type} has room for {column.type.precision} digits: another writer did not check its values",
+                    fix="`gapless verify --deep` names the file; read it, and overwrite its rows by values that fit",
+                    path="",
+                )
+    return found
 
 
 @dataclass(slots=True)
@@ -114,7 +135,11 @@ def stats_of(column: pa.ChunkedArray, longest: int | None = MAX_BOUND_CHARACTERS
     nulls = column.null_count
     if not supports_bounds(column.type) or nulls == len(column):
         return ColumnStats(nulls=nulls)
-    low, high = _ends(column)
+    try:
+        low, high = _ends(column)
+    except UnicodeDecodeError:
+        # Text of another writer that is not UTF-8: it is carried along as it is, and no bound can be said of it.
+        return ColumnStats(nulls=nulls)
     if longest is not None and any(isinstance(bound, str | bytes) and len(bound) > longest for bound in (low, high)):
         return ColumnStats(nulls=nulls)
     return ColumnStats(min=low, max=high, nulls=nulls)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.files.ingest.batches import bytes_of
-from gapless.files.pages.column_stats import MAX_STATS_COLUMNS, GrowingStats, index_bounds, stats_of
+from gapless.files.pages.column_stats import MAX_STATS_COLUMNS, GrowingStats, index_bounds, written_stats
 from gapless.files.pages.encodings import CODEC_PROFILES, Encodings
 from gapless.files.pages.footer import footer_checksum
 from gapless.files.sort.order import Ordered
@@ -149,7 +149,7 @@ class SegmentEncoder:
             table, spelled = part.rows.source, part.rows.spelled
             for name in left:
                 column = spelled[name].ends if name in spelled else table.column(name)
-                self._stats[name].add(stats_of(column), table.num_rows)
+                self._stats[name].add(written_stats(column, name), table.num_rows)
 
     def _all_stats(self) -> dict[str, ColumnStats]:
         found = {**self._stats, **self._writer.stats}

@@ -12,7 +12,7 @@ import pyarrow as pa
 from gapless.coverage.bucket import index_grid
 from gapless.coverage.codec import decode, encode
 from gapless.errors import DataError, InvalidValue
-from gapless.files.ingest.batches import Batches, read_once
+from gapless.files.ingest.batches import Batches, checked_values, read_once
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import TableMeta, TableState
 from gapless.model.index import EntityType
@@ -103,7 +103,8 @@ class Encoding:
 
         context: Any = TaskContext.get()
         source = f"partition {context.partitionId() if context else 0} of the DataFrame"
-        return Batches(source=source, schema=self.given, read=read_once(source, self._fitting(batches, source)))
+        # Spark's strings may hold bytes that are not UTF-8.
+        return checked_values(Batches(source=source, schema=self.given, read=read_once(source, self._fitting(batches, source))))
 
     def _fitting(self, batches: Iterable[pa.RecordBatch], source: str) -> Iterator[pa.RecordBatch]:
         """The rows in the types of `given`; raises InvalidValue for a value that its type does not hold."""

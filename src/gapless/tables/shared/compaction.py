@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
-from gapless.errors import InvalidOption, UnsupportedType
+from gapless.errors import CorruptTable, InvalidOption, UnsupportedType
 from gapless.files.sort.curve_sort import MAX_COLUMNS, has_rank
 from gapless.files.write.staged_files import StagedFiles
 from gapless.log.commit import Conflict
 from gapless.log.format import Entry, Snapshot, State
+from gapless.model.valid_values import forbidden_values
 from gapless.predicate.range import check_columns
 from gapless.runtime.committer import Proposal, calling_on_error
 from gapless.tables.shared.findings import count
@@ -339,3 +340,17 @@ def _batches(bins: Iterable[OneBin], size: int, room: int) -> Iterator[list[OneB
 def _discard(written: Iterable[WrittenBin[Any, Any]]) -> None:
     for one in written:
         one.attempt.discard()
+
+
+def check_stored_values(rows: pa.RecordBatch | pa.Table, first_row: int, path: str) -> None:
+    """Raise CorruptTable where rows of the file at `path` hold a value which its column's type forbids: written anew it would seem sound.
+
+    `first_row` is the number of the first row among those that are read of the file.
+    """
+    for column, found in forbidden_values(rows):
+        raise CorruptTable(
+            f"column {column!r} holds {found.value!r} in row {first_row + found.row} (from 0): {found.why}",
+            why="What wrote the file did not check its values",
+            fix="Read the rows, and overwrite them by values that fit",
+            path=path,
+        )

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+import pyarrow as pa
+
 from gapless.errors import CorruptTable
 from gapless.model.stats import Bound, ColumnStats
+from gapless.model.valid_values import forbidden_values
 
 Code = Literal[
     "commit-missing",
@@ -31,6 +34,7 @@ Code = Literal[
     "stats-differ",
     "identity-differs",
     "order-differs",
+    "values-invalid",
     "coverage-missing",
     "coverage-altered",
     "coverage-unreadable",
@@ -191,6 +195,17 @@ class LiveFile:
         """Where it has other rows than the log says, if that does."""
         if logged is not None and found != logged:
             yield self.finding("rows-differ", f"holds {count(found, 'row')}, and the log says {logged:,}")
+
+    def check_values(self, rows: pa.RecordBatch | pa.Table, first_row: int, known: set[str]) -> Iterator[Finding]:
+        """The first value of each column that the column's own type forbids, as text that is not UTF-8; of columns in `known` no more.
+
+        `first_row` is the number of the first row; `known` takes in the columns of which one is found.
+        """
+        for name, found in forbidden_values(rows):
+            if name not in known:
+                known.add(name)
+                what = f"holds {found.value!r} in column {name!r}, row {first_row + found.row} (from 0): {found.why}"
+                yield self.finding("values-invalid", what)
 
     def check_stats(
         self, found: Mapping[Column, Sequence[ColumnStats]], logged: Mapping[Column, ColumnStats]

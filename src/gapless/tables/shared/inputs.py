@@ -6,6 +6,7 @@ pandas, Polars and DuckDB are recognised by name and never imported: an object o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -14,8 +15,17 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.errors import UnreadableInput
-from gapless.files.ingest.batches import Batches, read_once, rows_without_columns, with_schema, without_empty
+from gapless.files.ingest.batches import (
+    Batches,
+    checked_values,
+    read_once,
+    rows_without_columns,
+    with_schema,
+    without_empty,
+)
 from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema, to_array
+from gapless.tables.shared.frame_types import check_duckdb_types, check_pandas_types, check_polars_types
+from gapless.tables.shared.library_errors import said, typed_library_errors
 
 ReadParts = Callable[[], Sequence[Batches]]
 """Opens the input of a change, once it is certain that the change is to be made: what was applied before reads no input."""
@@ -39,11 +49,15 @@ def as_batches(data: object) -> Batches:
       before its end. NaN stays NaN here.
     - An iterable of record batches, all of the first one's schema: read as a stream.
 
-    An exception that `data` raises while it is read is not touched (KeyboardInterrupt stays itself). Raises UnreadableInput.
+    An exception that `data` raises while it is read is not touched (KeyboardInterrupt stays itself); one of Arrow's or of the library that
+    `data` comes from becomes UnreadableInput. A value that the type of its own column forbids raises InvalidValue as it is read. Raises
+    UnreadableInput, and UnsupportedType for a column of a type of pandas, Polars or DuckDB that Arrow has none for.
     """
     for is_kind, read in _KINDS:
         if is_kind(data):
-            return read(data)
+            # What an iterable of the user's raises stays what it is.
+            with nullcontext() if read is _from_iterable else typed_library_errors(_name(data)):
+                return checked_values(read(data))
     raise _refuse(data, f"Rows can come from {ACCEPTED}", "Turn it into one of these")
 
 
@@ -80,10 +94,30 @@ def _plain(schema: pa.Schema) -> pa.Schema:
     return schema.remove_metadata()
 
 
-def _from_reader(source: str, reader: Any, rows: int | None = None) -> Batches:
+def _check_names(schema: pa.Schema, source: str) -> None:
+    """Raise UnreadableInput where a column's name is not UTF-8, as a foreign producer may have it."""
+    try:
+        schema.names  # noqa: B018  # decoded as it is asked for
+    except UnicodeDecodeError as error:
+        raise UnreadableInput(
+            f"a column name of {source} is not UTF-8",
+            why=f"Its bytes are {error.object[:60]!r}",
+            fix="Rename it where the data are made",
+            source=source,
+        ) from error
+
+
+def _from_reader(source: str, reader: Any, *, foreign: bool = True) -> Batches:
+    """Rows of a reader; one of the user's own may raise what it likes, such as an OSError."""
     schema = _plain(reader.schema)
-    batches = (with_schema(batch, schema) for batch in reader)
-    return Batches(source=source, schema=schema, read=read_once(source, batches), rows_hint=rows)
+    _check_names(schema, source)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        # Through Arrow's C stream the errors of its producer come as OSError.
+        with typed_library_errors(source, (OSError,) if foreign else ()):
+            yield from (with_schema(batch, schema) for batch in reader)
+
+    return Batches(source=source, schema=schema, read=read_once(source, batches()))
 
 
 def _from_table(table: pa.Table, source: str | None = None) -> Batches:
@@ -91,6 +125,7 @@ def _from_table(table: pa.Table, source: str | None = None) -> Batches:
         # Arrow drops the rows of a table without columns together with its metadata.
         return _without_columns(source or _name(table), table.num_rows)
     plain = table.replace_schema_metadata(None)
+    _check_names(plain.schema, source or _name(table))
     batches = plain.to_batches
     return Batches(source=source or _name(table), schema=plain.schema, read=lambda: iter(batches()), rows_hint=plain.num_rows)
 
@@ -129,6 +164,7 @@ def _from_pandas(frame: Any) -> Batches:
             'Name it: df.rename_axis("ts"); or drop it: df.reset_index(drop=True)',
         )
     named = None not in names
+    check_pandas_types(frame)
     columns = [str(name) for name in (*(names if named else ()), *frame.columns)]
     if not columns:
         return _without_columns(_name(frame), len(frame))
@@ -137,19 +173,36 @@ def _from_pandas(frame: Any) -> Batches:
         raise _refuse(frame, f"Several of its columns (or its index) are named {', '.join(map(repr, twice))}", "Rename them")
     try:
         table = pa.Table.from_pandas(frame, preserve_index=named)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as cause:
-        why = " ".join(str(part) for part in cause.args)
-        raise _refuse(frame, f"A column does not have one type: {why}", "Give every column one type (astype)") from cause
+    except (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError) as cause:
+        why = f"{_failing_column(frame)}: {said(cause)}"
+        fix = "Give every column one type that Arrow has (astype), or leave the column out"
+        raise _refuse(frame, why, fix) from cause
     return _from_table(table, _name(frame))
 
 
+def _failing_column(frame: Any) -> str:
+    """The first column of a pandas frame that Arrow does not take, with its dtype, for a message."""
+    for at, name in enumerate(frame.columns):
+        try:
+            pa.Array.from_pandas(frame.iloc[:, at])
+        except (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError):
+            return f"Arrow does not take its column {str(name)!r} of {frame.dtypes.iloc[at]}"
+    return "Arrow does not take one of its columns"
+
+
 def _from_duckdb(relation: Any) -> Batches:
+    check_duckdb_types(relation)
     open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
     return _from_reader(_name(relation), open_reader(1 << 16))
 
 
+def _from_polars(frame: Any) -> Batches:
+    check_polars_types(frame)
+    return _from_stream(frame)
+
+
 def _from_lazy(frame: Any) -> Batches:
-    return _from_stream(frame.collect())
+    return _from_polars(frame.collect())
 
 
 def _from_dataset(dataset: Any) -> Batches:
@@ -247,8 +300,9 @@ _KINDS: Sequence[tuple[Callable[[object], bool], Callable[[Any], Batches]]] = (
     (lambda data: isinstance(data, str | bytes | Path), _from_path),
     (lambda data: isinstance(data, pa.Table), _from_table),
     (lambda data: isinstance(data, pa.RecordBatch), _from_batch),
-    (lambda data: isinstance(data, pa.RecordBatchReader), lambda reader: _from_reader(_name(reader), reader)),
+    (lambda data: isinstance(data, pa.RecordBatchReader), lambda reader: _from_reader(_name(reader), reader, foreign=False)),
     (_comes_from("pandas", "DataFrame"), _from_pandas),
+    (_comes_from("polars", "DataFrame"), _from_polars),
     (_comes_from("polars", "LazyFrame"), _from_lazy),
     (_comes_from("duckdb", "DuckDBPyRelation"), _from_duckdb),
     (_comes_from("pyarrow", "Dataset", "Scanner"), _from_dataset),

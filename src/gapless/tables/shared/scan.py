@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 
 from gapless.errors import InvalidFilter, InvalidOption, NotSupported
 from gapless.files.read.row_filter import EVERYTHING, RowFilter
+from gapless.model.valid_values import forbidden_values
 from gapless.predicate.plan import expression_columns
 from gapless.predicate.predicate import Predicate, columns_of
 from gapless.predicate.range import check_columns
 from gapless.predicate.where import parse_where
 from gapless.tables.shared.duckdb_session import duck_schema, holds_type, unsupported_columns
+from gapless.tables.shared.library_errors import is_library_error, said
 
 if TYPE_CHECKING:
     import duckdb
@@ -124,8 +126,8 @@ class Rows:
         integers = _nullable_integers(table)
         try:
             return table.to_pandas(types_mapper=integers.get)
-        except (pa.ArrowException, ValueError) as error:
-            raise _not_held("pandas", str(error)) from error
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+            raise _not_held("pandas", _forbidden(table) or said(error)) from error
 
     def to_polars(self) -> pl.DataFrame:
         """All rows as a Polars DataFrame; needs polars. Raises NotSupported for what Polars has no type for, naming it."""
@@ -135,10 +137,15 @@ class Rows:
         if wide is not None:
             raise _not_held("Polars", f"Column {wide.name!r} is {wide.type}, and Polars has decimals of 128 bits")
         table = self.to_arrow()
+        # Polars takes what it is given for valid, and panics at a later look.
+        if forbidden := _forbidden(table):
+            raise _not_held("Polars", forbidden)
         try:
             frame = pl.from_arrow(table)
-        except pl.exceptions.PolarsError as error:
-            raise _not_held("Polars", str(error)) from error
+        except BaseException as error:
+            if not is_library_error(error):
+                raise
+            raise _not_held("Polars", said(error)) from error
         assert isinstance(frame, pl.DataFrame)
         return frame
 
@@ -160,8 +167,10 @@ class Rows:
             raise _not_held("DuckDB", why)
         try:
             table = self.to_arrow().cast(duck_schema(self.schema))
-        except pa.ArrowInvalid as error:
-            raise _not_held("DuckDB", str(error)) from error
+        except pa.ArrowException as error:
+            raise _not_held("DuckDB", said(error)) from error
+        if forbidden := _forbidden(table):
+            raise _not_held("DuckDB", forbidden)
         connection = duckdb.connect()
         connection.execute("SET TimeZone = 'UTC'")
         return connection.from_arrow(table)
@@ -194,6 +203,15 @@ def _nullable_integers(table: pa.Table) -> dict[pa.DataType, Any]:
     import pandas as pd
 
     return {type_: getattr(pd, f"{'U' * pa.types.is_unsigned_integer(type_)}Int{type_.bit_width}Dtype")() for type_ in types}
+
+
+def _forbidden(table: pa.Table) -> str:
+    """The first value of a table, of another writer, that its column's type forbids, for a message; empty where there is none."""
+    found = next(forbidden_values(table), None)
+    if found is None:
+        return ""
+    name, value = found
+    return f"Column {name!r} holds {value.value!r} in row {value.row} (from 0): {value.why}"
 
 
 def _not_held(library: str, why: str) -> NotSupported:

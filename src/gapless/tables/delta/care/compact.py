@@ -38,6 +38,7 @@ from gapless.tables.shared.compaction import (
     CompactionReport,
     GivenUp,
     WrittenBin,
+    check_stored_values,
     cluster_columns,
     parse_target_size,
 )
@@ -264,6 +265,7 @@ class BinWriter:
         for file, table in self.reader.read(one.files, Projection(columns=columns)):
             self.reading = file.path
             if columns is None:
+                check_stored_values(table, self.counts[file.key], file.path)
                 self.counts[file.key] += table.num_rows
             yield table
 

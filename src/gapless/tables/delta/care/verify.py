@@ -67,8 +67,9 @@ class FileCheck:
         return 0 if vector is None else len(read_vector(self.reader.places, vector))
 
     def _rows(self, live: LiveFile, file: AddFile, stats: FileStats, deleted: int) -> Iterator[Finding]:
-        rows, columns = 0, dict[ColumnPath, list[ColumnStats]]()
+        rows, columns, invalid = 0, dict[ColumnPath, list[ColumnStats]](), set[str]()
         for batch in self.reader.batches(file):
+            yield from live.check_values(batch, rows, invalid)
             rows += batch.num_rows
             for path in stats.columns:
                 if path[0] in batch.schema.names:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.files.compare.row_diff import CHANGE_TYPE
-from gapless.files.pages.column_stats import GrowingStats, stats_of
+from gapless.files.pages.column_stats import GrowingStats, written_stats
 from gapless.files.pages.encodings import CODEC_PROFILES, CodecProfile, Encodings
 from gapless.files.sort.order import Ordered
 from gapless.files.write.file_writer import ROW_GROUP_BYTES, FileWriter, even_groups, fills_group
@@ -46,7 +46,7 @@ class FileStatsBuilder:
         self._rows += table.num_rows
         for leaf in self._indexed:
             # A text's bound is cut when the log is written, and may be of any length until then.
-            found = stats_of(column_at(table, leaf.physical), longest=None)
+            found = written_stats(column_at(table, leaf.physical), ".".join(leaf.path), longest=None)
             self._columns.setdefault(leaf.path, GrowingStats()).add(found, table.num_rows)
 
     @property

@@ -31,7 +31,14 @@ from gapless.model.segment import Segment
 from gapless.predicate.plan import ReadGroup, prune
 from gapless.predicate.range import index_range
 from gapless.runtime.committer import Proposal
-from gapless.tables.shared.compaction import Compaction, CompactionProgress, CompactionReport, GivenUp, WrittenBin
+from gapless.tables.shared.compaction import (
+    Compaction,
+    CompactionProgress,
+    CompactionReport,
+    GivenUp,
+    WrittenBin,
+    check_stored_values,
+)
 from gapless.tables.shared.findings import count
 from gapless.tables.timeseries.care.compact_plan import Bin, CompactionPlan, CompactOptions, plan_compaction
 from gapless.tables.timeseries.context import SeriesContext, SeriesProposal, new_commit
@@ -243,6 +250,7 @@ class _Writer:
         for segment in prune(one.segments, plan.predicate, plan.index, plan.schema, plan.ids):
             self.reading = segment.path
             for batch in read(self.attempt.env.store, plan.over((ReadGroup(segments=(segment,), sort=False),))):
+                check_stored_values(batch, self.rows[segment.path], segment.path)
                 self.rows[segment.path] += batch.num_rows
                 for piece in pieces(batch, self.options.sort_bytes):
                     yield fit(piece, plan.schema, plan.index, 0, plan.ids)

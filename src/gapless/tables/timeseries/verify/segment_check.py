@@ -101,6 +101,10 @@ class Observed:
     in_order: bool = True
     """Whether rows are in order of identity and index value."""
     last: tuple[Identity, int] | None = None
+    invalid: list[Finding] = field(default_factory=list)
+    """Of each column that holds values which its type forbids, the first."""
+    known_invalid: set[str] = field(default_factory=set)
+    """These columns."""
 
     def add(self, table: pa.Table, index: IndexSpec, grid: Grid) -> None:
         """Take in the rows of one row group, in the declared types; those without a key have no place in coverage."""
@@ -119,6 +123,10 @@ class Observed:
         follows = self.last is None or self.last <= _key(keyed, index, 0)
         self.in_order = self.in_order and follows and run.table is keyed
         self.last = _key(keyed, index, keyed.num_rows - 1)
+
+    def look(self, rows: pa.Table, segment: Segment) -> None:
+        """Note which columns of the next row group hold a value that their type forbids."""
+        self.invalid += _of(segment).check_values(rows, self.rows, self.known_invalid)
 
 
 def _with_keys(table: pa.Table, index: IndexSpec) -> pa.Table:
@@ -144,12 +152,16 @@ def observe(store: Store, segment: Segment, schema: pa.Schema, index: IndexSpec,
         names = [name for name in schema.names if name in present]
         for number in range(file.metadata.num_row_groups):
             rows = read_group(file, segment, number, names)
+            observed.look(rows, segment)
+            if not observed.known_invalid.isdisjoint(index.keys):
+                raise CorruptTable(observed.invalid[-1].what, why="It is a key of its row", path=segment.path)
             observed.add(to_declared(rows.select(names), schema, path=segment.path), index, grid)
     return observed
 
 
 def check_rows(segment: Segment, observed: Observed) -> Iterator[Finding]:
-    """Where a segment's rows are not what the log says of them. Pure."""
+    """Where a segment's rows are not what the log says of them, or no values of their columns' types. Pure."""
+    yield from observed.invalid
     yield from _of(segment).check_rows(observed.rows, segment.rows)
     if observed.bounds is not None and not _within(observed.bounds, segment.bounds):
         yield _finding("bounds-differ", segment, f"holds index values {observed.bounds}, and the log says {segment.bounds}")

@@ -139,6 +139,7 @@ class FileImporter:
                 scan.add(batch)
                 if self.progress is not None:
                     self.progress(done + scan.rows, total)
+            source.check_values(index)
             done += scan.rows
             yield InspectedFile(source=source, scan=scan, coverage=scan.coverage)
 
