@@ -38,6 +38,7 @@ WHAT_TO_DO = {
     "CallError": "Fix the call. Nothing was done.",
     "InvalidOption": "Correct the argument that `option` names; the message lists or guesses what was meant.",
     "UnknownColumn": "Use one of the names in `columns`. A name is matched exactly first, then without regard to case.",
+    "OperationReused": "Give the change an operation id of its own; the one it came with names a change of another kind.",
     "InvalidChange": "Change another column, or make a new table with the columns you want. The message says what is allowed.",
     "InvalidTime": "Write the time as the index has it: with an offset for an aware index, without one for a naive index.",
     "InvalidFilter": "Write one condition in the SQL that a filter knows, or use `table.sql`.",

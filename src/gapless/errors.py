@@ -13,6 +13,7 @@ GaplessError
 │   ├── TableExists            create on a path that already holds a table
 │   ├── TableNotFound          open on a path that holds none
 │   ├── VersionNotFound        a version the table does not have
+│   ├── OperationReused        an operation id that another kind of change has
 │   └── NotSupported           a known wish that this release cannot fulfil
 ├── DataError                fix the data                                 exit code 1
 │   ├── SchemaMismatch         the input does not fit the table's schema
@@ -158,6 +159,19 @@ class VersionNotFound(CallError):
 
     code = "version-not-found"
     version: int
+
+
+class OperationReused(CallError):
+    """An operation id was given to a change, and a change of another kind was applied under it; nothing was done.
+
+    `applied` and `asked` are the two kinds, such as "append" and "delete"; `version` holds the first, None where the log no longer says.
+    """
+
+    code = "operation-reused"
+    operation_id: object
+    applied: str
+    asked: str
+    version: int | None
 
 
 class NotSupported(CallError):

@@ -177,9 +177,9 @@ def ask_for_the_operation_only_where_it_clashed(monkeypatch: pytest.MonkeyPatch)
             refreshed.append(newest)
         return newest
 
-    def before(snapshot: Snapshot[TableState], operation: OperationId | None) -> ChangeOutcome | None:
+    def before(snapshot: Snapshot[TableState], operation: OperationId | None, kind: str) -> ChangeOutcome | None:
         just_read = any(snapshot is one for one in refreshed)
-        return None if just_read else honest(snapshot, operation)
+        return None if just_read else honest(snapshot, operation, kind)
 
     monkeypatch.setattr(Committer, "refresh", refresh)
     monkeypatch.setattr(ChangeOutcome, "before", before)

@@ -56,6 +56,15 @@ def parse_operation(given: object) -> OperationId | None:
     return None if given is None else parse_operation_id(given)
 
 
+def operation_argument(operation: OperationId) -> tuple[str, int] | str:
+    """An operation id as callers write it.
+
+    >>> operation_argument(SequenceId("job-7", 42))
+    ('job-7', 42)
+    """
+    return (operation.app, operation.sequence) if isinstance(operation, SequenceId) else operation.id
+
+
 def _is_name(text: str) -> bool:
     """Whether a log can hold it: UTF-8 has no half surrogates."""
     return text != "" and not any("\ud800" <= character <= "\udfff" for character in text)

@@ -82,6 +82,7 @@ class Delta:
         rows = RowCommitter(
             committer=table._committer,
             propose=Append(env=table._env, operation=operation).propose,
+            kind="append",
             check_writable=table._check_writable,
             operation=operation,
         )

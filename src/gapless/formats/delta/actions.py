@@ -339,9 +339,13 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """An operation that was applied, as far as the log still says: of one known from a log checkpoint alone, only which."""
+    """An operation that was applied, as far as the log still says: of one known from a log checkpoint alone, only which and its kind."""
 
     operation: OperationId
+    ours: bool = False
+    """Whether gapless applied it, so that it is remembered for ever, whatever `delta.setTransactionRetentionDuration` says."""
+    kind: str = ""
+    """What kind of change it was, as `kind_of_change` says; empty where the log does not say it."""
     updated_ms: int | None = None
     version: int | None = None
     tally: Tally | None = None
@@ -393,13 +397,49 @@ def file_keys(files: Sequence[AddFile]) -> list[str]:
 
 _JOB = "gapless.job:"
 """What the application ids of jobs begin with, which run once each."""
+_KINDS = ("", "append", "overwrite", "delete", "update", "merge", "dedup")
+"""Kinds of change by the number that a transaction of ours has for them; a new one goes to the end."""
+_NEVER_MS = 253_402_300_799_000
+"""The last second of the year 9999, in milliseconds since 1970 UTC: the time that transactions of ours say, plus the number of their kind.
+
+Every writer drops a transaction that is older than `delta.setTransactionRetentionDuration` from its checkpoints. None drops one of that
+time, so that operation ids outlive the checkpoints of all writers, and are known for ours after them.
+"""
 
 
-def txn_of(operation: OperationId, now_ms: int) -> Txn:
-    """The transaction that says to every reader of the log that an operation was applied."""
+def kind_of_change(operation: str, parameters: Mapping[str, Json]) -> str:
+    """The kind of change that a commit of ours made to rows, by what it says of itself; empty for what has none.
+
+    >>> kind_of_change("WRITE", {"mode": "Append"})
+    'append'
+    """
+    if operation == "WRITE":
+        return "append" if parameters.get("mode") == "Append" else "overwrite"
+    return operation.lower() if operation.lower() in _KINDS else ""
+
+
+def txn_of(operation: OperationId, kind: str) -> Txn:
+    """The transaction that says to every reader of the log that an operation of ours was applied, by a change of this kind."""
+    at = _NEVER_MS + (_KINDS.index(kind) if kind in _KINDS else 0)
     if isinstance(operation, SequenceId):
-        return Txn(app_id=operation.app, version=operation.sequence, updated_ms=now_ms)
-    return Txn(app_id=f"{_JOB}{operation.id}", version=1, updated_ms=now_ms)
+        return Txn(app_id=operation.app, version=operation.sequence, updated_ms=at)
+    return Txn(app_id=f"{_JOB}{operation.id}", version=1, updated_ms=at)
+
+
+def applied_of(txn: Txn) -> Applied:
+    """What a transaction alone says of the operation that it names."""
+    operation = operation_of(txn)
+    number = -1 if txn.updated_ms is None else txn.updated_ms - _NEVER_MS
+    if 0 <= number < _KIND_NUMBERS:
+        kind = _KINDS[number] if number < len(_KINDS) else ""
+        return Applied(operation=operation, ours=True, kind=kind, updated_ms=txn.updated_ms)
+    if isinstance(operation, JobId):
+        return Applied(operation=operation, ours=True, updated_ms=_NEVER_MS)
+    return Applied(operation=operation, updated_ms=txn.updated_ms)
+
+
+_KIND_NUMBERS = 1_000
+"""A later release may know more kinds; all within that second are ours."""
 
 
 def operation_of(txn: Txn) -> OperationId:

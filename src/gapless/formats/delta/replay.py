@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Generic, Self, TypeVar, cast
 
@@ -23,8 +23,10 @@ from gapless.formats.delta.actions import (
     RemoveFile,
     TableState,
     Txn,
+    applied_of,
     file_keys,
-    operation_of,
+    kind_of_change,
+    txn_of,
 )
 from gapless.formats.delta.checkpoint.names import Sidecar
 from gapless.formats.delta.commit_codec import dated
@@ -262,10 +264,12 @@ class Draft:
                 case Metadata():
                     self.metadata = dated(action, version, time_ns)
                 case Txn():
-                    operation = operation_of(action)
-                    tally = commit.tally if commit.operation_id == operation else None
-                    applied = Applied(operation=operation, updated_ms=action.updated_ms, version=version, tally=tally)
-                    self.applied[operation_key(operation)] = applied
+                    known = replace(applied_of(action), version=version)
+                    if commit.operation_id == known.operation:
+                        kind = kind_of_change(commit.operation, commit.parameters)
+                        marked_ms = txn_of(known.operation, kind).updated_ms
+                        known = replace(known, ours=True, kind=kind, updated_ms=marked_ms, tally=commit.tally)
+                    self.applied[operation_key(known.operation)] = known
 
     def take(self, action: Action) -> None:
         """Take in one action, as a log checkpoint has it: of which commit is not known."""
@@ -281,8 +285,8 @@ class Draft:
                     del self.files[key]
                 self.removed[key] = action
             case Txn():
-                operation = operation_of(action)
-                self.applied[operation_key(operation)] = Applied(operation=operation, updated_ms=action.updated_ms)
+                applied = applied_of(action)
+                self.applied[operation_key(applied.operation)] = applied
             case DomainMetadata(removed=False):
                 self.domains[action.domain] = action
             case DomainMetadata():

@@ -71,6 +71,8 @@ class SetTransaction:
 
     operation: OperationId
     tally: Tally
+    kind: str = ""
+    """What kind of change it was, where the commit's own operation does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,11 @@ class ForgetSegments:
     """These segments, which were removed before, are about to be deleted: no version that is kept has them."""
 
     paths: tuple[str, ...]
+
+
+def kind_of_change(operation: str) -> str:
+    """The kind of change that a commit's operation names: what Spark calls to overwrite a table is to replace all of its rows."""
+    return "replace" if operation == "overwrite" else operation
 
 
 Action = UpdateTableMeta | AddSegment | RemoveSegment | SetTransaction | SetTag | ExpireVersions | ForgetSegments
@@ -144,6 +151,8 @@ class Applied:
     version: int
     time_ns: int
     tally: Tally
+    kind: str = ""
+    """What kind of change it was, as `kind_of_change` says; empty where the log does not say it."""
 
     def tally_of(self, asked: OperationId) -> Tally:
         """What the operation asked for counted: nothing, where this is a later sequence of its app."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from gapless.errors import CorruptTable
-from gapless.formats.timeseries.actions import Commit, TableState, parse_own_name
+from gapless.formats.timeseries.actions import Commit, TableState, kind_of_change, parse_own_name
 from gapless.formats.timeseries.checkpoint import checkpoint
 from gapless.formats.timeseries.checkpoint.part_reading import read_parts
 from gapless.formats.timeseries.checkpoint.segments import CheckpointSegments, ReadParts
@@ -174,7 +174,7 @@ class TimeSeries:
         for version, entry, time_ns in entries:
             for action in entry.actions:
                 try:
-                    draft.apply(action, version, time_ns)
+                    draft.apply(action, version, time_ns, kind_of_change(entry.operation))
                 except ValueError as contradiction:
                     raise self._contradiction(version, str(contradiction)) from contradiction
         if draft.meta is None:

@@ -175,8 +175,8 @@ class Draft:
             inlined_bytes=self.inlined_bytes,
         )
 
-    def apply(self, action: Action, version: int, time_ns: int) -> None:
-        """Take in one action of a commit; raises ValueError, saying what the commit does, where it cannot follow."""
+    def apply(self, action: Action, version: int, time_ns: int, kind: str) -> None:
+        """Take in one action of a commit of this kind; raises ValueError, saying what the commit does, where it cannot follow."""
         match action:
             case UpdateTableMeta(new):
                 if self.meta is not None and self.meta.index != new.index:
@@ -192,8 +192,8 @@ class Draft:
                 if (gone := self.live.pop(path, None)) is not None:
                     self.removed[path] = self._tombstone(gone, version, time_ns)
                     self.inlined_bytes -= gone.segment.inlined_bytes
-            case SetTransaction(operation, tally):
-                self.applied[operation_key(operation)] = Applied(operation, version, time_ns, tally)
+            case SetTransaction(operation, tally, said):
+                self.applied[operation_key(operation)] = Applied(operation, version, time_ns, tally, said or kind)
             case SetTag(name, None):
                 self.tags.pop(name, None)
             case SetTag(name, int(tagged)):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from gapless.errors import InvalidOption, StoreError
 from gapless.files.ingest.batches import Batches
 from gapless.files.write.staged_write import StagedWrite
-from gapless.formats.timeseries.actions import SetTransaction, TableState
+from gapless.formats.timeseries.actions import SetTransaction, TableState, kind_of_change
 from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.model.operation import AppendReport, ChangeReport, JobId, OperationId, SequenceId
 from gapless.model.properties import OnOverlap
@@ -128,7 +128,7 @@ def overwrite_outcomes(
     context = job_context(handle, to_write=True)
     snapshot = context.refresh()
     attempt = gather(context, encoding, outcomes)
-    known = ChangeOutcome.before(snapshot, delivery.operation)
+    known = ChangeOutcome.before(snapshot, delivery.operation, kind_of_change("overwrite"))
     if known is not None and holds_segments(attempt.segments, snapshot.state):
         return known.change_report
     with calling_on_error(partial(discard_uncommitted, context, attempt)):

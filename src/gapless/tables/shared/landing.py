@@ -6,14 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from gapless.errors import OperationReused
 from gapless.log.commit import Conflict
 from gapless.log.format import Entry, Snapshot
-from gapless.model.operation import AppendReport, ChangeReport, OperationId, Tally
+from gapless.model.operation import AppendReport, ChangeReport, OperationId, Tally, operation_argument
 from gapless.runtime.committer import Committer, Proposal, nothing
 
 
 class AppliedOperation(Protocol):
     """An operation that was applied, as the log tells of it."""
+
+    @property
+    def operation(self) -> OperationId:
+        """Which it is."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """What kind of change it was, such as "append"; empty where the log does not say that."""
+        ...
 
     @property
     def version(self) -> int | None:
@@ -45,10 +56,15 @@ class ChangeOutcome:
     already: bool = False
 
     @classmethod
-    def before(cls, snapshot: Snapshot[Memory], operation: OperationId | None) -> ChangeOutcome | None:
-        """What was counted when the operation was applied, if this version has applied it."""
+    def before(cls, snapshot: Snapshot[Memory], operation: OperationId | None, kind: str) -> ChangeOutcome | None:
+        """What was counted when the operation was applied, if this version has applied it.
+
+        `kind` is that of the change which asks; raises OperationReused where a change of another kind was applied under the same id.
+        """
         if operation is None or (known := snapshot.state.recognise(operation)) is None:
             return None
+        if known.operation == operation and known.kind not in ("", kind):
+            raise _reused(operation, known, kind)
         version = snapshot.version if known.version is None else known.version
         return cls(known.tally_of(operation), version, already=True)
 
@@ -63,6 +79,23 @@ class ChangeOutcome:
         return ChangeReport.of(self.tally, self.version, already_applied=self.already)
 
 
+def _reused(operation: OperationId, known: AppliedOperation, kind: str) -> OperationReused:
+    where = f"version {known.version}" if known.version is not None else "a version that the log no longer names"
+    return OperationReused(
+        f"operation_id={operation_argument(operation)!r} names {_with_article(known.kind)} already, and cannot name {_with_article(kind)}",
+        why=f"{where} applied it; an operation id names one change, so this one was not made",
+        fix="Give this change an operation id of its own",
+        operation_id=operation_argument(operation),
+        applied=known.kind,
+        asked=kind,
+        version=known.version,
+    )
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
+
+
 ProposeRows = Callable[[Snapshot[Memory]], "Proposal[Entry] | Tally"]
 """The change as it should be made to this version; what it counts, where nothing is to be committed."""
 
@@ -71,7 +104,8 @@ def land_change(
     committer: Committer[Entry, Memory],
     snapshot: Snapshot[Memory],
     propose: ProposeRows[Memory, Entry],
-    operation: OperationId | None = None,
+    operation: OperationId | None,
+    kind: str,
     *,
     discard: Callable[[], None] = nothing,
     lost: Callable[[Conflict], None] | None = None,
@@ -79,14 +113,15 @@ def land_change(
 ) -> ChangeOutcome:
     """Commit a change once: an operation that a version has applied already is not proposed to it.
 
-    The arguments are those of `Committer.land`, which this calls. Raises as that.
+    `kind` says what kind of change it is, such as "append". The other arguments are those of `Committer.land`, which this calls. Raises
+    as that, and OperationReused where the operation names a change of another kind.
     """
     last, counted = snapshot, Tally()
 
     def proposed(now: Snapshot[Memory]) -> Proposal[Entry] | None:
         nonlocal last, counted
         last, counted = now, Tally()
-        if ChangeOutcome.before(now, operation) is not None:
+        if ChangeOutcome.before(now, operation, kind) is not None:
             return None
         proposal = propose(now)
         counted = proposal.tally if isinstance(proposal, Proposal) else proposal
@@ -94,7 +129,7 @@ def land_change(
 
     landed = committer.land(snapshot, proposed, discard=discard, lost=lost, retry_missing=retry_missing)
     if landed is None:
-        return ChangeOutcome.before(last, operation) or ChangeOutcome(counted, last.version)
+        return ChangeOutcome.before(last, operation, kind) or ChangeOutcome(counted, last.version)
     return ChangeOutcome(counted, landed.version)
 
 
@@ -112,6 +147,8 @@ class Prepared(Generic[Memory, Entry]):
     """Leaves the prepared files, where it must stage anew for another version, unless it is landed."""
     operation: OperationId | None
     """Its name, by which the log knows whether it was committed, by whomever."""
+    kind: str
+    """What kind of change it is, such as "append"."""
     files: Sequence[str]
     """The paths of what was written, below the table's root."""
     held: Callable[[Memory], bool]
@@ -129,7 +166,7 @@ class Prepared(Generic[Memory, Entry]):
         It removes no prepared file, whatever comes: after an error it can be committed again, or aborted. Raises as `Committer.land`.
         """
         newest = committer.refresh(self.snapshot)
-        if (known := ChangeOutcome.before(newest, self.operation)) is not None:
+        if (known := ChangeOutcome.before(newest, self.operation, self.kind)) is not None:
             return known
         if self.held(newest.state):
             return ChangeOutcome(Tally(), newest.version, already=True)
@@ -142,10 +179,16 @@ class Prepared(Generic[Memory, Entry]):
     def abort(self, committer: Committer[Entry, Memory]) -> bool:
         """Remove its files, unless it was committed: whether they were removed. Not while its outcome is unknown. Raises StoreError."""
         newest = committer.refresh(self.snapshot)
-        if ChangeOutcome.before(newest, self.operation) is not None or self.held(newest.state):
+        if self._is_applied(newest) or self.held(newest.state):
             return False
         self.discard()
         return True
+
+    def _is_applied(self, newest: Snapshot[Memory]) -> bool:
+        try:
+            return ChangeOutcome.before(newest, self.operation, self.kind) is not None
+        except OperationReused:
+            return False
 
     def _land(self, committer: Committer[Entry, Memory], discard: Callable[[], None]) -> ChangeOutcome:
         return land_change(
@@ -153,6 +196,7 @@ class Prepared(Generic[Memory, Entry]):
             self.snapshot,
             self.propose,
             self.operation,
+            self.kind,
             discard=discard,
             lost=self.lost,
             retry_missing=self.retry_missing,

@@ -196,7 +196,7 @@ class Settings(Handle):
         def propose(newest: Snapshot[TableState]) -> SeriesProposal | Tally:
             return self._proposal(newest.state, properties, operation)
 
-        return land_change(committer, snapshot, propose, operation).version
+        return land_change(committer, snapshot, propose, operation, "set_properties").version
 
     def _proposal(self, state: TableState, changes: Mapping[str, Any], operation: OperationId | None) -> SeriesProposal | Tally:
         """The change as it should be made to this version; nothing to commit where that has it already."""

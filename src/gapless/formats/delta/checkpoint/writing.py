@@ -43,7 +43,7 @@ def _telling(snapshot: Snapshot[TableState]) -> Iterator[None]:
 def encode_checkpoint(snapshot: Snapshot[TableState]) -> bytes:
     """The checkpoint's bytes; where its live files say sidecars, those are named, and file actions are not repeated.
 
-    Tombstones past their retention, and application transactions past theirs, are left out, as of the snapshot's commit time. Raises
+    Tombstones past their retention, and transactions of other writers past theirs, are left out, as of the snapshot's commit time. Raises
     CorruptTable for what no checkpoint can hold.
     """
     with _telling(snapshot):
@@ -117,7 +117,7 @@ def _few(snapshot: Snapshot[TableState], sidecars: Sequence[Sidecar]) -> Iterato
     retention = Settings.of(state.configuration).txn_retention
     oldest_ms = None if retention is None else snapshot.time_ns // NS_PER["ms"] - retention // _MS
     for applied in state.applied.values():
-        if oldest_ms is None or applied.updated_ms is None or applied.updated_ms > oldest_ms:
+        if applied.ours or oldest_ms is None or applied.updated_ms is None or applied.updated_ms > oldest_ms:
             yield encode_action(_txn(applied))
     for domain in state.domains.values():
         yield encode_action(domain)
@@ -126,7 +126,7 @@ def _few(snapshot: Snapshot[TableState], sidecars: Sequence[Sidecar]) -> Iterato
 
 
 def _txn(applied: Applied) -> Txn:
-    return replace(txn_of(applied.operation, 0), updated_ms=applied.updated_ms)
+    return replace(txn_of(applied.operation, applied.kind), updated_ms=applied.updated_ms)
 
 
 def _tombstones(snapshot: Snapshot[TableState]) -> list[RemoveFile]:

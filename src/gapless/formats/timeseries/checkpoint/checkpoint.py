@@ -94,7 +94,7 @@ def _rows(snapshot: Snapshot[TableState], segments: CheckpointSegments) -> Itera
     horizon_ns = snapshot.time_ns - state.meta.properties.operation_retention_days * NS_PER_DAY
     for known in state.applied.values():
         if not isinstance(known.operation, JobId) or known.time_ns >= horizon_ns:
-            yield "operation", known.version, known.time_ns, json_of(encode_operation(known.operation, known.tally))
+            yield "operation", known.version, known.time_ns, json_of(encode_operation(known.operation, known.tally, known.kind))
     for gone in state.removed.values():
         yield "removed", gone.removed, gone.removed_ns, json_of(_encode_removed(gone))
     for name, version in state.tags.items():
@@ -148,8 +148,8 @@ def _take(draft: Draft, action: str, body: dict[str, Any], version: int, time_ns
         case "inlined":
             draft.inlined_bytes += int(body["bytes"])
         case "operation":
-            operation, tally = decode_operation(body)
-            draft.applied[operation_key(operation)] = Applied(operation, version, time_ns, tally)
+            operation, tally, kind = decode_operation(body)
+            draft.applied[operation_key(operation)] = Applied(operation, version, time_ns, tally, kind)
         case "removed":
             draft.removed[body["path"]] = _decode_removed(body, version, time_ns)
         case "tag":

@@ -55,8 +55,8 @@ def _encode_action(action: Action) -> dict[str, object]:
             return {"AddSegment": encode_segment(segment)}
         case RemoveSegment(path):
             return {"RemoveSegment": {"path": path}}
-        case SetTransaction(operation, tally):
-            return {"SetTransaction": encode_operation(operation, tally)}
+        case SetTransaction(operation, tally, kind):
+            return {"SetTransaction": encode_operation(operation, tally, kind)}
         case SetTag(name, tagged):
             return {"SetTag": {"name": name, "version": tagged}}
         case ExpireVersions(before):

@@ -107,20 +107,20 @@ _COUNTS = tuple(field.name for field in fields(Tally))
 _ALWAYS = ("rows", "segments", "buckets", "skipped_rows", "skipped_buckets")
 
 
-def encode_operation(operation: OperationId, tally: Tally) -> dict[str, object]:
-    """The action's body."""
+def encode_operation(operation: OperationId, tally: Tally, kind: str = "") -> dict[str, object]:
+    """The action's body; an empty `kind` is not said."""
     named: dict[str, object] = (
         {"app_id": operation.app, "sequence": operation.sequence} if isinstance(operation, SequenceId) else {"id": operation.id}
     )
     report = {name: count for name in _COUNTS if (count := getattr(tally, name)) or name in _ALWAYS}
-    return {**named, "report": report}
+    return {**named, "report": report, **({"kind": kind} if kind else {})}
 
 
-def decode_operation(body: Mapping[str, Any]) -> tuple[OperationId, Tally]:
-    """The operation and its counts; raises KeyError, TypeError or ValueError where it is malformed."""
+def decode_operation(body: Mapping[str, Any]) -> tuple[OperationId, Tally, str]:
+    """The operation, its counts and what kind of change it was, empty where that is not said; raises KeyError, TypeError or ValueError where it is malformed."""
     operation: OperationId = JobId(str(body["id"])) if "id" in body else SequenceId(str(body["app_id"]), int(body["sequence"]))
     report = body.get("report", {})
-    return operation, Tally(**{name: int(report.get(name, 0)) for name in _COUNTS})
+    return operation, Tally(**{name: int(report.get(name, 0)) for name in _COUNTS}), str(body.get("kind", ""))
 
 
 _BARE = {

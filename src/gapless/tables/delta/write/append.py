@@ -107,6 +107,7 @@ class Appending(DeltaHandle):
         committer = RowCommitter(
             committer=self._committer,
             propose=Append(env=self._env, operation=operation).propose,
+            kind="append",
             check_writable=self._check_writable,
             mode=mode,
             operation=operation,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gapless.errors import InvalidOption, NotSupported
-from gapless.formats.delta.actions import Action, Commit, Json, TableState, txn_of
+from gapless.formats.delta.actions import Action, Commit, Json, TableState, kind_of_change, txn_of
 from gapless.formats.delta.properties import Settings
 from gapless.log.format import Snapshot
-from gapless.model.instant import NS_PER
 from gapless.model.operation import OperationId, Tally
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
@@ -29,7 +28,7 @@ def new_commit(
 
     An operation id is said with a `txn` beside the actions, so that every reader of the log knows of it.
     """
-    applied = () if operation_id is None else (txn_of(operation_id, env.clock.now_ns() // NS_PER["ms"]),)
+    applied = () if operation_id is None else (txn_of(operation_id, kind_of_change(operation, parameters or {})),)
     settings = Settings.of(snapshot.state.configuration)
     return Commit(
         id=env.ids.uuid(),

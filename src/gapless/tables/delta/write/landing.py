@@ -64,6 +64,8 @@ class RowCommitter:
     committer: Committer[Commit, TableState]
     propose: Callable[[Snapshot[TableState], StagedRows], Proposal[Commit] | Tally]
     """The change as it should be made to a version, whose `discard` leaves the staged rows; what it counts, where nothing is to be committed."""
+    kind: str
+    """What kind of change it is: "append" or "overwrite"."""
     check_writable: Callable[[], None]
     """Raises UnsupportedTable where the newest known version may not be written to."""
     mode: SchemaMode = "strict"
@@ -81,7 +83,7 @@ class RowCommitter:
         lost = self.committer.until_deadline()
         if self.operation is not None:
             snapshot = self.committer.refresh(snapshot)
-        if (known := ChangeOutcome.before(snapshot, self.operation)) is not None:
+        if (known := ChangeOutcome.before(snapshot, self.operation, self.kind)) is not None:
             return known
         return replace(self._prepared(snapshot, read(), durable=False), lost=lost).land(self.committer)
 
@@ -117,6 +119,7 @@ class RowCommitter:
             snapshot=base,
             propose=propose,
             operation=self.operation,
+            kind=self.kind,
             files=first.attempt.written,
             held=partial(holds_files, files),
             discard=discard,

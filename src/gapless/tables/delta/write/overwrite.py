@@ -181,6 +181,7 @@ class Overwriting(DeltaHandle):
         committer = RowCommitter(
             committer=self._committer,
             propose=overwrite.propose,
+            kind="overwrite",
             check_writable=self._check_writable,
             mode=mode,
             operation=operation,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from gapless.formats.delta.actions import AddFile, Commit, Json, TableState, canonical
+from gapless.formats.delta.actions import AddFile, Commit, Json, TableState, canonical, kind_of_change
 from gapless.formats.delta.conflict import CommitPredicate, Reads
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
@@ -95,7 +95,7 @@ class RowOperations(DeltaHandle):
         def propose(newest: Snapshot[TableState]) -> Proposal[Commit] | Tally:
             return self._proposed(newest, change, operation)
 
-        return land_change(committer, snapshot, propose, operation).change_report
+        return land_change(committer, snapshot, propose, operation, kind_of_change(change.operation, {})).change_report
 
     def _proposed(
         self, newest: Snapshot[TableState], change: RowOperation, operation: OperationId | None

@@ -19,6 +19,7 @@ from gapless.formats.timeseries.actions import (
     TableMeta,
     TableState,
     UpdateTableMeta,
+    kind_of_change,
 )
 from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.conflict.rows import KEEPS_OVERLAPS, RewriteChecker
@@ -101,7 +102,8 @@ class Rewriter:
             made = make(newest.state)
             return self._proposal(operation, made) if made.actions else Tally()
 
-        return land_change(self.context.committer, snapshot, propose, self.operation, discard=discard)
+        kind = kind_of_change(operation)
+        return land_change(self.context.committer, snapshot, propose, self.operation, kind, discard=discard)
 
     def _proposal(self, operation: str, made: Made) -> SeriesProposal:
         attempt = made.attempt

@@ -81,7 +81,7 @@ def rebuild(bridge: RecoveredVersions) -> Actions | None:
             actions[live.version].append(AddSegment(live.segment))
     for known in bridge.after.applied.values():
         if known.version in actions:
-            actions[known.version].append(SetTransaction(known.operation, known.tally))
+            actions[known.version].append(SetTransaction(known.operation, known.tally, known.kind))
     for path, version in _removals(bridge, actions.keys()):
         actions[version].append(RemoveSegment(path))
     for meta in ([], [UpdateTableMeta(bridge.after.meta)]):

@@ -37,7 +37,7 @@ from gapless.tables.timeseries.correct.operations import ReplaceCovered
 from gapless.tables.timeseries.correct.rewrite import Made, Rewriter
 from gapless.tables.timeseries.correct.rewrite_affected import AffectedFiles, RowChanges, rewrite_affected
 from gapless.tables.timeseries.correct.row_selection import BaseVersion, CoverageSelector
-from gapless.tables.timeseries.write.append import Appender
+from gapless.tables.timeseries.write.append import APPEND, Appender
 from gapless.tables.timeseries.write.refusals import overlap_error
 from gapless.tables.timeseries.write.stage import Stager
 
@@ -234,6 +234,7 @@ class Adopter:
             snapshot,
             propose,
             operation,
+            APPEND,
             discard=attempt.discard,
             lost=lost.append,
             retry_missing=False,

@@ -21,6 +21,7 @@ from gapless.formats.timeseries.actions import (
     TableMeta,
     TableState,
     UpdateTableMeta,
+    kind_of_change,
 )
 from gapless.formats.timeseries.codec.metadata import WRITER_FEATURES, inline_limit, with_features
 from gapless.formats.timeseries.common_schema import common_schema
@@ -38,6 +39,9 @@ from gapless.runtime.environment import Environment
 from gapless.tables.shared.landing import ChangeOutcome, Prepared
 from gapless.tables.timeseries.context import SeriesContext, SeriesProposal, new_commit
 from gapless.tables.timeseries.write.stage import Staged, Stager
+
+APPEND = kind_of_change("append")
+"""What kind of change an append is, however it treats covered buckets and whether files are adopted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,7 @@ class Appender:
             snapshot=snapshot,
             propose=change.propose,
             operation=self.operation,
+            kind=APPEND,
             files=attempt.written,
             held=partial(holds_segments, change.segments),
             discard=change.discard,
@@ -97,7 +102,7 @@ class Appender:
 
     def known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
         """The first report of an operation that was applied before."""
-        known = ChangeOutcome.before(snapshot, self.operation)
+        known = ChangeOutcome.before(snapshot, self.operation, APPEND)
         return None if known is None else known.append_report
 
     def stager(self, snapshot: Snapshot[TableState]) -> Stager:
@@ -273,6 +278,7 @@ class Overwriter:
             snapshot=snapshot,
             propose=propose,
             operation=self.operation,
+            kind=kind_of_change("overwrite"),
             files=attempt.written,
             held=partial(holds_segments, attempt.segments),
             discard=attempt.discard,
