@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
@@ -170,9 +170,41 @@ def test_an_aware_column_needs_an_offset_and_a_naive_one_none() -> None:
     with pytest.raises(InvalidTime, match="Leave the offset out"):
         kept("x > '2024-05-01 10:00Z'", naive)
     with pytest.raises(InvalidTime, match="no offset"):
-        kept("x > TIMESTAMP '2024-05-01 10:00:00'", aware)
+        kept("x > TIMESTAMP '2024-05-01 10:00:00'", pa.array([0], pa.timestamp("us", "Europe/Paris")))
+    with pytest.raises(InvalidTime, match="Leave the offset out"):
+        kept("x > TIMESTAMP '2024-05-01 10:00:00Z'", naive)
     with pytest.raises(InvalidTime, match="no such day"):
         kept("x > '2024-13-01'", naive)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "+00:00"])
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "TIMESTAMP '2024-05-01 10:00:00'", "TIMESTAMP '2024-05-01T10:00:00Z'", "TIMESTAMP '2024-05-01 12:00:00+02:00'",
+        "TIMESTAMPTZ '2024-05-01 10:00:00+00'", "CAST('2024-05-01 10:00:00' AS TIMESTAMP)", "'2024-05-01 10:00Z'",
+        "DATE '2024-05-01' + INTERVAL 10 HOURS", "TIMESTAMP '2024-05-02 10:00:00' - INTERVAL '1 day'",
+        "(TIMESTAMP '2024-05-08 10:00:01' - INTERVAL '1' WEEK) - INTERVAL '1 second'",
+    ],
+)  # fmt: skip
+def test_a_typed_literal_beside_a_column_in_utc_is_meant_in_utc(zone: str, literal: str) -> None:
+    ten = datetime(2024, 5, 1, 10, tzinfo=UTC)
+    values = [ten - timedelta(seconds=1), ten, ten + timedelta(seconds=1), None]
+    aware = pa.array(values, pa.timestamp("us", zone))
+    assert kept(f"x = {literal}", aware) == [ten]
+    assert kept(f"x >= {literal}", aware) == values[1:3]
+    assert kept(f"{literal} > x", aware) == values[:1]
+    assert kept(f"x IN ({literal})", aware) == [ten]
+    assert kept(f"x BETWEEN {literal} AND {literal}", aware) == [ten]
+    assert kept(f"x IS DISTINCT FROM {literal}", aware) == [values[0], values[2], None]
+
+
+@pytest.mark.parametrize(
+    "literal", ["TIMESTAMP '2024-05-01' + INTERVAL 1 MONTH", "DATE '2024-05-01' + INTERVAL '1.5 days'", "x + INTERVAL 1 DAY"]
+)
+def test_what_is_no_fixed_time_is_not_guessed(literal: str) -> None:
+    with pytest.raises(InvalidFilter):
+        kept(f"x > {literal}", pa.array([0], pa.timestamp("us", "UTC")))
 
 
 @pytest.mark.parametrize(

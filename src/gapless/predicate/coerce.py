@@ -24,6 +24,9 @@ from gapless.model.instant import NS_PER, NS_PER_DAY, Unit, civil_from_days, ns_
 from gapless.model.stats import Bound
 from gapless.predicate.predicate import Call, Column, Kind, Op, Operand, Value
 
+UTC_NAMES = ("UTC", "Z", "Etc/UTC", "+00:00")
+"""What Arrow types may call UTC."""
+
 CoercedLiteral = tuple[Op, Bound] | bool | None
 """A comparison with a value that the type holds; or its answer for every value that is not null; None: always null."""
 
@@ -135,7 +138,7 @@ def _instant(literal: Value, type_: pa.DataType) -> tuple[_Side, Bound]:
 
 def _midnight(days: int, timezone: str) -> int:
     """The instant, in ns, at which the day `days` after 1970-01-01 begins on the clocks of `timezone`."""
-    if timezone in ("UTC", "Z", "Etc/UTC"):
+    if timezone in UTC_NAMES:
         return days * NS_PER_DAY
     if offset := re.fullmatch(r"([+-])(\d\d):?(\d\d)", timezone):
         minutes = int(offset[1] + "1") * (60 * int(offset[2]) + int(offset[3]))

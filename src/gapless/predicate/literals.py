@@ -74,13 +74,57 @@ def _text(value: Value, text: str, to: str) -> Value:
         return Value(kind="bytes", value=_blob(text))
     if to == "TIME":
         return _time(text)
-    kind: Kind | None = "date" if to == "DATE" else "timestamp" if to in _NAIVE else "timestamptz" if to in _AWARE else None
+    if to in _NAIVE:
+        # With an offset it is an instant, as in Spark and in Postgres' TIMESTAMPTZ.
+        aware = _has_offset(text)
+        return read_instant(text, "timestamptz" if aware else "timestamp", f"a {to} literal")
+    kind: Kind | None = "date" if to == "DATE" else "timestamptz" if to in _AWARE else None
     if kind is None:
         raise ValueError(f"{text!r} cannot be cast to {to}")
     found = read_instant(text, kind, f"a {to} literal")
     if to == "DATE" and found.kind != "date":
         raise ValueError(f"{text!r} is no date alone")
     return found
+
+
+def _has_offset(text: str) -> bool:
+    try:
+        return parse_iso(text).aware
+    except ValueError:
+        return False  # `read_instant` says what is wrong with it
+
+
+_UNITS_NS = {
+    "MICROSECOND": NS_PER["us"],
+    "MILLISECOND": NS_PER["ms"],
+    "SECOND": NS_PER["s"],
+    "MINUTE": 60 * NS_PER["s"],
+    "HOUR": 3_600 * NS_PER["s"],
+    "DAY": NS_PER_DAY,
+    "WEEK": 7 * NS_PER_DAY,
+}
+
+
+def shift(value: Value, count: str, unit: str, sign: int) -> Value:
+    """A date or time literal, `sign` (1 or -1) times an interval later, such as `count` "36" of the `unit` "HOURS".
+
+    A date becomes the time of its midnight, as in DuckDB. Raises ValueError for another kind, for a number that is not whole and for
+    months and years, which have no one length.
+    """
+    if value.kind == "null":
+        return value
+    step = _UNITS_NS.get(unit.upper().removesuffix("S"))
+    if value.kind not in ("date", "timestamp", "timestamptz") or not isinstance(value.value, int):
+        raise ValueError(f"an interval goes with dates and times, not with a {value.kind}")
+    if step is None or not re.fullmatch(r"-?\d{1,15}", count.strip()):
+        raise ValueError(f"an interval of {count} {unit.lower()} is none of whole weeks, days, hours, minutes or seconds")
+    ns = value.value * NS_PER_DAY if value.kind == "date" else value.value
+    return Value(kind="timestamp" if value.kind == "date" else value.kind, value=ns + sign * int(count) * step)
+
+
+def as_utc(value: Value) -> Value:
+    """A TIMESTAMP literal without an offset beside a column in UTC: the instant whose clock in UTC says it."""
+    return Value(kind="timestamptz", value=value.value) if value.kind == "timestamp" else value
 
 
 def _plain(value: Value) -> str | int | float | Decimal:

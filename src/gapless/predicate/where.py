@@ -3,8 +3,9 @@
 Supported: `= == <> != < <= > >=`, `IS [NOT] DISTINCT FROM`, `AND OR NOT`, `[NOT] IN (literals)`, `[NOT] BETWEEN`,
 `IS [NOT] NULL|TRUE|FALSE|UNKNOWN`, `[NOT] LIKE|ILIKE 'pattern' [ESCAPE 'c']`, boolean columns alone, columns against
 columns, and the functions isnan, abs, lower, upper, length (char_length), coalesce and starts_with. Literals:
-numbers, 'text', TRUE, FALSE, NULL, DATE, TIME, TIMESTAMP and TIMESTAMPTZ '…', and casts of literals. The results are
-those of DuckDB, but that numbers are compared without rounding and text is never read as a number.
+numbers, 'text', TRUE, FALSE, NULL, DATE, TIME, TIMESTAMP and TIMESTAMPTZ '…', dates and times plus or minus an INTERVAL
+of weeks, days or shorter units, and casts of literals. A TIMESTAMP without an offset beside a column in UTC is meant in
+UTC, as in Spark and DuckDB with that zone; beside another zone it is refused. The results are those of DuckDB, but that numbers are compared without rounding and text is never read as a number.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import pyarrow as pa
 
 from gapless.errors import InvalidFilter
 from gapless.predicate import predicate as p
-from gapless.predicate.coerce import coerce_literal, column_type, compare_values, kind_of, type_of
-from gapless.predicate.literals import NULL, cast_value, fit, negate, read_number
+from gapless.predicate.coerce import UTC_NAMES, coerce_literal, column_type, compare_values, kind_of, type_of
+from gapless.predicate.literals import NULL, as_utc, cast_value, fit, negate, read_number, shift
 from gapless.predicate.range import find_column
 
 if TYPE_CHECKING:
@@ -161,6 +162,8 @@ class _Parser:
                     return negate(self.literal(node.this))
                 case "cast":
                     return self.cast(node)
+                case "add" | "sub" if node.expression.key == "interval":
+                    return self.shifted(node)
         except ValueError as error:
             self.fail(str(error), "Write the literal as the type it should have")
         return self.unsupported(node)
@@ -170,6 +173,14 @@ class _Parser:
             self.fail("A scan's filter casts literals only", "Compare the column as it is, or use table.sql for it")
         to = node.args["to"]
         return cast_value(self.literal(node.this), to.this.name, tuple(int(param.name) for param in to.expressions))
+
+    def shifted(self, node: exp.Expr) -> p.Value:
+        """A date or time literal plus or minus an interval."""
+        count, unit = node.expression.this, node.expression.args.get("unit")
+        known = node.this.unnest().key in ("cast", "literal", "null", "add", "sub")
+        if not known or count is None or count.unnest().key != "literal" or unit is None:
+            self.unsupported(node)
+        return shift(self.literal(node.this), count.unnest().name, unit.name, 1 if node.key == "add" else -1)
 
     def column(self, node: exp.Expr) -> p.Column:
         parts = [part.name for part in getattr(node, "parts", ())]
@@ -191,12 +202,13 @@ class _Parser:
 
     def fitted(self, value: p.Value, beside: p.Column | p.Call) -> p.Value:
         """A literal as one that compares with an operand, or InvalidFilter."""
-        kind, name = self.kind(beside), self.name(beside)
+        kind, name, type_ = self.kind(beside), self.name(beside), type_of(beside, self.schema)
+        in_utc = kind == "timestamptz" and type_.tz in UTC_NAMES
         try:
-            found = fit(value, kind, name)
+            found = fit(as_utc(value) if in_utc else value, kind, name)
         except ValueError as error:
             self.fail(str(error), "Write the literal as the column's type; numbers have no quotes, texts do")
-        coerce_literal("=", found, type_of(beside, self.schema))  # a date that its zone cannot place is refused here
+        coerce_literal("=", found, type_)  # a date that its zone cannot place is refused here
         return found
 
     def pair(self, left: p.Operand, right: p.Operand) -> tuple[p.Operand, p.Operand]:

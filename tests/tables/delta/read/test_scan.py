@@ -22,6 +22,7 @@ from deltalake import DeltaTable as DeltaLakeTable
 from deltalake import QueryBuilder
 from pyroaring import BitMap64
 
+import gapless as gl
 from gapless.errors import (
     AccessDenied,
     CorruptTable,
@@ -679,3 +680,28 @@ def test_type_21_delta_dates_before_the_reform_are_those_that_were_written(tmp_p
     found = table.scan().to_arrow().column("x")
     assert found.to_pylist() == days
     assert found[0].value == -353_920
+
+
+TYPED = pa.schema([("at", pa.timestamp("us", "UTC")), ("n", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "timestamp '2026-01-06 00:00:00'", "timestamp '2026-01-06T00:00:00Z'", "timestamp '2026-01-06 02:00:00+02:00'",
+        "timestamptz '2026-01-06 00:00:00+00'", "date '2026-01-06'", "timestamp '2026-01-05 00:00:00' + interval '1 day'",
+        "timestamp '2026-02-06 00:00:00' - interval 1 month",
+    ],
+)  # fmt: skip
+def test_typed_literals_select_files_and_rows_of_a_utc_column(tmp_path: Path, literal: str) -> None:
+    table = gl.delta.create(tmp_path / "t", TYPED)
+    for day in range(4, 9):
+        table.append(
+            {"at": [dt.datetime(2026, 1, day, tzinfo=dt.UTC), dt.datetime(2026, 1, day, 12, tzinfo=dt.UTC)], "n": [day, day]}
+        )
+    where = f"at >= {literal}"
+    assert sorted(table.scan(where=where).to_arrow().column("n").to_pylist()) == [6, 6, 7, 7, 8, 8]
+    assert len(table.scan(where=where).files()) == (5 if "month" in literal else 3)
+    assert table.update({"n": "n + 10"}, where=f"at < {literal}").updated_rows == 4
+    assert table.delete(where).removed_rows == 6
+    assert table.count() == 4
