@@ -34,7 +34,7 @@ from gapless.tables.timeseries.lifecycle import INDEX_DEFAULTS, IndexOptions, cr
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.verify.verify import verify_table
 from gapless.tables.timeseries.write.adopt import Adopter, open_sources
-from gapless.tables.timeseries.write.append import Appender
+from gapless.tables.timeseries.write.append import APPEND, Appender
 from gapless.tables.timeseries.write.fill import FILL_DEFAULTS, Backfill, Fetch, Fetched, FillOptions, FillReport
 from gapless.tables.timeseries.write.group import Member, append_group, gather_small
 
@@ -234,7 +234,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
     def _append_rows(self, read: ReadParts, on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         policy = self._overlap_policy if on_overlap is None else parse_on_overlap(on_overlap)
         operation = parse_operation(operation_id)
-        if operation is not None and (known := ChangeOutcome.before(self._context.refresh(), operation)) is not None:
+        if operation is not None and (known := ChangeOutcome.before(self._context.refresh(), operation, APPEND)) is not None:
             return known.append_report
         parts = [*read()]
         # No rows and no columns, as from an empty list: nothing to check and nothing to write.

@@ -149,7 +149,7 @@ class Corrections(Handle):
         CommitOutcomeUnknown, UpgradeNeeded, CorruptTable, StoreError.
         """
         upsert = parse_upsert(key, on_duplicate, ())
-        return self._correct(upsert.of_input, partial(_held, data), operation_id).change_report
+        return self._correct("upsert", upsert.of_input, partial(_held, data), operation_id).change_report
 
     def delete(
         self,
@@ -190,7 +190,7 @@ class Corrections(Handle):
         start, end = parse_span(span)
         asked = CorrectionArguments(start=start, end=end, entity=entity)
         replacement = asked.replace(self.index, self.schema)
-        return self._correct(lambda _: replacement, partial(_held, data), operation_id).change_report
+        return self._correct("replace", lambda _: replacement, partial(_held, data), operation_id).change_report
 
     def drop_before(self, time: object, *, operation_id: OperationArgument = None) -> ChangeReport:
         """Delete all rows whose index value lies before `time` (an index value, as in `scan`): retention.
@@ -202,22 +202,22 @@ class Corrections(Handle):
         return self._delete(deletion, operation_id)
 
     def _delete(self, deletion: Delete, operation_id: object) -> ChangeReport:
-        return self._correct(lambda _: deletion, tuple, operation_id).change_report
+        return self._correct(deletion.operation, lambda _: deletion, tuple, operation_id).change_report
 
     def _replace_covered(self, parts: Sequence[Batches], operation_id: object, *, by_table: bool) -> AppendReport:
         """`append(on_overlap="replace")`, or an append where that is the table's policy."""
         replacement = ReplaceCovered(by_table=(lambda: self.version) if by_table else None)
-        return self._correct(lambda _: replacement, lambda: [*map(_read_once, parts)], operation_id).append_report
+        return self._correct("append", lambda _: replacement, lambda: [*map(_read_once, parts)], operation_id).append_report
 
     def _correct(
-        self, correction: Callable[[Sequence[Batches]], Correction], read: ReadParts, operation_id: object
+        self, kind: str, correction: Callable[[Sequence[Batches]], Correction], read: ReadParts, operation_id: object
     ) -> ChangeOutcome:
-        """Make the correction that is meant by an input of these parts, unless its operation was applied already: then none is read."""
+        """Make the correction of this kind that is meant by an input of these parts, unless its operation was applied already: then none is read."""
         operation = parse_operation(operation_id)
         context = self._context
         newest = context.refresh()
         self._check_writable()
-        if (known := ChangeOutcome.before(newest, operation)) is not None:
+        if (known := ChangeOutcome.before(newest, operation, kind)) is not None:
             return known
         parts = read()
         return Rewriter(context=context, operation=operation).apply(newest, correction(parts), parts)
