@@ -53,18 +53,21 @@ def find_floor(table_format: TableFormat[Entry, State], earliest: int, cutoff_ns
     return earliest if untimed is None else untimed
 
 
-def clean(table_format: TableFormat[Entry, State], floor: int, tagged: Collection[int]) -> Conversation[tuple[str, ...]]:
+def clean(
+    table_format: TableFormat[Entry, State], floor: int, tagged: Collection[int], *, commits_first: bool = False
+) -> Conversation[tuple[str, ...]]:
     """Remove the commits below `floor`, and the log checkpoints that are then of no use, with their parts; returns their paths, in order.
 
-    Nothing goes before the checkpoints are there that stand for it: two at the floor, and one at each tagged version below. Raises
-    CorruptTable where one cannot be made or read back, StoreError.
+    Nothing goes before the checkpoints are there that stand for it: two at the floor, and one at each tagged version below. With
+    `commits_first` a checkpoint goes only when the commits that it stands for are gone. Raises CorruptTable where one cannot be made or
+    read back, StoreError.
     """
     names = yield from perform(ListNames(table_format.folder))
     stay = {floor - 1, floor} | {version for version in tagged if version < floor}
     checkpoints = [
         stored for stored in table_format.checkpoints_in(names) if stored.version < floor and stored.version not in stay
     ]
-    gone = _of_no_use(table_format, names, floor, stay)
+    gone = _of_no_use(table_format, names, floor, stay, commits_first=commits_first)
     if floor <= table_format.first or not gone:
         return ()
     shared = _parts_of(table_format, (yield from _ensure_checkpoint(table_format, floor)))
@@ -81,8 +84,10 @@ def clean(table_format: TableFormat[Entry, State], floor: int, tagged: Collectio
     return (*gone, *parts)
 
 
-def _of_no_use(table_format: TableFormat[Entry, State], names: Iterable[str], floor: int, stay: Collection[int]) -> list[str]:
-    """What goes, in order: log checkpoints and pieces of such, then what lies aside, then commits."""
+def _of_no_use(
+    table_format: TableFormat[Entry, State], names: Iterable[str], floor: int, stay: Collection[int], *, commits_first: bool
+) -> list[str]:
+    """What goes, in order: log checkpoints and pieces of such, then what lies aside, then commits; or commits before all of these."""
     first = floor - 1 if table_format.foreign_checkpoints else floor
     checkpoints, asides, commits = [], [], []
     for name in names:
@@ -92,7 +97,8 @@ def _of_no_use(table_format: TableFormat[Entry, State], names: Iterable[str], fl
             commits += [(version, name)] if version < first else []
         elif (version := table_format.auxiliary_of(name)) is not None:
             asides += [(version, name)] if version < first else []
-    return [name for _, name in (*sorted(checkpoints), *sorted(asides), *sorted(commits))]
+    beside = (*sorted(checkpoints), *sorted(asides))
+    return [name for _, name in ((*sorted(commits), *beside) if commits_first else (*beside, *sorted(commits)))]
 
 
 def _point_to(table_format: TableFormat[Entry, State], version: int) -> Conversation[None]:

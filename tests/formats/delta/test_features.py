@@ -60,9 +60,7 @@ def test_an_unknown_reader_feature_is_named(feature: str) -> None:
     assert caught.value.needs == feature
 
 
-@pytest.mark.parametrize(
-    "feature", ["rowTracking", "identityColumns", "materializePartitionColumns", "checkpointProtection", "soon"]
-)
+@pytest.mark.parametrize("feature", ["rowTracking", "identityColumns", "materializePartitionColumns", "soon"])
 def test_an_unknown_writer_feature_refuses_writes_alone(feature: str) -> None:
     check_readable(_listed(feature), "t")
     with pytest.raises(UnsupportedTable, match=f"cannot be written .* '{feature}'") as caught:

@@ -30,7 +30,7 @@ READER_FEATURES = frozenset(
 )  # fmt: skip
 """What readers have to know, and this release does."""
 WRITER_FEATURES = READER_FEATURES | {
-    "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints", "clustering", "domainMetadata", "generatedColumns",
+    "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints", "checkpointProtection", "clustering", "domainMetadata", "generatedColumns",
     "inCommitTimestamp", "inCommitTimestamp-preview", "invariants",
 }  # fmt: skip
 """What this release keeps right whenever it writes."""
@@ -38,7 +38,7 @@ _UNLESS_USED = frozenset({"identityColumns", "rowTracking", "icebergCompatV1", "
 """What it keeps right as long as no property or column of the table makes use of it."""
 _FOREIGN = frozenset(
     {
-        "adaptiveMetadata-preview", "catalogManaged", "catalogOwned-preview", "checkpointProtection", "coordinatedCommits-preview",
+        "adaptiveMetadata-preview", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview",
         "geospatial", "materializePartitionColumns", "redirectReaderWriter-preview", "redirectWriterOnly-preview",
         "variantShredding", "variantShredding-preview",
     }

@@ -170,6 +170,8 @@ class Settings:
     txn_retention: timedelta | None = None
     """How long `txn`s are remembered; None for ever."""
     enable_expired_log_cleanup: bool = True
+    protected_before: int = 0
+    """Log checkpoints of earlier versions stay until all of these versions are cleaned up at once (`checkpointProtection`)."""
     indexed_columns: int = 32
     """Of how many columns, leaves in order, statistics are taken; -1 for all."""
     stats_columns: tuple[tuple[str, ...], ...] | None = None
@@ -208,6 +210,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "delta.deletedFileRetentionDuration": ("deleted_file_retention", parse_interval),
     "delta.setTransactionRetentionDuration": ("txn_retention", parse_interval),
     "delta.enableExpiredLogCleanup": ("enable_expired_log_cleanup", parse_flag),
+    "delta.requireCheckpointProtectionBeforeVersion": ("protected_before", parse_count(0)),
     "delta.dataSkippingNumIndexedCols": ("indexed_columns", parse_count(-1)),
     "delta.dataSkippingStatsColumns": ("stats_columns", parse_columns),
     "delta.dataSkippingStringPrefixLength": ("stats_text_length", parse_count(0)),
@@ -228,7 +231,7 @@ def _parsed(name: str, text: str) -> Any:
         ) from error
 
 
-_INTERNAL = frozenset(
+INTERNAL = frozenset(
     {
         "delta.columnMapping.maxColumnId",
         "delta.inCommitTimestampEnablementVersion",
@@ -275,7 +278,7 @@ _REFUSED = ("delta.coordinatedCommits.", "delta.redirect", "delta.universalForma
 """Beginnings of names of features that this release does not have."""
 
 _KNOWN: dict[str, Callable[[str], Any]] = {
-    **{name: parse for name, (_, parse) in _SETTINGS.items() if name not in _INTERNAL},
+    **{name: parse for name, (_, parse) in _SETTINGS.items() if name not in INTERNAL},
     **_FOR_OTHERS,
     **dict.fromkeys(_UNKEPT, parse_flag),
     MIN_READER: parse_count(1),
@@ -303,7 +306,7 @@ def check_property_name(name: str) -> str:
     found = _CANONICAL.get(name.lower())
     if found is not None:
         return found
-    if name in _INTERNAL:
+    if name in INTERNAL:
         raise InvalidOption(f"property {name!r} is set by writers alone", fix="Leave it out", option=name, value=None)
     if name.startswith(_REFUSED):
         raise NotSupported(

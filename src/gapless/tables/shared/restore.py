@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gapless.errors import CorruptTable
+from gapless.errors import CorruptTable, VersionNotFound
 from gapless.log.format import Entry, Snapshot, State
 from gapless.runtime.committer import Committer, Proposal
 
@@ -46,6 +46,17 @@ def run_restore(
 
     landed = committer.land(newest, propose)
     return reports[-1] if landed is None else replace(reports[-1], version=landed.version)
+
+
+def expired_version(version: int, path: str, earliest: int) -> VersionNotFound:
+    """The error for a version whose files a vacuum deleted; from `earliest` on all versions are whole."""
+    return VersionNotFound(
+        f"version {version} cannot be restored: its file {path} is gone",
+        why=f"A vacuum deleted files that only older versions had; the earliest version that can be restored is {earliest}; "
+        "nothing was changed",
+        fix=f"Restore version {earliest} or a later one, or bring the file back from a backup",
+        version=version,
+    )
 
 
 def missing_file(version: int, path: str, why: str) -> CorruptTable:

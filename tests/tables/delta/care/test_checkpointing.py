@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -115,3 +116,60 @@ def test_a_vacuum_of_a_cleaned_log_still_knows_what_is_needed() -> None:
     assert report.files["live"] == 2
     assert report.files["expired"] + report.files.get("orphan", 0) == 5
     assert table.ids() == [*range(5), 9]
+
+
+# -- checkpointProtection: what Spark's DROP FEATURE leaves -------------------------------------------------------------
+
+
+def protected(before: int) -> ClockedDelta:
+    """Ten versions, of which those before `before` must go together or not at all."""
+    table = ClockedDelta({"delta.logRetentionDuration": "interval 1 days", "delta.feature.checkpointProtection": "supported"})
+    table.append(*range(3))
+    table.open().checkpoint()
+    metadata = table.open()._snapshot.state.metadata
+    named = {**metadata.configuration, "delta.requireCheckpointProtectionBeforeVersion": str(before)}
+    table.table.refresh()
+    table.commit(replace(metadata, configuration=named))
+    for one in range(3, 8):
+        table.wait(days=1)
+        table.table.refresh().append(numbered(one))
+    return table
+
+
+def test_a_protected_checkpoint_stays_until_all_before_the_boundary_may_go_at_once() -> None:
+    table = protected(9)
+    stored = table.names("_delta_log")
+    assert "_delta_log/00000000000000000003.checkpoint.parquet" in stored
+    table.wait(hours=1)
+    assert table.open().cleanup_log() == ()
+    assert table.names("_delta_log") == stored, "neither removed nor made"
+    table.table.refresh().append(numbered(8))
+    table.wait(days=3)
+    removed = table.open().cleanup_log()
+    assert "_delta_log/00000000000000000003.checkpoint.parquet" in removed
+    assert [DELTA.path_of(version) for version in range(9)] == sorted(path for path in removed if path.endswith(".json"))
+    assert table.open().cleanup_log() == ()
+    assert table.ids() == list(range(9))
+
+
+def test_commits_go_before_the_protected_checkpoints_that_stand_for_them() -> None:
+    table = protected(4)
+    table.wait(days=9)
+    removed = table.open().cleanup_log()
+    kinds = ["checkpoint" in path for path in removed]
+    assert True in kinds
+    assert kinds == sorted(kinds)
+
+
+def test_the_boundary_outlives_our_changes_and_is_not_for_users_to_set() -> None:
+    table = protected(7)
+    handle = table.open()
+    handle.alter.set_properties({"delta.appendOnly": "true"})
+    handle.alter.add_column("more", "string")
+    handle.checkpoint()
+    assert table.open().properties["delta.requireCheckpointProtectionBeforeVersion"] == "7"
+    assert "checkpointProtection" in table.open().protocol.writer_features
+    with pytest.raises(InvalidOption, match="set by writers alone"):
+        handle.alter.set_properties({"delta.requireCheckpointProtectionBeforeVersion": "0"})
+    with pytest.raises(InvalidOption, match="set by writers alone"):
+        handle.alter.unset_properties(["delta.requireCheckpointProtectionBeforeVersion"])

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as DeltaLakeTable
 
-from gapless.errors import CorruptTable, InvalidOption, InvalidTime, NotSupported, VersionNotFound
+from gapless.errors import InvalidOption, InvalidTime, NotSupported, VersionNotFound
 from gapless.formats.delta.actions import DomainMetadata
 from gapless.model.instant import NS_PER
 from gapless.tables.delta.table import DeltaTable
@@ -121,7 +121,7 @@ def test_a_missing_file_is_refused_before_anything_is_committed() -> None:
     table.table.delete("id = 1")
     table.append(2)
     table.store.delete(gone)
-    with pytest.raises(CorruptTable, match=rf"version 1 cannot be restored: {gone} is missing.*nothing was changed"):
+    with pytest.raises(VersionNotFound, match=rf"version 1 cannot be restored: its file {gone} is gone.*nothing was changed"):
         table.table.restore(1)
     assert table.open().version == 3
     assert table.ids() == [2]
@@ -134,8 +134,25 @@ def test_a_missing_deletion_vector_is_refused() -> None:
     (vector,) = (name for name in table.data_files() if name.endswith(".bin"))
     table.table.restore(1)
     table.store.delete(vector)
-    with pytest.raises(CorruptTable, match=rf"{vector} is missing"):
+    with pytest.raises(VersionNotFound, match=rf"its file {vector} is gone.*restored is 3.*Restore version 3"):
         table.table.restore(2)
+
+
+def test_a_restore_past_a_vacuum_names_the_earliest_version_that_can_be_restored() -> None:
+    table = ClockedDelta()
+    table.append(1, 2)
+    table.table.delete("id = 1")
+    table.wait(days=10)
+    table.append(3)
+    table.table.delete("id = 2")
+    table.table.vacuum(dry_run=False)
+    newest = table.open().version
+    for lost in (1, 2):
+        with pytest.raises(VersionNotFound, match=r"the earliest version that can be restored is 3; .*Restore version 3 or a"):
+            table.open().restore(lost)
+    assert table.open().version == newest
+    table.open().restore(3)
+    assert table.ids() == [2]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

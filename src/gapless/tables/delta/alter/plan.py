@@ -11,7 +11,15 @@ from typing import Any
 from gapless.errors import InvalidOption, nearest
 from gapless.formats.delta.actions import DomainMetadata, Metadata
 from gapless.formats.delta.commit_codec import ENABLEMENT_TIME, ENABLEMENT_VERSION, opened
-from gapless.formats.delta.properties import CONSTRAINT, Settings, check_property_name, constraints_of, parse_properties, stored
+from gapless.formats.delta.properties import (
+    CONSTRAINT,
+    INTERNAL,
+    Settings,
+    check_property_name,
+    constraints_of,
+    parse_properties,
+    stored,
+)
 from gapless.formats.delta.schema import changes, column_mapping
 from gapless.formats.delta.schema.arrow_types import VOID
 from gapless.formats.delta.schema.column_mapping import FEED_COLUMNS
@@ -233,7 +241,7 @@ def unset_properties(shape: TableDefinition, names: Iterable[str]) -> TableDefin
     """Take properties away, so that their defaults hold. Raises InvalidOption for one that is not set, InvalidChange."""
     configuration = dict(shape.metadata.configuration)
     for name in names:
-        known = name if name in configuration else check_property_name(name)
+        known = name if name in configuration and name not in INTERNAL else check_property_name(name)
         if known.startswith(CONSTRAINT):
             fix = f"Use table.alter.drop_constraint({known.removeprefix(CONSTRAINT)!r})"
             raise InvalidOption(f"property {name!r} is a constraint", fix=fix, option=name, value=None)

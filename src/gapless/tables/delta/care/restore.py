@@ -12,7 +12,6 @@ from gapless.errors import CommitConflict, CorruptTable
 from gapless.files.read.source import segment_footer
 from gapless.formats.delta.actions import Action, AddFile, Commit, DomainMetadata, Metadata, Protocol, RemoveFile, TableState
 from gapless.formats.delta.conflict import CommitPredicate
-from gapless.formats.delta.deletion_vector import vector_path
 from gapless.formats.delta.features import check_writable, raised, supported_features
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.stats_codec import rows_of
@@ -25,9 +24,9 @@ from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.open_file import PathResolver
 from gapless.tables.delta.handle import DeltaHandle
-from gapless.tables.delta.read.versions import VERSIONS, first_missing
+from gapless.tables.delta.read.versions import VERSIONS, earliest_stored, first_missing, paths_of
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
-from gapless.tables.shared.restore import RestoreReport, missing_file, run_restore
+from gapless.tables.shared.restore import RestoreReport, expired_version, missing_file, run_restore
 
 _MOST_COLUMN_ID = "delta.columnMapping.maxColumnId"
 _STAY = (
@@ -132,7 +131,8 @@ class Restoring(DeltaHandle):
         of its readers and writers never becomes less, and operations that were applied stay so. A table that is so already stays at its
         version.
 
-        Raises VersionNotFound, InvalidTime, InvalidOption; CorruptTable where a file of that version is missing; NotSupported for an
+        Raises VersionNotFound (also where a vacuum deleted a file of that version; it names the earliest that can be restored), InvalidTime,
+        InvalidOption; CorruptTable where a file is missing that no vacuum would have deleted; NotSupported for an
         append-only table, UnsupportedTable (also for what that version needs), CommitConflict (also where a vacuum at work could delete what is to come back),
         CommitOutcomeUnknown, StoreError.
         """
@@ -167,9 +167,12 @@ class _Restore:
 
     def _check_kept(self, commit: Commit, now: Snapshot[TableState]) -> None:
         """Raise where a file that becomes live again is gone, or may be soon."""
-        missing = first_missing(self.env, _files_of(commit.added))
+        missing = first_missing(self.env, paths_of(commit.added))
         if missing is not None:
-            raise missing_file(self.then.version, missing, ": a vacuum deleted it, or someone else")
+            earliest = earliest_stored(self.env, now)
+            if self.then.version < earliest:
+                raise expired_version(self.then.version, missing, earliest)
+            raise missing_file(self.then.version, missing, ": someone deleted it")
         since = self.env.drive(read_commits(DELTA, range(self.then.version + 1, now.version + 1)))
         doomed = endangered(commit.added, now.state.removed, since, self.env.clock.now_ns())
         if doomed is not None:
@@ -220,11 +223,3 @@ def _rows_in(places: PathResolver, file: AddFile | RemoveFile) -> int:
         return int(segment_footer(place.store, StoredFile(path=place.path, size=file.size)).metadata.num_rows)
     except CorruptTable:
         return 0 if file.deletion_vector is None else file.deletion_vector.cardinality
-
-
-def _files_of(files: Iterable[AddFile]) -> Iterable[str]:
-    """The paths of data files and deletion vectors, as the log has them."""
-    for file in files:
-        yield file.path
-        if file.deletion_vector is not None and file.deletion_vector.storage != "i":
-            yield vector_path(file.deletion_vector)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from gapless.errors import InvalidOption, ObjectNotFound, StoreUnavailable
 from gapless.formats.delta.actions import Commit, Json, TableState
 from gapless.formats.delta.conflict import CommitPredicate
-from gapless.formats.delta.features import check_writable
+from gapless.formats.delta.features import check_writable, supports
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.properties import Settings
 from gapless.log.cleanup import clean, find_floor
@@ -180,7 +180,8 @@ class Checkpointing(DeltaHandle):
             enforce_retention: With False `older_than` may be shorter than that.
 
         Versions whose commits are gone can be read no longer, nor their changes. Two checkpoints are stored and read back before anything
-        goes, in the form that every reader of Delta knows. Raises InvalidOption, UnsupportedTable, CorruptTable, StoreError.
+        goes, in the form that every reader of Delta knows. In a table with `checkpointProtection`, which DROP FEATURE of Spark leaves,
+        nothing goes until all versions before `delta.requireCheckpointProtectionBeforeVersion` may go at once. Raises InvalidOption, UnsupportedTable, CorruptTable, StoreError.
         """
         newest = self._committer.refresh(self._snapshot)
         self._check_writable()
@@ -188,4 +189,10 @@ class Checkpointing(DeltaHandle):
         asked_ns = parse_retention(older_than, kept, "delta.logRetentionDuration", enforce=enforce_retention)
         cutoff_ns = self._env.clock.now_ns() - max(asked_ns, WRITER_HORIZON_NS)
         floor = self._env.drive(find_floor(DELTA, newest.version, cutoff_ns))
-        return self._env.drive(clean(DELTA, floor, ()))
+        state = newest.state
+        if not supports(state.protocol, "checkpointProtection"):
+            return self._env.drive(clean(DELTA, floor, ()))
+        # The checkpoint before the floor is made anew, too: of a version whose protocol is the table's again.
+        if floor <= Settings.of(state.configuration).protected_before:
+            return ()
+        return self._env.drive(clean(DELTA, floor, (), commits_first=True))

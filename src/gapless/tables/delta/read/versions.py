@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gapless.errors import ObjectNotFound, VersionNotFound
-from gapless.formats.delta.actions import AddFile, Commit, Json, TableState
+from gapless.formats.delta.actions import AddFile, Commit, Json, RemoveFile, TableState
+from gapless.formats.delta.deletion_vector import vector_path
 from gapless.formats.delta.features import check_readable
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.properties import Settings
@@ -131,12 +132,20 @@ def require_stored(env: Environment, version: int, newest: Snapshot[TableState],
 
 
 def earliest_stored(env: Environment, newest: Snapshot[TableState]) -> int:
-    """The earliest version from which on every version has all its data files stored, by the log that there is."""
+    """The earliest version from which on every version has all its data files and deletion vectors stored, by the log that there is."""
     entries = env.drive(read_back(DELTA, newest.version))
     for version, commit, _ in reversed(entries):
-        if first_missing(env, (file.path for file in commit.removed)) is not None:
+        if first_missing(env, paths_of(commit.removed)) is not None:
             return version
     return max(env.drive(earliest_version()), entries[0][0] - 1 if entries else DELTA.first)
+
+
+def paths_of(files: Iterable[AddFile | RemoveFile]) -> Iterator[str]:
+    """The paths of data files and deletion vectors, as the log has them."""
+    for file in files:
+        yield file.path
+        if file.deletion_vector is not None and file.deletion_vector.storage != "i":
+            yield vector_path(file.deletion_vector)
 
 
 def first_missing(env: Environment, paths: Iterable[str]) -> str | None:
