@@ -15,6 +15,7 @@ from gapless.errors import NullKey, SchemaMismatch, UnsupportedType, nearest
 from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import EntityType, FixedWidth, IndexSpec, format_bucket
 from gapless.model.instant import NS_PER
+from gapless.model.timestamp_advice import how_to_timestamp
 from gapless.model.types import annotated_field, bare_type, declared_field, normal_zone, stored_field, stored_type, why_not
 
 Known = TypeVar("Known")
@@ -70,11 +71,11 @@ def _key_field(field: pa.Field, index: IndexSpec) -> pa.Field:
             column=field.name, row=0,
         )  # fmt: skip
     declared = declared_field(field)
-    type_ = _index_type(declared, index) if field.name == index.column else _entity_type(declared)
+    type_ = _index_type(declared, index, field.type) if field.name == index.column else _entity_type(declared)
     return declared.with_type(type_).with_nullable(False)
 
 
-def _index_type(field: pa.Field, index: IndexSpec) -> pa.DataType:
+def _index_type(field: pa.Field, index: IndexSpec, given: pa.DataType) -> pa.DataType:
     if index.type == "timestamp" and pa.types.is_timestamp(field.type):
         _check_bucket(field, index)
         return pa.timestamp(field.type.unit, field.type.tz or normal_zone(index.timezone))
@@ -82,8 +83,8 @@ def _index_type(field: pa.Field, index: IndexSpec) -> pa.DataType:
         return pa.type_for_alias(index.type)
     raise _mismatch(
         f"the index column {field.name!r} does not fit a table whose index_type is {index.type!r}",
-        [f"{field.name}: {field.type}, expected {_expected(index)}"],
-        _index_advice(field, index),
+        [f"{field.name}: {given}, expected {_expected(index)}"],
+        _index_advice(given, index),
     )
 
 
@@ -93,13 +94,27 @@ def _expected(index: IndexSpec) -> str:
     return "one of " + ", ".join(str(type_) for type_ in _INDEX_INPUTS[index.type])
 
 
-def _index_advice(field: pa.Field, index: IndexSpec) -> str:
-    if index.type == "timestamp" and pa.types.is_integer(field.type):
+def _index_advice(given: pa.DataType, index: IndexSpec) -> str:
+    """What to do about an index column of the input's type `given`."""
+    bare = bare_type(given)
+    if index.type != "timestamp":
+        if pa.types.is_timestamp(bare):
+            return "Create the table with index_type='timestamp'"
+        other = next((one for one, types in _INDEX_INPUTS.items() if bare in types and one != index.type), None)
+        whole = f"Cast the column, as in column.cast(pa.{index.type}())"
         return (
-            "An integer has no unit of time, so declare it: column.cast(pa.timestamp('ms', 'UTC')) for an Arrow column,"
-            " gl.Csv(timestamp_unit='ms') for CSV, pd.to_datetime(…, unit='ms'); or create with index_type='int64'"
+            f"{whole}, or create the table with index_type={other!r}"
+            if other
+            else f"{whole}, where every value is a whole number"
         )
-    return f"Cast the column, or create the table with the index_type that {field.type} has"
+    counts = pa.types.is_integer(bare) or pa.types.is_floating(bare) or pa.types.is_decimal(bare)
+    # What counts from 1970 counts from an instant.
+    how = how_to_timestamp(given, normal_zone(index.timezone) or ("UTC" if counts else None))
+    if how is None:
+        return "Choose an index column that holds times, or whole numbers with index_type='int64'"
+    number = "; or create with index_type='int64'" if pa.types.is_integer(bare) and bare == given else ""
+    files = " (gl.Csv(timestamp_unit=…) in files)" if pa.types.is_integer(bare) and bare == given else ""
+    return f"{how[0].upper()}{how[1:]}{files}{number}"
 
 
 def _check_bucket(field: pa.Field, index: IndexSpec) -> None:

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from gapless.errors import UnsupportedType, nearest
+from gapless.model.timestamp_advice import how_to_timestamp
 
 UTC = "UTC"
 _UTC_NAMES = frozenset(
@@ -276,9 +277,11 @@ def wider_types(source: pa.DataType) -> tuple[str, ...]:
 
 
 def _compare(source: pa.DataType, target: pa.DataType, rule: Rule) -> Reason | None:
-    source = bare_type(source)
+    given, source = source, bare_type(source)
     if pa.types.is_null(source) or source == target:
         return None
+    if pa.types.is_timestamp(target) and (how := how_to_timestamp(given, target.tz)):
+        return how
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         return _struct(source, target, rule)
     if is_any_list(source) and is_any_list(target):
@@ -345,8 +348,6 @@ def _leaf(source: pa.DataType, target: pa.DataType) -> Reason | None:
     t = pa.types
     if t.is_timestamp(source) and t.is_timestamp(target):
         return _timestamp(source, target)
-    if t.is_timestamp(target) and t.is_integer(source):
-        return "an integer has no unit of time: cast it, as in column.cast(pa.timestamp('ms', 'UTC'))"
     if t.is_integer(source) and (t.is_integer(target) or t.is_floating(target)):
         return None if _is_exact(source, target) else f"{target} does not hold every {source}"
     if t.is_floating(source) and t.is_floating(target):
