@@ -390,6 +390,25 @@ class LogWarning(UserWarning):
     """A shortcut of the log, such as a checkpoint, is missing or damaged, and the table is read without it; or compaction after an append failed."""
 
 
+_MOST_SHOWN = 80
+
+
+def shorten(value: object) -> str:
+    """A value for a message: as Python writes it, or its beginning and how long it is.
+
+    >>> shorten("a" * 10_000).partition("…")[2]
+    ' (10,000 characters)'
+    """
+    if isinstance(value, str | bytes) and len(value) > _MOST_SHOWN:
+        return f"{value[:_MOST_SHOWN]!r}… ({len(value):,} {'bytes' if isinstance(value, bytes) else 'characters'})"
+    return shorten_text(repr(value))
+
+
+def shorten_text(text: str) -> str:
+    """The text of a value for a message: the whole, or its beginning and how long it is."""
+    return text if len(text) <= 2 * _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text):,} characters)"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known name was probably meant, or list what there is: a `fix` for unknown names."""
     names = sorted(known)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.errors import AmbiguousTime, CorruptTable, DataError, InvalidValue, NullKey, SchemaMismatch
+from gapless.errors import AmbiguousTime, CorruptTable, DataError, InvalidValue, NullKey, SchemaMismatch, shorten_text
 from gapless.model.column_ids import AS_NAMED, PLAIN, ColumnIds, Fields
 from gapless.model.convert import Misfit, constant, convert
 from gapless.model.index import IndexSpec
@@ -212,7 +212,7 @@ def refuse_misfit(misfit: Misfit, array: pa.Array, field: pa.Field, first_row: i
 
 
 def _invalid(field: pa.Field, row: int, value: object, why: str, fix: str) -> InvalidValue:
-    what = f"column {field.name!r} cannot keep the value {value} of row {row}"
+    what = f"column {field.name!r} cannot keep the value {shorten_text(str(value))} of row {row}"
     return InvalidValue(what, why=why, fix=fix, column=field.name, row=row, value=value)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.errors import InvalidValue, UnreadableInput
+from gapless.errors import InvalidValue, UnreadableInput, shorten
 
 _CLOCK = r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,%d})?)?)"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -66,7 +66,7 @@ class Cells:
     def refuse(self, at: int, why: str, fix: str) -> InvalidValue:
         """The error for the text at position `at` of this block."""
         row, value = self.row + at, self.texts[at].as_py()
-        what = f"column {self.column!r} holds {value!r} in row {row} (from 0) of {self.source}"
+        what = f"column {self.column!r} holds {shorten(value)} in row {row} (from 0) of {self.source}"
         return InvalidValue(what, why=why, fix=fix, column=self.column, row=row, value=value, source=self.source)
 
 

@@ -136,9 +136,9 @@ class ConditionRequest:
         chosen = select_identities(request.entity, index, before.schema)
         outside: object = next((identity for identity in coverage.identities() if not chosen(identity)), None)
         if start is not None and segment.bounds.first < start:
-            outside = format_index_value(segment.bounds.first, index)
+            outside = format_index_value(segment.bounds.first, index, before.schema)
         elif end is not None and segment.bounds.last >= end:
-            outside = format_index_value(segment.bounds.last, index)
+            outside = format_index_value(segment.bounds.last, index, before.schema)
         if outside is not None:
             raise InvalidValue(
                 f"a row of the DataFrame lies outside what is to be replaced: {outside}",

@@ -496,7 +496,7 @@ def test_cov_14_times_before_1970(place: str) -> None:
     table.append({"ts": pa.array(seconds, pa.timestamp("s"))})
     assert table.scan().to_arrow().column("ts").cast(pa.int64()).to_pylist() == sorted(seconds)
     assert table.coverage(datetime(1969, 12, 31, 22), datetime(1970, 1, 1, 1)).gaps() == []
-    with pytest.raises(gl.CoverageOverlap, match=re.escape("[1969-12-31T22:00:00Z, 1969-12-31T23:00:00Z)")):
+    with pytest.raises(gl.CoverageOverlap, match=re.escape("[1969-12-31T22:00:00, 1969-12-31T23:00:00)")):
         table.append({"ts": pa.array([-3602], pa.timestamp("s"))})
 
 
@@ -557,7 +557,7 @@ def test_cov_18_the_ends_of_the_ns_range_have_whole_buckets(place: str) -> None:
     assert str(high).startswith("2262-04-11")
     assert table.scan("2262-01-01").count() == 1
     assert table.scan(end="1700-01-01").count() == 1
-    with pytest.raises(gl.CoverageOverlap, match=r"\[2262-04-11T00:00:00Z, 2262-04-12T00:00:00Z\)"):
+    with pytest.raises(gl.CoverageOverlap, match=r"\[2262-04-11T00:00:00, 2262-04-12T00:00:00\)"):
         table.append({"ts": pa.array([2**63 - 2], pa.timestamp("ns"))})
 
 

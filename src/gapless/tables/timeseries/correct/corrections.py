@@ -70,7 +70,7 @@ class CorrectionArguments:
             name: None if value is None else parse_index_value(value, index, schema, name=name)
             for name, value in (("start", self.start), ("end", self.end))
         }
-        said = {name: None if value is None else format_index_value(value, index) for name, value in ends.items()}
+        said = {name: None if value is None else format_index_value(value, index, schema) for name, value in ends.items()}
         wanted = check_entity_values(index, schema, self.entity or {})
         entity = {name: [v.isoformat() if isinstance(v, date) else v for v in values] for name, values in wanted.items()}
         return _said(**said, entity=entity or None)

@@ -75,9 +75,11 @@ def _says_zone(value: object) -> bool:
     return value is not None and not (isinstance(value, str) and value == "now") and read_time(value, "like")[1] is True
 
 
-def format_index_value(ns: int, index: IndexSpec) -> str:
-    """An index value as error messages show it: RFC 3339 in UTC, or the integer."""
-    return format_instant(ns) if index.type == "timestamp" else str(ns)
+def format_index_value(ns: int, index: IndexSpec, schema: pa.Schema | None) -> str:
+    """An index value as error messages show it: RFC 3339 in UTC, without a zone where the index has none, or the integer."""
+    if index.type != "timestamp":
+        return str(ns)
+    return format_instant(ns, "Z" if is_aware(index, schema) else "")
 
 
 def display_zone(index: IndexSpec, schema: pa.Schema | None) -> tzinfo | None:

@@ -14,19 +14,19 @@ from pyroaring import BitMap64
 from gapless.coverage.bitmap import CoverageMap, bias
 from gapless.coverage.bucket import Grid
 from gapless.coverage.codec import decode
-from gapless.errors import CorruptTable, GaplessError, InvalidPath, ObjectNotFound
+from gapless.errors import CorruptTable, GaplessError, InvalidPath, ObjectNotFound, shorten
 from gapless.files.pages.column_stats import column_stats
 from gapless.files.pages.footer import check, footer_length
 from gapless.files.read.source import open_segment, read_group, segment_bytes, segment_size
 from gapless.files.sort.run import as_int, sort_run, unit_ns
-from gapless.formats.timeseries.actions import LiveSegment
+from gapless.formats.timeseries.actions import LiveSegment, TableMeta
 from gapless.model.fit import to_declared
 from gapless.model.index import EntityType, Identity, IndexSpec
-from gapless.model.instant import format_instant
 from gapless.model.protocols import Store
 from gapless.model.segment import Bounds, InlineCoverage, Segment, SidecarCoverage
 from gapless.model.stats import ColumnStats
 from gapless.tables.shared.findings import Code, Finding, LiveFile, Mend, count
+from gapless.tables.timeseries.read.values import format_index_value
 
 _PIECE_BYTES = 8 << 20
 
@@ -273,7 +273,7 @@ class _Clash:
 
 
 def find_overlaps(
-    live: Sequence[LiveSegment], coverage: Mapping[str, CoverageMap], strict: Mapping[int, bool], index: IndexSpec, grid: Grid
+    live: Sequence[LiveSegment], coverage: Mapping[str, CoverageMap], strict: Mapping[int, bool], meta: TableMeta, grid: Grid
 ) -> list[Finding]:
     """Versions that cover a bucket which an earlier one covers although their own policy forbids it, one finding each. Pure.
 
@@ -288,7 +288,7 @@ def find_overlaps(
         for version, path, common in _clashes(sorted(parts, key=lambda part: part[:2]), strict):
             clash = clashes.setdefault(version, _Clash(identity, common.min(), path))
             clash.buckets += len(common)
-    return [_overlap(version, clashes[version], by_identity, index, grid) for version in sorted(clashes)]
+    return [_overlap(version, clashes[version], by_identity, meta, grid) for version in sorted(clashes)]
 
 
 def _clashes(parts: list[tuple[int, str, BitMap64]], strict: Mapping[int, bool]) -> list[tuple[int, str, BitMap64]]:
@@ -308,18 +308,22 @@ def _clashes(parts: list[tuple[int, str, BitMap64]], strict: Mapping[int, bool])
 
 
 def _overlap(
-    version: int, clash: _Clash, by_identity: Mapping[Identity, list[tuple[int, str, BitMap64]]], index: IndexSpec, grid: Grid
+    version: int, clash: _Clash, by_identity: Mapping[Identity, list[tuple[int, str, BitMap64]]], meta: TableMeta, grid: Grid
 ) -> Finding:
     earlier = min(v for v, _, bitmap in by_identity[clash.identity] if v < version and clash.first in bitmap)
-    who = f" of {', '.join(f'{n}={v!r}' for n, v in zip(index.entity, clash.identity, strict=True))}" if index.entity else ""
-    where = f"the first from {_shown(clash.first - bias(signed=grid.signed), index, grid)}{who}"
+    who = (
+        f" of {', '.join(f'{n}={shorten(v)}' for n, v in zip(meta.index.entity, clash.identity, strict=True))}"
+        if meta.index.entity
+        else ""
+    )
+    where = f"the first from {_shown(clash.first - bias(signed=grid.signed), meta, grid)}{who}"
     what = f"version {version} covers {count(clash.buckets, 'bucket')} that earlier versions cover, and its policy forbids that"
     return Finding(code="overlap", path=clash.path, what=f"{what}: {where}, which version {earlier} covers")
 
 
-def _shown(bucket_id: int, index: IndexSpec, grid: Grid) -> str:
+def _shown(bucket_id: int, meta: TableMeta, grid: Grid) -> str:
     try:
         start = grid.start(bucket_id)
     except GaplessError:
         return f"bucket {bucket_id}"
-    return format_instant(start) if index.type == "timestamp" else str(start)
+    return format_index_value(start, meta.index, meta.schema)

@@ -161,7 +161,7 @@ def _examine_state(store: Store, state: TableState, examined: Examination, *, de
         if deep and entry.segment.path not in examined.unsound:
             _examine_rows(store, entry.segment, state, grid, logged, examined)
     progress(len(live), len(live))
-    examined.findings += find_overlaps(live, coverage, strict_versions(examined.view), index, grid)
+    examined.findings += find_overlaps(live, coverage, strict_versions(examined.view), state.meta, grid)
 
 
 def _examine_bytes(store: Store, segment: Segment, examined: Examination) -> None:

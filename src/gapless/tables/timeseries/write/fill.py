@@ -47,7 +47,7 @@ class FetchedRows:
     def __str__(self) -> str:
         """Its bounds, and whose it is."""
         start, end = (
-            format_index_value(value, self.index)
+            format_index_value(value, self.index, self.schema)
             for value in (self.grid.start(self.span.start), self.grid.end(self.span.end - 1))
         )
         return f"[{start}, {end})" + (f" of {format_identity(self.index, self.identity)}" if self.identity else "")
@@ -118,7 +118,9 @@ class FetchedRows:
 
     def _shown(self, value: pa.Scalar) -> str:
         whole = value.value * unit_ns(value.type) if pa.types.is_timestamp(value.type) else value.as_py()
-        return format_index_value(whole, self.index)
+        # A time that was fetched says itself whether it has a zone.
+        known = self.schema or pa.schema([(self.index.column, value.type)])
+        return format_index_value(whole, self.index, known)
 
 
 Fetch = Callable[[Identity, Any, Any], object]

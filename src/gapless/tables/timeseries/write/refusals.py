@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gapless.coverage.bitmap import Overlap, bias, clip
 from gapless.coverage.bucket import Grid
-from gapless.errors import CommitOutcomeUnknown, CoverageOverlap, DuplicateKey
+from gapless.errors import CommitOutcomeUnknown, CoverageOverlap, DuplicateKey, shorten, shorten_text
 from gapless.files.compare.keys import KeySet
 from gapless.files.sort.run import Run, index_values
 from gapless.formats.timeseries.actions import TableState
@@ -45,8 +45,9 @@ def refuse_overlap(state: TableState, found: Overlap, grid: Grid, version: int |
     who = f" for {format_identity(index, found.identity)}" if index.entity else ""
     others = found.identities - 1
     more = f" and overlaps {others} more identit{'y' if others == 1 else 'ies'}" if others else ""
-    span = f"[{format_index_value(start, index)}, {format_index_value(end, index)})"
-    present = presenter(index, state.meta.schema)
+    schema = state.meta.schema
+    span = f"[{format_index_value(start, index, schema)}, {format_index_value(end, index, schema)})"
+    present = presenter(index, schema)
     return CoverageOverlap(
         f"the table already covers {span}{who}{more}: {found.buckets:,} bucket{'s' * (found.buckets != 1)}",
         why=f"{'An earlier commit' if version is None else f'Version {version}'} holds rows there; nothing was written",
@@ -73,7 +74,7 @@ def group_interrupted() -> CommitOutcomeUnknown:
 
 def format_identity(index: IndexSpec, identity: Identity) -> str:
     """`symbol='AAPL', venue=7`."""
-    return ", ".join(f"{name}={value!r}" for name, value in zip(index.entity, identity, strict=True))
+    return ", ".join(f"{name}={shorten(value)}" for name, value in zip(index.entity, identity, strict=True))
 
 
 _SHOWN = 5
@@ -126,7 +127,7 @@ def refuse_duplicates(rows: pa.Table, columns: tuple[str, ...], what: str, why: 
     """The error for keys that come too often; `rows` has one row for each of them."""
     shown = rows.select(columns).slice(0, _SHOWN)
     keys = tuple(zip(*(_shown(shown.column(name)) for name in columns), strict=True))
-    texts = ["(" + ", ".join(f"{n}={v}" for n, v in zip(columns, key, strict=True)) + ")" for key in keys]
+    texts = ["(" + ", ".join(f"{n}={shorten_text(str(v))}" for n, v in zip(columns, key, strict=True)) + ")" for key in keys]
     more = f" and {rows.num_rows - _SHOWN:,} more" if rows.num_rows > _SHOWN else ""
     return DuplicateKey(
         f"{rows.num_rows:,} key{'s' * (rows.num_rows > 1)} found {what}: {', '.join(texts)}{more}",
