@@ -108,3 +108,14 @@ def test_an_option_of_the_other_kind_is_refused_by_name(
     assert f"{option} means nothing here" in ended.err
     assert said in " ".join(ended.err.split())
     assert (gl.open(series).version, gl.delta.open(trips).version) == before
+
+
+def test_columns_are_left_out(series: Path, trips: Path, inside: Gapless) -> None:
+    assert inside("scan", series, "--exclude", "close", "--csv").out.splitlines()[0] == "ts"
+    assert inside("scan", trips, "--exclude", "fare", "--csv").out.splitlines() == ["id", "1", "2"]
+    assert inside("changes", trips, "1", "--exclude", "fare", "--csv").out.splitlines()[0].startswith("id,_change_type")
+    assert inside("changes", series, "2", "--exclude", "ts", "--csv").out.splitlines()[0].startswith("close,_change_type")
+    wrong = inside("scan", trips, "--exclude", "fair")
+    assert (wrong.code, "'fare'" in wrong.err) == (2, True)
+    assert inside("scan", trips, "--exclude", "fare", "--columns", "id").code == 2
+    assert inside("at", trips, "--version", "1", "--exclude", "fare", "--csv").out.splitlines()[0] == "id"

@@ -35,7 +35,7 @@ COMMANDS = {
     ),
     "scan": (
         "gapless.cli.read",
-        "Read rows: a range of the index, a condition, some columns. Of a Delta table: by --where and --columns.",
+        "Read rows: a range of the index, a condition, some columns. Of a Delta table: by --where, --columns and --exclude.",
     ),
     "sql": ("gapless.cli.read", "Run a SQL query over a table of either kind."),
     "coverage": ("gapless.cli.coverage", "Draw what the table covers, as a heat map."),

@@ -49,6 +49,7 @@ OperationText = Annotated[
 ]
 Where = Annotated[str | None, option("SQL", "A condition, such as \"temp < 0 and origin = 'JFK'\".")]
 ColumnNames = Annotated[str | None, option("A,B", "Columns to show, in this order.")]
+ExcludedNames = Annotated[str | None, option("A,B", "Columns not to show, instead of --columns.")]
 Start = Annotated[str | None, option("TIME", "First index value (inclusive), such as 2013-01-31T06:00Z.")]
 End = Annotated[str | None, option("TIME", "Index value just past the range.")]
 EntityFilter = Annotated[list[str] | None, option("NAME=VALUE", "Only these entity values; may be repeated.")]

@@ -12,6 +12,7 @@ from gapless.cli.options import (
     ColumnNames,
     End,
     EntityFilter,
+    ExcludedNames,
     JsonFlag,
     Start,
     TableRef,
@@ -82,30 +83,33 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Which rows and columns are read. A Delta table knows only `where` and `columns`."""
+    """Which rows and columns are read. A Delta table knows only `where`, `columns` and `exclude`."""
 
     start: Start = None
     end: End = None
     where: Where = None
     entity: EntityFilter = None
     columns: ColumnNames = None
+    exclude: ExcludedNames = None
     order: Annotated[
         str | None, option("index", "`index`: in index order over all identities; else each identity's rows are.")
     ] = None
 
     def scan(self, table: TableView | delta.DeltaView) -> Rows:
         """The rows of a table of either kind, not read yet. Raises InvalidOption for an option that its kind does not have."""
-        names = parse_columns(table, self.columns)
+        names, left_out = parse_columns(table, self.columns), parse_columns(table, self.exclude)
         if isinstance(table, TableView):
             entity = parse_entity(table, self.entity)
-            return table.scan(self.start, self.end, where=self.where, entity=entity, columns=names, order=self.order)
+            return table.scan(
+                self.start, self.end, where=self.where, entity=entity, columns=names, exclude=left_out, order=self.order
+            )
         given = {"start": self.start, "end": self.end, "entity": self.entity, "order": self.order}
         refuse_given(given, "A Delta table has no index and no entity columns", "Say it with --where")
-        return table.scan(where=self.where, columns=names)
+        return table.scan(where=self.where, columns=names, exclude=left_out)
 
 
 def scan(table: TableRef, rows: ReadOptions, output: Output) -> None:
-    """Read rows: a range of the index, a condition, some columns. Of a Delta table: by --where and --columns.
+    """Read rows: a range of the index, a condition, some columns. Of a Delta table: by --where, --columns and --exclude.
 
     Example: gapless scan prices --start 2026-01-05 --end 2026-01-06 --entity symbol=NVDA
     """

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from gapless.cli.options import (
     DeltaTableRef,
+    ExcludedNames,
     JsonFlag,
     TableRef,
     UpgradeFlag,
@@ -81,13 +82,18 @@ def at(
         output.emit(rows.scan(view))
         return
     if any(given is not None for given in astuple(rows)):
-        what = "--sql goes with none of --start, --end, --where, --entity, --columns and --order"
+        what = "--sql goes with none of --start, --end, --where, --entity, --columns, --exclude and --order"
         raise InvalidOption(what, fix="Say it all in the query", option="sql", value=sql)
     output.answer(view, sql)
 
 
 def changes(
-    table: TableRef, first: FirstVersion, output: Output, last: LastVersion = None, columns: FeedColumns = None
+    table: TableRef,
+    first: FirstVersion,
+    output: Output,
+    last: LastVersion = None,
+    columns: FeedColumns = None,
+    exclude: ExcludedNames = None,
 ) -> None:
     """Read the change data feed: inserts, deletes, and updates with the rows before and after.
 
@@ -96,11 +102,17 @@ def changes(
     Example: gapless changes prices 7 9
     """
     opened = table.open()
-    output.emit(opened.changes(first, last, columns=parse_columns(opened, columns)))
+    chosen, left_out = parse_columns(opened, columns), parse_columns(opened, exclude)
+    output.emit(opened.changes(first, last, columns=chosen, exclude=left_out))
 
 
 def delta_changes(
-    table: DeltaTableRef, first: FirstVersion, output: Output, last: LastVersion = None, columns: FeedColumns = None
+    table: DeltaTableRef,
+    first: FirstVersion,
+    output: Output,
+    last: LastVersion = None,
+    columns: FeedColumns = None,
+    exclude: ExcludedNames = None,
 ) -> None:
     """Read the change data feed: what commits did to the rows.
 
@@ -108,7 +120,7 @@ def delta_changes(
 
     Example: gapless delta changes trips 7 9
     """
-    changes(table, first, output, last, columns)
+    changes(table, first, output, last, columns, exclude)
 
 
 def restore(table: TableRef, choice: VersionChoice, upgrade: UpgradeFlag = False, json: JsonFlag = False) -> None:

@@ -131,9 +131,10 @@ def _literal(checked: IdentityValue) -> Value:
 
 def check_columns(names: Sequence[str], schema: pa.Schema) -> None:
     """Raise UnknownColumn for the first name that is no top-level column of `schema`."""
+    known = tuple(schema.names)
+    have = frozenset(known)
     for name in names:
-        if name not in schema.names:
-            known = tuple(schema.names)
+        if name not in have:
             raise UnknownColumn(f"there is no column {name!r}", fix=nearest(name, known), column=name, columns=known)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
@@ -14,9 +14,8 @@ from gapless.files.compare.row_diff import CHANGE_TYPE
 from gapless.log.format import Entry, State, TableFormat
 from gapless.log.versions import read_back
 from gapless.model.instant import NS_PER
-from gapless.predicate.range import check_columns
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.scan import Rows
+from gapless.tables.shared.scan import Rows, parse_columns
 from gapless.tables.shared.versions import no_version
 
 COMMIT_VERSION = "_commit_version"
@@ -85,18 +84,21 @@ def change_feed(schema: pa.Schema, read: Callable[[], Iterable[tuple[CommitChang
     return Rows(schema, batches)
 
 
+FEED_FIELDS = (TYPE_FIELD, *COMMIT_FIELDS)
+"""What stands behind the columns of a table in a change feed."""
+
+
 def feed_schema(
-    schema: pa.Schema, columns: Sequence[str] | None, ours: tuple[pa.Field, ...] = (TYPE_FIELD, *COMMIT_FIELDS)
+    schema: pa.Schema, columns: object, exclude: object = None, *, ours: tuple[pa.Field, ...] = FEED_FIELDS
 ) -> pa.Schema:
-    """The chosen columns of a table, all where None, with ours behind. Raises UnknownColumn, InvalidOption."""
-    names = list(schema.names) if columns is None else list(columns)
-    check_columns(names, schema)
+    """The chosen columns of a table (see `parse_columns`), with ours behind. Raises UnknownColumn, InvalidOption."""
+    names = parse_columns(columns, schema, exclude)
     taken = {field.name for field in ours} & set(names)
-    if taken or len(set(names)) < len(names) or isinstance(columns, str):
+    if taken:
         raise InvalidOption(
             f"columns={columns!r} cannot be shown beside {', '.join(field.name for field in ours)}",
-            why=f"The table has a column {min(taken)!r} of its own" if taken else "It is no list of different names",
-            fix="Name each column once, in a list, and leave out those with these names",
+            why=f"The table has a column {min(taken)!r} of its own",
+            fix=f"Leave those with these names out: exclude={sorted(taken)!r}",
             option="columns",
             value=columns,
         )

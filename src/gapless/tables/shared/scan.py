@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import polars as pl
+
+
+_SHOWN = 80
+"""Characters of an argument in a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,20 +74,61 @@ def _parsed(where: str, schema: pa.Schema) -> Predicate:
     return parse_where(where, schema)
 
 
-def parse_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[str, ...]:
-    """The columns to give back, in order; raises UnknownColumn, InvalidOption."""
-    if columns is None:
-        return tuple(schema.names)
-    names = tuple(columns)
-    if isinstance(columns, str) or len(set(names)) < len(names):
-        raise InvalidOption(
-            f"columns={columns!r} is no list of different names",
-            fix="Name each column once, in a list",
-            option="columns",
-            value=columns,
-        )
-    check_columns(names, schema)
+def given_names(option: str, given: object) -> tuple[str, ...] | None:
+    """The column names that a caller gave as the argument `option`; None where none were.
+
+    A list, a tuple, or anything else that gives different texts one by one; of `exclude` a set too, since their order says nothing.
+    Raises InvalidOption.
+    """
+    if given is None:
+        return None
+    unordered = isinstance(given, AbstractSet) and not isinstance(given, KeysView) and option == "columns"
+    if isinstance(given, str | bytes | Mapping) or unordered or not isinstance(given, Iterable):
+        why, fix = _not_names(option, given)
+        raise _refuse_names(option, given, why, fix)
+    names = tuple(given)
+    for name in names:
+        if not isinstance(name, str):
+            why = f"{name!r} in it is of type {type(name).__name__}, and a column's name is a text"
+            raise _refuse_names(option, given, why, f"Pass {option}=[…] with the names, as `table.schema.names` has them")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise _refuse_names(option, given, f"It has {twice!r} more than once", "Name each column once")
     return names
+
+
+def _not_names(option: str, given: object) -> tuple[str, str]:
+    if isinstance(given, Mapping):
+        kept, dropped = [key for key, value in given.items() if value], [key for key, value in given.items() if not value]
+        meant = f"exclude={dropped!r}" if dropped and not kept else f"columns={kept or list(given)!r}"
+        return "It is a mapping, of which nothing but the keys would be read", f"Pass a list of names, such as {meant}"
+    if isinstance(given, str | bytes):
+        return "It is one text, not a list", f"Pass {option}=[{given!r}]"
+    if isinstance(given, AbstractSet):
+        return "It is a set, and columns come back in the order in which they are named", "Pass a list"
+    return f"It is of type {type(given).__name__}", f'Pass a list of names, such as {option}=["a", "b"]'
+
+
+def _refuse_names(option: str, given: object, why: str, fix: str) -> InvalidOption:
+    shown = repr(given)
+    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    return InvalidOption(f"{option}={shown} is no list of different names", why=why, fix=fix, option=option, value=given)
+
+
+def parse_columns(columns: object, schema: pa.Schema, exclude: object = None) -> tuple[str, ...]:
+    """The columns to give back, in order: those that are named, or all but those in `exclude`. Raises UnknownColumn, InvalidOption."""
+    names, left_out = given_names("columns", columns), given_names("exclude", exclude)
+    if names is not None and left_out is not None:
+        raise InvalidOption(
+            "columns= and exclude= were both given",
+            why="One names the columns that come back, the other those that do not",
+            fix="Pass one of them",
+            option="exclude",
+            value=exclude,
+        )
+    check_columns(names or left_out or (), schema)
+    gone = frozenset(left_out or ())
+    return tuple(name for name in schema.names if name not in gone) if names is None else names
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,14 @@ def _check_one(end: str, version: object, time: object, *, needed: bool) -> None
         )
 
 
-def change_rows(env: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
+def change_rows(
+    env: Environment, newest: Snapshot[TableState], first: int, last: int, columns: object, exclude: object = None
+) -> Rows:
     """The changes of versions `[first, last]`, as `DeltaView.changes` gives them."""
     check_range(first, last, earliest=DELTA.first, newest=newest.version)
     metadata = open_version(env, newest, max(DELTA.first, min(last, newest.version))).state.metadata
     commits = _changes_between(env, newest, first, last, metadata) if first <= last else []
-    schema = feed_schema(to_arrow(metadata.schema), columns)
+    schema = feed_schema(to_arrow(metadata.schema), columns, exclude)
     reader = ChangedRows(places=PathResolver(env.store), metadata=metadata)
 
     def read() -> Iterator[tuple[CommitRows, pa.Table]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 import pyarrow.compute as pc
@@ -81,6 +81,7 @@ class DeltaView(DeltaHandle):
         from_time: object = None,
         to_time: object = None,
         columns: Sequence[str] | None = None,
+        exclude: Collection[str] | None = None,
     ) -> Rows:
         """What each commit of a range of versions did to the rows, not read yet; for tables whose `delta.enableChangeDataFeed` is true.
 
@@ -90,6 +91,7 @@ class DeltaView(DeltaHandle):
             from_time: Instead of `from_version`: the first version that was committed then or later.
             to_time: Instead of `to_version`: the last version that was committed by then.
             columns: Columns to give back, in this order; all where not given.
+            exclude: Columns not to give back, instead of `columns`.
 
         Behind the table's columns stand `_change_type` ("insert", "delete", "update_preimage", "update_postimage"), `_commit_version` (int64)
         and `_commit_timestamp` (µs, UTC). Rows come version by version. Where a commit has change files, they are what is told; else its files
@@ -103,24 +105,31 @@ class DeltaView(DeltaHandle):
         newest = self._env.drive(refresh(DELTA, self._snapshot))
         first = first_version(self._env, newest, from_version, from_time)
         last = last_version(self._env, newest, to_version, to_time, self.version)
-        return change_rows(self._env, newest, first, last, columns)
+        return change_rows(self._env, newest, first, last, columns, exclude)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def scan(self, *, where: str | pc.Expression | None = None, columns: Sequence[str] | None = None) -> DeltaRows:
+    def scan(
+        self,
+        *,
+        where: str | pc.Expression | None = None,
+        columns: Sequence[str] | None = None,
+        exclude: Collection[str] | None = None,
+    ) -> DeltaRows:
         """Rows of the version this handle sees now, not read yet.
 
         Args:
             where: Standard SQL text, such as `day = '2026-01-01' and s.x < 0` (`"name"` quotes a column, a dot leads into a struct; NaN is the
                 largest number), or a pyarrow expression. Files are skipped by partition values and statistics, as far as comparisons of
                 columns with literals say; what else there is DuckDB answers, row by row.
-            columns: Columns to give back, in this order; all where not given.
+            columns: Columns to give back, in this order; all where not given. No mapping, whose values would say nothing.
+            exclude: Columns not to give back, instead of `columns`.
 
         Raises UnknownColumn, InvalidFilter, InvalidTime, InvalidQuery, InvalidOption; while it is read, CorruptTable (a file that is missing or damaged is
         named), StoreError, and VersionNotFound where a vacuum took files of an older version.
         """
         condition = RowCondition.parse(where, self.schema)
-        return self._scan(condition, parse_columns(columns, self.schema)).rows()
+        return self._scan(condition, parse_columns(columns, self.schema, exclude)).rows()
 
     def files(self) -> list[LiveFile]:
         """The live files, in the log's order, by the log alone: none is opened. `scan(where=…).files()` gives those that a filter may touch."""

@@ -45,7 +45,9 @@ CommitRows = CommitChange[Change]
 """The segments that one commit changed."""
 
 
-def change_rows(env: Environment, newest: Snapshot[TableState], first: int, last: int, columns: Sequence[str] | None) -> Rows:
+def change_rows(
+    env: Environment, newest: Snapshot[TableState], first: int, last: int, columns: object, exclude: object = None
+) -> Rows:
     """The changes of versions `[first, last]`, which the newest version must keep, as `TableView.changes` gives them."""
     check_range(first, last, earliest=TIME_SERIES.first, newest=newest.version)
     state, commits = newest.state, list[CommitRows]()
@@ -54,7 +56,7 @@ def change_rows(env: Environment, newest: Snapshot[TableState], first: int, last
             raise _cannot_tell(state, first, f"Versions before {state.earliest} are expired", state.earliest + 1)
         commits, metas = changes_between(env, newest, first, last + 1)
         state = replace(state, meta=reading_meta(metas))
-    return rows_of_changes(env.store, state, commits, feed_schema(state.meta.schema or pa.schema([]), columns))
+    return rows_of_changes(env.store, state, commits, feed_schema(state.meta.schema or pa.schema([]), columns, exclude))
 
 
 def rows_of_changes(store: Store, state: TableState, commits: Sequence[CommitRows], schema: pa.Schema) -> Rows:
@@ -79,7 +81,7 @@ def changes_between(
 
 def diff_rows_of(store: Store, state: TableState, change: Change) -> Rows:
     """The rows of one change under the columns of `state`, with `_change_type`."""
-    schema = feed_schema(state.meta.schema or pa.schema([]), None, (TYPE_FIELD,))
+    schema = feed_schema(state.meta.schema or pa.schema([]), None, ours=(TYPE_FIELD,))
 
     def read() -> Iterator[pa.RecordBatch]:
         if change.removed or change.added:

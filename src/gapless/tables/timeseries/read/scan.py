@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from gapless.predicate.plan import ReadGroup, expression_columns, guarantee, pla
 from gapless.predicate.predicate import Predicate
 from gapless.predicate.prune import may_hold
 from gapless.predicate.range import check_entity_values, check_identity_value, conjunction, entity_filter, index_range
-from gapless.tables.shared.scan import Condition, Rows, parse_columns, parse_condition
+from gapless.tables.shared.scan import Condition, Rows, given_names, parse_columns, parse_condition
 from gapless.tables.timeseries.read.values import parse_index_value
 
 
@@ -33,6 +33,7 @@ class ScanRequest:
     entity: Mapping[str, object]
     columns: Sequence[str] | None
     order: str | None
+    exclude: Collection[str] | None = None
 
     def rows(self, store: Store, state: TableState) -> Rows:
         """The rows, not read yet; raises InvalidTime, InvalidFilter, InvalidOption, UnknownColumn, CorruptTable."""
@@ -51,7 +52,12 @@ class ScanRequest:
                 fix="Run `gapless verify`, then `gapless repair`, which can take the columns from the segments",
                 path="_timeseries_log",
             )
-        return None if schema is None else self._plan(state, schema)
+        if schema is None:
+            # What no column can be held against is refused for its kind all the same.
+            given_names("columns", self.columns)
+            given_names("exclude", self.exclude)
+            return None
+        return self._plan(state, schema)
 
     def _plan(self, state: TableState, schema: pa.Schema) -> ReadPlan:
         index, by_index = state.meta.index, self._by_index()
@@ -65,7 +71,7 @@ class ScanRequest:
             index=index,
             schema=schema,
             ids=state.meta.ids,
-            columns=parse_columns(self.columns, schema),
+            columns=parse_columns(self.columns, schema, self.exclude),
             predicate=predicate,
             expression=expression,
             expression_columns=() if expression is None else condition.columns,

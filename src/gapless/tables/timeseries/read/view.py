@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -84,13 +84,21 @@ class TableView(Handle):
         """
         return history_entries(read_history(self._env, TIME_SERIES, self.version, limit, ordered=False), self._snapshot.state)
 
-    def changes(self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None) -> Rows:
+    def changes(
+        self,
+        from_version: int,
+        to_version: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        exclude: Collection[str] | None = None,
+    ) -> Rows:
         """What each commit of a range of versions did to the rows, not read yet.
 
         Args:
             from_version: The first version whose changes are told; one past the newest gives no rows, for a reader that has seen all.
             to_version: The last, inclusive; the one this handle sees where not given.
             columns: Columns to give back, in this order; all where not given. Rows are told apart by all their columns all the same.
+            exclude: Columns not to give back, instead of `columns`.
 
         Behind the table's columns stand `_change_type` ("insert", "delete", and for an update of one identity and index value
         "update_preimage" with "update_postimage" right behind it), `_commit_version` (int64) and `_commit_timestamp` (µs, UTC). Rows come
@@ -108,7 +116,7 @@ class TableView(Handle):
         """
         first = parse_version(from_version, "from_version")
         last = self.version if to_version is None else parse_version(to_version, "to_version")
-        return change_rows(self._env, newest_of(self._env, self._snapshot), first, last, columns)
+        return change_rows(self._env, newest_of(self._env, self._snapshot), first, last, columns, exclude)
 
     def diff(self, from_version: int, to_version: int | None = None) -> VersionDiff:
         """What differs between two versions, the second of which is the one this handle sees where not given: columns, properties,
@@ -130,6 +138,7 @@ class TableView(Handle):
         where: str | pc.Expression | None = None,
         entity: Mapping[str, object] | None = None,
         columns: Sequence[str] | None = None,
+        exclude: Collection[str] | None = None,
         order: str | None = None,
     ) -> Rows:
         """Rows of the version this handle sees now, not read yet.
@@ -141,13 +150,16 @@ class TableView(Handle):
             where: Standard SQL text, such as `temp < 0 and origin in ('JFK', 'LGA')` (`"name"` quotes a column; NaN is the largest number), or
                 a pyarrow expression.
             entity: Values of entity columns, `{"symbol": ["NVDA", "AMD"]}`.
-            columns: Columns to give back, in this order; all where not given.
+            columns: Columns to give back, in this order; all where not given. No mapping, whose values would say nothing.
+            exclude: Columns not to give back, instead of `columns`.
             order: "index" for rows in index order over all identities. Without it, each identity's rows come in index order.
 
         Raises UnknownColumn, InvalidFilter, InvalidTime, InvalidOption; while it is read, CorruptTable and StoreError, and
         VersionNotFound where the version expired meanwhile and a vacuum took its files.
         """
-        request = ScanRequest(start=start, end=end, where=where, entity=entity or {}, columns=columns, order=order)
+        request = ScanRequest(
+            start=start, end=end, where=where, entity=entity or {}, columns=columns, exclude=exclude, order=order
+        )
         return self._while_kept(request.rows(self._env.store, self._snapshot.state))
 
     def sql(self, query: str, parameters: object = None) -> Rows:
