@@ -163,6 +163,26 @@ def matching(name: str, names: Iterable[str]) -> list[str]:
     return [name] if name in known else [one for one in known if one.lower() == name.lower()]
 
 
+class NameIndex:
+    """Names, of which many are looked up: `matching` in a time that does not grow with how many there are."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Of names, each there once."""
+        self._names: set[str] = set()
+        self._lower: dict[str, list[str]] = {}
+        for name in names:
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        """One name more."""
+        self._names.add(name)
+        self._lower.setdefault(name.lower(), []).append(name)
+
+    def matching(self, name: str) -> list[str]:
+        """As the function of this name."""
+        return [name] if name in self._names else list(self._lower.get(name.lower(), ()))
+
+
 def _match(name: str, names: tuple[str, ...], where: str, argument: str) -> str:
     close = matching(name, names)
     if len(close) > 1:

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 
 from gapless.errors import CorruptTable, UnsupportedTable
-from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType, decode_schema, encode_schema
+from gapless.formats.delta.schema.types import (
+    PrimitiveType,
+    StructField,
+    StructType,
+    decode_schema,
+    encode_schema,
+    kept_of_last_schemas,
+)
 from support.delta_strategies import schemas
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "delta"
@@ -116,3 +123,17 @@ def test_a_damaged_schema_names_its_file(text: str) -> None:
     with pytest.raises(CorruptTable, match=r"_delta_log/0\.json is damaged") as caught:
         decode_schema(text, "_delta_log/0.json")
     assert caught.value.path == "_delta_log/0.json"
+
+
+def test_what_is_made_of_a_schema_is_kept_for_it_alone() -> None:
+    made: list[StructType] = []
+
+    @kept_of_last_schemas
+    def make(schema: StructType) -> int:
+        made.append(schema)
+        return len(made)
+
+    schemas = [StructType(fields=(StructField(name="x", type=PrimitiveType("long")),)) for _ in range(20)]
+    assert [make(schema) for schema in schemas] == list(range(1, 21)), "equal ones too are made anew"
+    assert [make(schema) for schema in schemas[-3:]] == [18, 19, 20]
+    assert make(schemas[0]) == 21, "only the last few are kept"

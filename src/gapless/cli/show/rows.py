@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -148,7 +149,7 @@ def _csv_cell(value: Plain) -> str:
 
 
 def _check_names(schema: pa.Schema) -> None:
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(schema.names).items() if count > 1)
     if twice:
         raise InvalidOption(
             f"two columns are named {twice[0]!r}",

@@ -172,7 +172,7 @@ def _encodings(column: FlatColumn) -> tuple[int, ...]:
     return PLAIN_NUMBER, RLE_NUMBER, RLE_DICTIONARY_NUMBER
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=16_384)
 def _named(column: str, kind: int, encodings: tuple[int, ...], compression: int) -> bytes:
     """ColumnChunk up to how many values it has: the same for all chunks of a column, mostly."""
     name = column.encode()
@@ -227,8 +227,8 @@ class WriterOptions:
 
     def open(self, sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
         """Arrow's writer of a file with the columns of `schema`, whose pages have checksums, and which says little of itself."""
-        dictionary, others, names = self.encodings.dictionary, self.encodings.others, schema.names
-        compression, level = self._by_column(names)
+        dictionary, others, names = self.encodings.dictionary, self.encodings.others, frozenset(schema.names)
+        compression, level = self._by_column(schema.names)
         return pq.ParquetWriter(
             sink,
             schema,

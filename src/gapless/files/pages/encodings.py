@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -151,9 +151,14 @@ class Encodings:
 
     def of(self, name: str) -> str:
         """How a column is encoded."""
-        if self.dictionary is True or (isinstance(self.dictionary, list) and name in self.dictionary):
-            return DICTIONARY
-        return self.others.get(name, PLAIN)
+        return self.of_each([name])[name]
+
+    def of_each(self, names: Iterable[str]) -> dict[str, str]:
+        """How each of these columns is encoded."""
+        if isinstance(self.dictionary, bool):
+            return {name: DICTIONARY if self.dictionary else self.others.get(name, PLAIN) for name in names}
+        dictionary = frozenset(self.dictionary)
+        return {name: DICTIONARY if name in dictionary else self.others.get(name, PLAIN) for name in names}
 
     @property
     def told(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import TypeVar
 
 import pyarrow as pa
@@ -119,9 +120,10 @@ def _chunks(piece: RowGroupBatch) -> Iterator[ByteRange]:
         return
     metadata = piece.footer.metadata
     paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
+    names = frozenset(piece.names)
     # A dot may belong to a name; a leaf too many does no harm.
     leaves = [
-        leaf for leaf, path in enumerate(paths) if any(path == name or path.startswith(f"{name}.") for name in piece.names)
+        leaf for leaf, path in enumerate(paths) if any(above in names for above in accumulate(path.split("."), "{}.{}".format))
     ]
     for number in piece.numbers:
         group = metadata.row_group(number)

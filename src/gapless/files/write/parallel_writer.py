@@ -47,7 +47,7 @@ class ParallelWriter:
     def __init__(self, sink: Sink, schema: pa.Schema, options: WriterOptions) -> None:
         self._sink, self._options = sink, options
         self._layout = _layout(schema.serialize().to_pybytes())
-        ours = {name: options.encodings.of(name) for name in self._layout.leaves}
+        ours = options.encodings.of_each(self._layout.leaves)
         self._ours = {name: encoding for name, encoding in ours.items() if encoding in OURS}
         """The columns that we write ourselves, where their values are of the kind, and how they are encoded."""
         self._compressions = options.compressions(self._ours)

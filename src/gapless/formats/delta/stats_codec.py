@@ -11,7 +11,7 @@ from typing import Any
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.schema.arrow_types import decimal_size
 from gapless.formats.delta.schema.changes import TYPE_CHANGES
-from gapless.formats.delta.schema.types import DeltaType, PrimitiveType, StructType
+from gapless.formats.delta.schema.types import DeltaType, PrimitiveType, StructType, kept_of_last_schemas
 from gapless.formats.delta.stats_bounds import TEXT_LENGTH, read_bound, write_bound
 from gapless.model.stats import ColumnStats
 
@@ -50,6 +50,7 @@ class FileStats:
     """By logical path, columns nested in structs too; what is not known is left out."""
 
 
+@kept_of_last_schemas
 def leaves(schema: StructType) -> tuple[Leaf, ...]:
     """The columns of a schema that statistics can be of, in order: primitive ones, lists and maps, nested in structs too."""
     return tuple(_leaves(schema, (), ()))

@@ -106,7 +106,8 @@ def _file_schema(store: Store, names: Iterable[str], segment: Segment) -> pa.Sch
                 column=name,
                 type="INT96",
             )
-    return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names if name in schema.names])
+    known = frozenset(schema.names)
+    return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names if name in known])
 
 
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"

@@ -110,7 +110,8 @@ def _stamped(rows: pa.Table, version: int, time_ns: int, schema: pa.Schema) -> p
     stamp = version, time_ns // NS_PER["us"]
     stamps = [pa.repeat(pa.scalar(value, field.type), rows.num_rows) for value, field in zip(stamp, COMMIT_FIELDS, strict=True)]
     # By place: the table may have a column that is called as ours.
-    columns = [rows.column(rows.column_names.index(name)) for name in schema.names[: -1 - len(stamps)]]
+    places = {name: at for at, name in reversed([*enumerate(rows.column_names)])}
+    columns = [rows.column(places[name]) for name in schema.names[: -1 - len(stamps)]]
     return pa.Table.from_arrays([*columns, rows.column(rows.num_columns - 1), *stamps], schema=schema)
 
 

@@ -5,6 +5,7 @@ pandas, Polars and DuckDB are recognised by name and never imported: an object o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -168,7 +169,7 @@ def _from_pandas(frame: Any) -> Batches:
     columns = [str(name) for name in (*(names if named else ()), *frame.columns)]
     if not columns:
         return _without_columns(_name(frame), len(frame))
-    twice = sorted({name for name in columns if columns.count(name) > 1})
+    twice = sorted(name for name, count in Counter(columns).items() if count > 1)
     if twice:
         raise _refuse(frame, f"Several of its columns (or its index) are named {', '.join(map(repr, twice))}", "Rename them")
     try:

@@ -13,7 +13,15 @@ from functools import lru_cache
 import pyarrow as pa
 
 from gapless.errors import UnsupportedType
-from gapless.formats.delta.schema.types import ArrayType, DeltaType, MapType, PrimitiveType, StructField, StructType
+from gapless.formats.delta.schema.types import (
+    ArrayType,
+    DeltaType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    kept_of_last_schemas,
+)
 from gapless.model.types import EXTENSION_METADATA, EXTENSION_NAME, FIELD_ID, bare_type, is_any_list, is_zone
 
 MARK = b"delta.type"
@@ -62,6 +70,7 @@ def arrow_type(type_: DeltaType) -> pa.DataType:
     return _arrow_type(type_, _logical)
 
 
+@kept_of_last_schemas
 def to_arrow(schema: StructType) -> pa.Schema:
     """The columns by logical names, nullability and comments kept; a variant is struct<metadata: binary, value: binary>.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 from gapless.errors import CorruptTable, UnsupportedTable
 
@@ -85,6 +86,27 @@ class StructField:
 
 
 DeltaType = PrimitiveType | ArrayType | MapType | StructType
+T = TypeVar("T")
+_LAST = 8
+
+
+def kept_of_last_schemas(make: Callable[[StructType], T]) -> Callable[[StructType], T]:
+    """The same function, that keeps what it made of the last few schemas: a change asks several times, and a table may have thousands of columns.
+
+    Schemas are told apart by identity: to compare two costs as much as what is made of them.
+    """
+    last: deque[tuple[StructType, T]] = deque(maxlen=_LAST)
+
+    @wraps(make)
+    def kept(schema: StructType) -> T:
+        for known, made in tuple(last):
+            if known is schema:
+                return made
+        made = make(schema)
+        last.append((schema, made))
+        return made
+
+    return kept
 
 
 def every_field(type_: DeltaType) -> Iterator[StructField]:

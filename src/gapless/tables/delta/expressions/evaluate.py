@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 """Of whole numbers, by their bits."""
 
 
+@lru_cache(1_024)
 def lifted(source: pa.DataType, target: pa.DataType) -> pa.DataType:
     """The source type with whole numbers as decimals wherever the target has decimals, and bytes of one size as any, at any depth.
 
@@ -34,6 +36,8 @@ def lifted(source: pa.DataType, target: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(bare) and pa.types.is_struct(target):
         wanted = {one.name: one.type for one in target}
         return with_children(bare, lambda one: one.with_type(lifted(one.type, wanted.get(one.name, one.type))))
+    if not bare.num_fields:
+        return source
     same_kind = (is_any_list(bare) and is_any_list(target)) or (pa.types.is_map(bare) and pa.types.is_map(target))
     if not same_kind:
         return source
@@ -41,6 +45,7 @@ def lifted(source: pa.DataType, target: pa.DataType) -> pa.DataType:
     return with_children(bare, lambda one: one.with_type(lifted(one.type, next(wanted_below))))
 
 
+@lru_cache(1_024)
 def why_unfit(source: pa.DataType, target: pa.DataType) -> str | None:
     """Why values of an input's type cannot be kept as a column's; None where they can, each that the column's type holds."""
     return why_not(lifted(source, target), target)

@@ -193,7 +193,8 @@ class Reading:
     @cached_property
     def _answered(self) -> pa.Schema:
         """The columns that are given back, as files have them."""
-        return pa.schema([one for one in self.layout.declared if one.name in self.schema.names])
+        names = frozenset(self.schema.names)
+        return pa.schema([one for one in self.layout.declared if one.name in names])
 
     @cached_property
     def _fetched(self) -> pa.Schema:

@@ -19,7 +19,7 @@ from gapless.formats.delta.actions import AddFile, TableState
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.predicate import predicate as p
 from gapless.predicate.predicate import Predicate
-from gapless.predicate.range import conjunction, key_bounds, matching
+from gapless.predicate.range import NameIndex, conjunction, key_bounds
 from gapless.tables.delta.expressions.assignments import Assignments
 from gapless.tables.delta.expressions.evaluate import true_rows
 from gapless.tables.delta.expressions.sql import parse_expression
@@ -180,7 +180,8 @@ class BoundClause:
 
 def same_named(names: Names) -> Mapping[str, object]:
     """For each column of the target the source's of that name, as SQL, where it has one."""
-    found = {name: matching(name, names.source.names) for name in names.target.names}
+    source = NameIndex(names.source.names)
+    found = {name: source.matching(name) for name in names.target.names}
     return {name: _quoted(names.source_alias, known[0]) for name, known in found.items() if len(known) == 1}
 
 

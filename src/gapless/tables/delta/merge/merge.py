@@ -19,7 +19,7 @@ from gapless.model.convert import convert
 from gapless.model.operation import ChangeReport, OperationArgument
 from gapless.model.stats import distinct
 from gapless.model.types import bare_type, declared_field
-from gapless.predicate.range import matching
+from gapless.predicate.range import NameIndex, matching
 from gapless.tables.delta.merge.match import BoundClause, MergeEdit, Numbers, match_rows, source_bounds_condition
 from gapless.tables.delta.merge.plan import Act, Clause, Match, Names, check_clauses, key_pairs, source_columns
 from gapless.tables.delta.read.scan import select_files
@@ -95,7 +95,8 @@ class MergeRows:
             return
         texts = [self.on, *(clause.where for clause in self.clauses if clause.where is not None)]
         texts += [text for clause in self.clauses for text in (clause.values or {}).values() if isinstance(text, str)]
-        unknown = [name for name in names.source.names if len(matching(name, names.target.names)) != 1]
+        target = NameIndex(names.target.names)
+        unknown = [name for name in names.source.names if len(target.matching(name)) != 1]
         lost = [name for name in unknown if name not in source_columns(texts, names)]
         if lost:
             raise SchemaMismatch(

@@ -19,7 +19,7 @@ from gapless.formats.delta.schema.char_varchar import TextLengths, text_lengths
 from gapless.formats.delta.schema.types import StructField
 from gapless.model.convert import Misfit
 from gapless.model.fit import refuse_misfit
-from gapless.predicate.range import matching
+from gapless.predicate.range import NameIndex
 from gapless.tables.delta.expressions.checks import GENERATED, checked
 from gapless.tables.delta.expressions.evaluate import evaluate, fitted_values, why_unfit
 from gapless.tables.delta.write.text_lengths import sized
@@ -56,8 +56,9 @@ def input_columns(given: pa.Schema, table: pa.Schema) -> dict[str, str]:
     counts = Counter(given.names)
     differences = [f"{name}: comes {count} times" for name, count in counts.items() if count > 1]
     found: dict[str, str] = {}
+    names = NameIndex(table.names)
     for name in counts:
-        match matching(name, table.names):
+        match names.matching(name):
             case [known] if known not in found:
                 found[known] = name
             case [known]:

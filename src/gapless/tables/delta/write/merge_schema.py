@@ -18,7 +18,7 @@ from gapless.formats.delta.schema.column_mapping import assign, check_names
 from gapless.formats.delta.schema.column_mapping import widen as widened
 from gapless.formats.delta.schema.types import ArrayType, DeltaType, MapType, PrimitiveType, StructField, StructType
 from gapless.model.types import is_any_list
-from gapless.predicate.range import matching
+from gapless.predicate.range import NameIndex
 from gapless.tables.delta.alter.plan import uses_of
 from gapless.tables.delta.expressions.evaluate import why_unfit
 
@@ -110,12 +110,14 @@ def _widened(schema: StructType, given: pa.Schema, metadata: Metadata) -> Struct
 
 def _merged_fields(schema: StructType, given: list[pa.Field], *, adds: bool) -> StructType:
     fields = {field.name: field for field in schema.fields}
+    names = NameIndex(fields)
     for one in given:
-        match matching(one.name, fields):
+        match names.matching(one.name):
             case [known]:
                 fields[known] = replace(fields[known], type=_merged_type(fields[known].type, one, adds=adds))
             case [] if adds:
                 fields[one.name] = from_arrow_field(one.with_nullable(True))
+                names.add(one.name)
     return StructType(fields=tuple(fields.values()))
 
 
@@ -135,8 +137,9 @@ def _merged_type(type_: DeltaType, given: pa.Field, *, adds: bool) -> DeltaType:
 def _too_narrow(schema: StructType, given: list[pa.Field], above: Path) -> Iterable[tuple[Path, PrimitiveType]]:
     """Paths of columns and fields of structs that do not hold an input's type, each with the narrowest type that holds both."""
     fields: dict[str, StructField] = {field.name: field for field in schema.fields}
+    names = NameIndex(fields)
     for one in given:
-        match matching(one.name, fields):
+        match names.matching(one.name):
             case [known]:
                 yield from _narrow_at(fields[known].type, one, (*above, known))
 
