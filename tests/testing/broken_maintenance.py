@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gapless.formats.timeseries.actions import TableState
-from gapless.formats.timeseries.conflict import maintenance
 from gapless.formats.timeseries.conflict.maintenance import CompactChecker, RestoreChecker
 from gapless.formats.timeseries.conflict.rows import RewriteChecker
 from gapless.formats.timeseries.format import TIME_SERIES, TimeSeries
@@ -130,7 +129,7 @@ def restore_what_was_vacuumed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RestoreChecker, "check_conflict", _stands)
     monkeypatch.setattr(restore, "check_kept", lambda _state, _version: None)
     monkeypatch.setattr(restore, "find_version", lambda _env, _newest, query: query.version)
-    monkeypatch.setattr(maintenance, "forgets", lambda _theirs, _mine: False)
+    monkeypatch.setattr(TimeSeries, "vacuumed", lambda *_arguments: None)
     monkeypatch.setattr(Restoring, "_check_files", lambda _self, _commit, _version: None)
 
 

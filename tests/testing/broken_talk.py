@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from gapless.formats.delta.format import Delta
 from gapless.formats.timeseries.actions import Commit
+from gapless.formats.timeseries.format import TimeSeries
 from gapless.log.commit import Outcome, commit
 from gapless.log.effects import Conversation as Talk
 from gapless.log.effects import Get, Put, PutHint, PutNew, Request, perform
@@ -63,7 +65,7 @@ def _upon_no_answer(again: Callable[..., Talk[Any]]) -> Conversation:
     """The conversation, which starts again in another way as soon as a put gets no answer."""
 
     def broken(
-        dialect: Any, base: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit], **_named: bool
+        dialect: Any, base: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit], **named: Any
     ) -> Talk[Any]:
         asked: list[int] = []
 
@@ -74,7 +76,8 @@ def _upon_no_answer(again: Callable[..., Talk[Any]]) -> Conversation:
             return reply
 
         try:
-            return (yield from twisted(commit(dialect, base, time_ns, entry, check_conflict), twist))
+            talk = commit(dialect, base, time_ns, entry, check_conflict, written=named["written"])
+            return (yield from twisted(talk, twist))
         except _NoAnswerError:
             return (yield from again(dialect, asked[0], time_ns, entry, check_conflict))
 
@@ -109,10 +112,10 @@ def hint_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """CURRENT is moved on before the commit is made."""
 
     def broken(
-        dialect: Any, base: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit], **_named: bool
+        dialect: Any, base: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit], **named: Any
     ) -> Talk[Outcome[Commit]]:
         yield from perform(PutHint(dialect.hint, b"%d\n" % (base + 1)))
-        return (yield from commit(dialect, base, time_ns, entry, check_conflict))
+        return (yield from commit(dialect, base, time_ns, entry, check_conflict, written=named["written"]))
 
     _commits_with(monkeypatch, broken)
 
@@ -121,13 +124,24 @@ def rebase_on_the_last_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebase over several commits looks at the last of them alone."""
 
     def broken(
-        dialect: Any, base: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit], **_named: bool
+        dialect: Any, base: int, time_ns: int, entry: Commit, check_conflict: ConflictChecker[Commit], **named: Any
     ) -> Talk[Outcome[Commit]]:
         version = base
         while (yield from perform(Get(dialect.path_of(version + 2)))) is not None:
             version += 1
             last = yield from perform(Get(dialect.path_of(version)))
             time_ns = dialect.decode(last, version)[1]
-        return (yield from commit(dialect, version, time_ns, entry, check_conflict))
+        return (yield from commit(dialect, version, time_ns, entry, check_conflict, written=named["written"]))
 
     _commits_with(monkeypatch, broken)
+
+
+def overlook_vacuums_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit does not ask whether a vacuum which came first, since its version or before, deletes its files."""
+    monkeypatch.setattr(TimeSeries, "vacuumed", lambda *_arguments: None)
+    monkeypatch.setattr(Delta, "vacuumed", lambda *_arguments: None)
+
+
+def overlook_vacuums_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the vacuums that may delete its files, a commit asks only those since the version that it is made for."""
+    monkeypatch.setattr(committer, "_require_not_vacuumed", lambda *_arguments: None)

@@ -19,6 +19,7 @@ from gapless.testing.simulation.tasks import Appending, Deleting, Maintenance, M
 from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline
 from gapless.testing.store.stores import DictStore
 from testing.broken import planted
+from testing.broken_talk import overlook_vacuums_that_came
 from testing.delta_broken import DELTA_PLANTS, Plant
 from testing.seeds import first_seed, first_wrong, one_arrow_thread, play, slices
 
@@ -36,6 +37,8 @@ CAUGHT_BY = {
     "restore_what_was_vacuumed": 662,
 }
 """By plants that many histories miss: a seed that does not. Only time depends on it."""
+HUNG = 937933356833000713
+"""A history in which a writer hangs for days after its last file."""
 simulate_delta = partial(simulate, kind=DELTA_TABLE)
 
 
@@ -123,6 +126,13 @@ def test_the_watch_sees_what_may_not_be_deleted_of_a_delta_table() -> None:
     watch.delete(live)
     assert watch.faults[2:] == [f"{live} was deleted, which version 3 needs"]
     assert watch.recall(live) is not None
+
+
+def test_a_commit_of_a_delta_table_that_comes_after_days_names_no_file_that_a_vacuum_deletes_meanwhile() -> None:
+    """The vacuum's commit takes the writer's number, after the writer has seen its file."""
+    assert not simulate_delta(HUNG).faults
+    with planted(overlook_vacuums_that_came):
+        assert "which is not there" in simulate_delta(HUNG).faults[0]
 
 
 def test_the_command_plays_delta_tables(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from gapless.errors import CorruptTable
 from gapless.log.effects import Drive
-from gapless.log.format import ConflictChecker, Packed, PartName, Snapshot, StoredCheckpoint, WrittenFile
+from gapless.log.format import Packed, PartName, Snapshot, StoredCheckpoint, WrittenFile
 
 E = TypeVar("E")
 
@@ -40,11 +40,12 @@ class Plain(Generic[E]):
     def with_duration(self, entry: E, duration_ms: int) -> E:
         raise NotImplementedError
 
-    def written_files(self, entry: E) -> Iterable[WrittenFile]:
+    def written_files(self, entry: E, state: Any, begun_ns: int) -> Iterable[WrittenFile]:
         raise NotImplementedError
 
-    def with_format_rules(self, check_conflict: ConflictChecker[E]) -> ConflictChecker[E]:
-        raise NotImplementedError
+    def vacuumed(self, theirs: E, time_ns: int, files: Iterable[WrittenFile]) -> str | None:
+        del theirs, time_ns, files
+        return None
 
     def interval(self, state: Any) -> int:
         raise NotImplementedError

@@ -6,12 +6,13 @@ for conflicts, and the next version is tried.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic
 
 from gapless.errors import StoreError
 from gapless.log.effects import Conversation, Get, Now, Put, PutHint, PutNew, TakeTurn, Wait, perform
-from gapless.log.format import ConflictChecker, Conflicting, Entry, State, TableFormat
+from gapless.log.format import ConflictChecker, Conflicting, Entry, State, TableFormat, WrittenFile
 from gapless.log.segment import decode_commit
 from gapless.log.snapshot import is_there
 from gapless.model.protocols import is_old
@@ -43,6 +44,7 @@ class Unknown:
 Outcome = Committed[Entry] | Conflict | Unknown
 
 CLEANED = "the log was cleaned past the version that this change was made for"
+VACUUMED = "vacuum had given up files that this change names"
 
 
 @dataclass(slots=True)
@@ -55,6 +57,8 @@ class _Race(Generic[Entry]):
     time_ns: int
     """Commit time of the version before."""
     passed: list[tuple[int, Entry, int]]
+    written: Sequence[WrittenFile] = ()
+    """The files that it makes live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ def commit(
     entry: Entry,
     check_conflict: ConflictChecker[Entry],
     *,
+    written: Sequence[WrittenFile] = (),
     verify_base: bool = False,
     in_turn: bool = False,
 ) -> Conversation[Outcome[Entry]]:
@@ -88,9 +93,10 @@ def commit(
     Commit times never run backward: each is at least a tick of the format's after the one before, whatever the clock says.
     Where so much time went by that the log may have been cleaned, a free version proves nothing unless the commit before it is there. With
     `verify_base` that is checked before the first try in any case: another table may lie there by now, or none; else once the first try lost
-    to a commit that is there. With `in_turn` it queues first.
+    to a commit that is there. With `in_turn` it queues first. It conflicts with a vacuum that came first and may delete one of the files
+    `written`: a vacuum deletes nothing before a commit of its own says so, which is one of those that are read here, or `base` or one before.
     """
-    race, attempt, tried = _Race(entry, base + 1, base_time_ns, []), 0, base
+    race, attempt, tried = _Race(entry, base + 1, base_time_ns, [], written), 0, base
     if in_turn and (refused := (yield from _wait_for_turn(table_format, race, check_conflict))) is not None:
         return refused
     while True:
@@ -168,6 +174,8 @@ def _read_on(
         if table_format.id_of(theirs) == table_format.id_of(race.entry):
             race.entry = theirs
             return race.time_ns
+        if (gone := table_format.vacuumed(theirs, race.time_ns, race.written)) is not None:
+            return Conflict(race.version, Conflicting(VACUUMED, gone))
         verdict = yield from check_conflict(race.entry, race.version, theirs)
         if isinstance(verdict, Conflicting):
             return Conflict(race.version, verdict)

@@ -77,6 +77,10 @@ class WrittenFile:
     path: str
     """Relative to the table root."""
     instant_ns: int | None
+    retained: bool = False
+    """Whether an older version has it, and the version that the commit is made for still says so: then no vacuum before that took it."""
+    stored: bool = True
+    """Whether it is an object; what lies in the log itself has only a name."""
 
 
 class TableFormat(Protocol[Entry, State]):
@@ -201,12 +205,18 @@ class TableFormat(Protocol[Entry, State]):
         """The entry with how long its change took, from the call to the commit."""
         ...
 
-    def written_files(self, entry: Entry) -> Iterable[WrittenFile]:
-        """The files that a commit makes live and that its writer wrote."""
+    def written_files(self, entry: Entry, state: State, begun_ns: int) -> Iterable[WrittenFile]:
+        """The files that a commit makes live and that its writer wrote, or found retained; `state` is the version it is made for.
+
+        `begun_ns` (since 1970 UTC) is when the change of that version was begun: of files that tell no time of their own, and were written
+        for that version alone, the instant.
+        """
         ...
 
-    def with_format_rules(self, check_conflict: ConflictChecker[Entry]) -> ConflictChecker[Entry]:
-        """The same checker with the rules that hold for every change of this format."""
+    def vacuumed(self, theirs: Entry, time_ns: int, files: Iterable[WrittenFile]) -> str | None:
+        """The first of some files, by path, that a vacuum may have deleted or be about to delete, which said so in this commit, of this time
+        (nanoseconds since 1970 UTC); None where it may delete none of them, or the commit is no vacuum's.
+        """
         ...
 
     def interval(self, state: State) -> int:

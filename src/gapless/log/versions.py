@@ -45,11 +45,12 @@ def version_at(
 
 
 def read_back(
-    table_format: TableFormat[Entry, State], version: int, limit: int | None = None
+    table_format: TableFormat[Entry, State], version: int, limit: int | None = None, *, since_ns: int | None = None
 ) -> Conversation[list[tuple[int, Entry, int]]]:
     """The newest `limit` commits up to `version` (all where not given) as (version, entry, commit time), oldest first.
 
-    A log that was cleaned gives those that it still has. Raises CorruptTable where a commit is lost.
+    With `since_ns` (since 1970 UTC) no more than are needed to hold one of that time or before. A log that was cleaned gives those that it
+    still has. Raises CorruptTable where a commit is lost.
     """
     end = table_format.first - 1 if limit is None else max(table_format.first - 1, version - limit)
     entries: list[tuple[int, Entry, int]] = []
@@ -62,6 +63,8 @@ def read_back(
                     raise lost_commit(table_format, at, "The commit is missing although others exist")
                 return _in_order(entries)
             entries.append((at, *table_format.decode(data, at)))
+        if since_ns is not None and any(0 < time_ns <= since_ns for _, _, time_ns in entries):
+            break
     return _in_order(entries)
 
 

@@ -19,24 +19,61 @@ from gapless.errors import (
     StoreError,
 )
 from gapless.log.checkpoint import is_due
-from gapless.log.commit import Committed, Conflict, commit
+from gapless.log.commit import VACUUMED, Committed, Conflict, commit
 from gapless.log.format import ConflictChecker, Entry, Snapshot, State, TableFormat, WrittenFile
 from gapless.log.snapshot import advance, refresh, write_checkpoint
+from gapless.log.versions import read_back
 from gapless.model.operation import Tally
-from gapless.model.protocols import is_old
+from gapless.model.protocols import WRITER_HORIZON_NS, is_old
 from gapless.runtime.environment import Environment
 
 
-def require_files(env: Environment, placed: Iterable[WrittenFile], version: int) -> None:
-    """Raise CommitConflict where a file that a commit makes live was written long ago and is no longer there.
+def require_files(
+    env: Environment, table_format: TableFormat[Entry, State], written: Iterable[WrittenFile], version: int
+) -> None:
+    """Raise CommitConflict where a file that a commit makes live was written long ago, and a vacuum deletes it, or it is no longer there.
 
-    Long is half the writer horizon: until then nothing removes what a writer at work has written. `version` is the newest
-    that the writer knows. Raises StoreError.
+    Long is half the writer horizon: until then nothing removes what a writer at work has written. `version` is the one that the commit is
+    made for: later vacuums are the commit conversation's. Raises CorruptTable, StoreError.
     """
     now_ns = env.clock.now_ns()
-    for file in placed:
-        if file.instant_ns is None or is_old(now_ns, file.instant_ns):
+    old = [file for file in written if file.instant_ns is None or is_old(now_ns, file.instant_ns)]
+    _require_not_vacuumed(env, table_format, [file for file in old if not file.retained], version)
+    for file in old:
+        if file.stored:
             require_file(env, file.path, version)
+
+
+def _require_not_vacuumed(
+    env: Environment, table_format: TableFormat[Entry, State], files: Sequence[WrittenFile], version: int
+) -> None:
+    """Raise CommitConflict where a vacuum up to a version may have deleted a file that was written before, or be about to.
+
+    A vacuum says so in a commit before it deletes anything, and that comes after the file. So the log is read back to when the oldest was
+    begun; a log that was cleaned later does not tell.
+    """
+    begun = [file.instant_ns for file in files if file.instant_ns is not None]
+    if not begun or version < table_format.first:
+        return
+    since_ns = min(begun) - WRITER_HORIZON_NS // 2
+    commits = env.drive(read_back(table_format, version, since_ns=since_ns))
+    for at, entry, time_ns in reversed(commits):
+        if (path := table_format.vacuumed(entry, time_ns, files)) is not None:
+            raise refuse_vacuumed(path, f"Version {at} is a vacuum that deletes it, or has done so", version)
+    if not commits or (commits[0][0] > table_format.first and commits[0][2] > since_ns):
+        path = min(files, key=lambda file: file.instant_ns or 0).path
+        raise refuse_vacuumed(path, "It is older than the log, which was cleaned of commits that could say so", version)
+
+
+def refuse_vacuumed(path: str, why: str, version: int) -> CommitConflict:
+    """The error for a change whose file a vacuum may have deleted, or be about to; `version` is the newest that is known."""
+    return CommitConflict(
+        f"{path} is gone or about to go, which this change wrote",
+        why=f"It was not committed for half a day or longer. {why}; nothing was committed",
+        fix="Make the change again from its data",
+        version=version,
+        reason=VACUUMED,
+    )
 
 
 def require_file(env: Environment, path: str, version: int) -> None:
@@ -93,6 +130,8 @@ class Proposal(Generic[Entry]):
     """Called once it is committed."""
     deferred: Sequence[str] = ()
     """Files of it that may not be durable yet, and become so with its commit, just before it."""
+    begun_ns: int | None = None
+    """When it was begun to be made for its version (since 1970 UTC), for files of it that tell no time; None: just now."""
 
     def discarding(self, discard: Callable[[], None]) -> Proposal[Entry]:
         """The same, to which the files that `discard` removes belong too."""
@@ -130,9 +169,11 @@ class Committer(Generic[Entry, State]):
         Writes the log checkpoint that the version may owe. Raises CommitOutcomeUnknown, StoreError; CommitConflict where the change
         took so long that its files are gone.
         """
-        entry, check_conflict = self._timed(proposal.commit), self.table_format.with_format_rules(proposal.check_conflict)
+        entry = self._timed(proposal.commit)
+        begun_ns = self.env.clock.now_ns() if proposal.begun_ns is None else proposal.begun_ns
+        written = tuple(self.table_format.written_files(entry, snapshot.state, begun_ns))
         try:
-            require_files(self.env, self.table_format.written_files(entry), snapshot.version)
+            require_files(self.env, self.table_format, written, snapshot.version)
         except CommitConflict:
             proposal.discard()
             raise
@@ -140,7 +181,15 @@ class Committer(Generic[Entry, State]):
             base = snapshot.version, snapshot.time_ns
             # Near by, a look back costs next to nothing; where the store is far, nothing beside files that are deferred.
             verify_base = bool(proposal.deferred) or not self.env.store.capabilities.concurrent
-            conversation = commit(self.table_format, *base, entry, check_conflict, verify_base=verify_base, in_turn=True)
+            conversation = commit(
+                self.table_format,
+                *base,
+                entry,
+                proposal.check_conflict,
+                written=written,
+                verify_base=verify_base,
+                in_turn=True,
+            )
             outcome = self.env.drive(conversation, proposal.deferred, turn=self.table_format.folder)
         except CommitConflict:
             proposal.discard()
@@ -193,12 +242,13 @@ class Committer(Generic[Entry, State]):
         lost = lost or self.until_deadline()
         while True:
             with calling_on_error(discard):
+                begun_ns = self.env.clock.now_ns()
                 snapshot, proposal = self._proposed(snapshot, propose, retry_missing=retry_missing)
             if proposal is None:
                 discard()
                 return None
             try:
-                outcome = self.commit(snapshot, replace(proposal, abandon=discard))
+                outcome = self.commit(snapshot, replace(proposal, abandon=discard, begun_ns=begun_ns))
             except CommitConflict as error:
                 with calling_on_error(discard):
                     snapshot = self._newer(snapshot, error, retry_missing=retry_missing)

@@ -12,7 +12,9 @@ from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.schema.types import StructType
 from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Conflicting
+from gapless.model.instant import NS_PER
 from gapless.model.operation import operation_key
+from gapless.model.protocols import WRITER_HORIZON_NS
 
 Change = Literal["append", "rewrite", "compact", "table"]
 """What a commit does: add rows without a look at others; decide by rows or take some away (delete, update, merge, overwrite, restore,
@@ -218,6 +220,37 @@ _HARMLESS = frozenset(
 
 def _matters(name: str) -> bool:
     return name.startswith("delta.") and name not in _HARMLESS
+
+
+RESTORE = "RESTORE"
+"""The operation of a commit that makes files of an earlier version live again."""
+VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
+"""Operations of the commits before and after a vacuum deletes files, of every writer of Delta that logs them."""
+OURS = "gapless/"
+"""What `engineInfo` of our commits begins with."""
+_RETENTIONS = ("specifiedRetentionMillis", "defaultRetentionMillis")
+"""What the first of these says is how long ago something must have been removed, or written in vain, for a vacuum to delete it."""
+
+
+def vacuum_cutoff_ns(commit: Commit, time_ns: int) -> int | None:
+    """The time before which a vacuum that begins with a commit, of this time, deletes: what was removed, and what was written and never
+    committed. Nanoseconds since 1970 UTC; None for any other commit.
+    """
+    if commit.operation != VACUUM_START:
+        return None
+    said = next((commit.parameters[name] for name in _RETENTIONS if commit.parameters.get(name) is not None), 0)
+    try:
+        return time_ns - int(said) * NS_PER["ms"]
+    except (TypeError, ValueError):
+        return time_ns
+
+
+def orphan_cutoff_ns(commit: Commit, time_ns: int) -> int | None:
+    """The same for what was never committed, of which ours leaves all that is younger than the writer horizon."""
+    cutoff_ns = vacuum_cutoff_ns(commit, time_ns)
+    if cutoff_ns is not None and commit.engine.startswith(OURS):
+        return min(cutoff_ns, time_ns - WRITER_HORIZON_NS)
+    return cutoff_ns
 
 
 def _applications(commit: Commit) -> set[str]:

@@ -7,15 +7,18 @@ from dataclasses import replace
 
 from gapless.errors import CorruptTable
 from gapless.formats.delta import commit_codec
-from gapless.formats.delta.actions import Commit, RelativePath, TableState, locate
+from gapless.formats.delta.actions import Commit, RelativePath, TableState, canonical, locate
 from gapless.formats.delta.checkpoint import names as checkpoint_names
 from gapless.formats.delta.checkpoint import writing
 from gapless.formats.delta.checkpoint.reading import read_checkpoint
+from gapless.formats.delta.conflict import RESTORE, orphan_cutoff_ns
+from gapless.formats.delta.deletion_vector import vector_path
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.replay import Draft, LiveFiles
 from gapless.log.effects import Drive
-from gapless.log.format import ConflictChecker, Packed, PartName, Snapshot, StoredCheckpoint, WrittenFile
+from gapless.log.format import Packed, PartName, Snapshot, StoredCheckpoint, WrittenFile
 from gapless.model.instant import NS_PER
+from gapless.model.protocols import WRITER_HORIZON_NS
 
 
 class Delta:
@@ -125,15 +128,37 @@ class Delta:
         """The entry with how long its change took."""
         return replace(entry, duration_ms=duration_ms)
 
-    def written_files(self, entry: Commit) -> Iterator[WrittenFile]:
-        """The files below the table root that it makes live, with when they were written."""
-        for file in entry.added:
-            if isinstance(place := locate(file.path), RelativePath):
-                yield WrittenFile(place.path, file.modified_ms * NS_PER["ms"])
+    def written_files(self, entry: Commit, state: TableState, begun_ns: int) -> Iterator[WrittenFile]:
+        """The files below the table root that it makes live: data files with when they were written, deletion vectors and change files.
 
-    def with_format_rules(self, check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
-        """The same: what every change must ask is part of Delta's conflict rules."""
-        return check_conflict
+        Data files that are live stay: where it removes one too, that only gets another deletion vector. What a restore brings back is
+        retained.
+        """
+        retained = entry.operation == RESTORE
+        before = {canonical(gone.path): gone.deletion_vector for gone in entry.removed}
+        for file in entry.added:
+            key = canonical(file.path)
+            if file.key in state.files:
+                continue
+            if key not in before and isinstance(place := locate(file.path), RelativePath):
+                yield WrittenFile(place.path, file.modified_ms * NS_PER["ms"], retained=retained)
+            vector = file.deletion_vector
+            if vector is not None and vector.storage != "i" and vector != before.get(key):
+                yield from _below_root(vector_path(vector), begun_ns, retained=retained, encoded=vector.storage == "p")
+        for change in entry.change_files:
+            yield from _below_root(change.path, begun_ns)
+
+    def vacuumed(self, theirs: Commit, time_ns: int, files: Iterable[WrittenFile]) -> str | None:
+        """By when they were written: a vacuum of any writer names no file, and says before which time it deletes."""
+        cutoff_ns = orphan_cutoff_ns(theirs, time_ns)
+        if cutoff_ns is None:
+            return None
+        # As far as two clocks may differ.
+        doubtful_ns = cutoff_ns + WRITER_HORIZON_NS // 2
+        lost = (
+            file.path for file in files if not file.retained and file.instant_ns is not None and file.instant_ns < doubtful_ns
+        )
+        return next(lost, None)
 
     def interval(self, state: TableState) -> int:
         """The table's `delta.checkpointInterval`."""
@@ -154,6 +179,13 @@ class Delta:
                 fix="Bring the log back from a backup",
                 path=path,
             ) from missing
+
+
+def _below_root(path: str, instant_ns: int, *, retained: bool = False, encoded: bool = True) -> Iterator[WrittenFile]:
+    """A file that the log names by this path, or the store does; none where it lies elsewhere."""
+    place = locate(path) if encoded else RelativePath(path)
+    if isinstance(place, RelativePath):
+        yield WrittenFile(place.path, instant_ns, retained=retained)
 
 
 DELTA = Delta()

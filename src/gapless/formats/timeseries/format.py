@@ -9,15 +9,14 @@ from dataclasses import replace
 from functools import partial
 
 from gapless.errors import CorruptTable
-from gapless.formats.timeseries.actions import Commit, TableState, kind_of_change, parse_own_name
+from gapless.formats.timeseries.actions import Commit, ForgetSegments, TableState, kind_of_change, parse_own_name
 from gapless.formats.timeseries.checkpoint import checkpoint
 from gapless.formats.timeseries.checkpoint.part_reading import read_parts
 from gapless.formats.timeseries.checkpoint.segments import CheckpointSegments, ReadParts
 from gapless.formats.timeseries.codec import commit
-from gapless.formats.timeseries.conflict.maintenance import with_table_rules
 from gapless.formats.timeseries.replay import Draft, LiveSegments
 from gapless.log.effects import Drive
-from gapless.log.format import ConflictChecker, Packed, PartName, Snapshot, StoredCheckpoint, WrittenFile
+from gapless.log.format import Packed, PartName, Snapshot, StoredCheckpoint, WrittenFile
 from gapless.model.instant import NS_PER
 
 LOG_FOLDER = "_timeseries_log"
@@ -153,16 +152,22 @@ class TimeSeries:
         """The entry with how long its change took."""
         return replace(entry, duration_ms=duration_ms)
 
-    def written_files(self, entry: Commit) -> Iterator[WrittenFile]:
+    def written_files(self, entry: Commit, state: TableState, begun_ns: int) -> Iterator[WrittenFile]:
         """The objects of the segments that it makes live; of those with names of ours, with when their attempt began."""
+        del begun_ns
         for segment in entry.added:
             name = parse_own_name(segment.path)
+            instant_ns, retained = None if name is None else name.instant_ns, segment.path in state.removed
+            if segment.data is not None:
+                yield WrittenFile(segment.path, instant_ns, retained=retained, stored=False)
             for path in segment.files:
-                yield WrittenFile(path, None if name is None else name.instant_ns)
+                yield WrittenFile(path, instant_ns, retained=retained)
 
-    def with_format_rules(self, check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
-        """Adds the rule that an added segment which a concurrent vacuum was to delete conflicts."""
-        return with_table_rules(check_conflict)
+    def vacuumed(self, theirs: Commit, time_ns: int, files: Iterable[WrittenFile]) -> str | None:
+        """By the paths that vacuum names in its commit."""
+        del time_ns
+        gone = {path for action in theirs.actions if isinstance(action, ForgetSegments) for path in action.paths}
+        return next((file.path for file in files if file.path in gone), None) if gone else None
 
     def interval(self, state: TableState) -> int:
         """The table's `checkpoint_interval`."""

@@ -14,7 +14,7 @@ from gapless.coverage.bitmap import CoverageMap
 from gapless.errors import CorruptTable, InvalidOption, UnsupportedType
 from gapless.files.sort.curve_sort import MAX_COLUMNS, has_rank
 from gapless.files.write.staged_files import StagedFiles
-from gapless.log.commit import Conflict
+from gapless.log.commit import VACUUMED, Conflict
 from gapless.log.format import Entry, Snapshot, State
 from gapless.model.valid_values import forbidden_values
 from gapless.predicate.range import check_columns
@@ -309,7 +309,7 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
                 self.progress.give_up(GivenUp(paths=one.bin.paths, why=why, overtaken=True))
         else:
             whole = [one for one in written if self._is_whole(one.bin, state)]
-            left = whole if self.outlives(lost) else []
+            left = whole if self.outlives(lost) and lost.cause.reason != VACUUMED else []
         _discard([one for one in written if one not in left])
         written[:] = left
 

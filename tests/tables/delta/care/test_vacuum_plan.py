@@ -201,8 +201,9 @@ def test_the_newest_version_that_needs_a_file_is_told() -> None:
 
 
 def test_every_file_that_a_commit_needs_is_named() -> None:
-    adds = [add("a.parquet", VECTOR), add(f"{ROOT}/b.parquet"), add("s3://other/c.parquet")]
-    assert list(paths_needed(adds, ROOT)) == ["a.parquet", VECTOR_FILE, "b.parquet"]
+    changed = CdcFile(path="_change_data/c.parquet", size=1)
+    _, needs, _ = commit(1, 0, add("a.parquet", VECTOR), add(f"{ROOT}/b.parquet"), add("s3://other/c.parquet"), changed)
+    assert set(paths_needed(needs, ROOT)) == {"a.parquet", VECTOR_FILE, "b.parquet", "_change_data/c.parquet"}
 
 
 def test_the_names_that_writers_give() -> None:

@@ -13,7 +13,6 @@ from gapless.formats.timeseries.actions import (
     AddSegment,
     Commit,
     ExpireVersions,
-    ForgetSegments,
     Removed,
     RemoveSegment,
     SetTag,
@@ -26,7 +25,7 @@ from gapless.formats.timeseries.codec.schema import COLUMNS_FEATURE
 from gapless.formats.timeseries.conflict.rows import OPERATION, PROPERTIES, SCHEMA, SEGMENTS
 from gapless.formats.timeseries.conflict.rules import change_of, rules
 from gapless.log.effects import Conversation
-from gapless.log.format import Compatible, ConflictChecker, Conflicting
+from gapless.log.format import Compatible, Conflicting
 from gapless.model.column_ids import ColumnIds, ColumnPath, steps
 from gapless.model.operation import OperationId
 from gapless.model.types import children
@@ -81,26 +80,6 @@ class PropertyChecker:
         if "unchecked rows" in asked and self.checked_rows and any(segment.data_change for segment in theirs.added):
             return Conflicting(PROPERTIES)
         return Compatible(mine)
-
-
-FORGOTTEN = "vacuum had given up files that this change names"
-
-
-def forgets(theirs: Commit, mine: Commit) -> bool:
-    """Whether a commit of vacuum names segments that ours makes live: their files are gone, or about to go."""
-    gone = {path for action in theirs.actions if isinstance(action, ForgetSegments) for path in action.paths}
-    return bool(gone) and any(segment.path in gone for segment in mine.added)
-
-
-def with_table_rules(check_conflict: ConflictChecker[Commit]) -> ConflictChecker[Commit]:
-    """The same checker, with the rule that a commit conflicts with a vacuum that came first and was to delete its segments."""
-
-    def check_vacuum_first(mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
-        if forgets(theirs, mine):
-            return Conflicting(FORGOTTEN)
-        return (yield from check_conflict(mine, version, theirs))
-
-    return check_vacuum_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from msgspec import structs
 
 from gapless.errors import CommitConflict, CorruptTable
 from gapless.files.read.source import segment_footer
 from gapless.formats.delta.actions import Action, AddFile, Commit, DomainMetadata, Metadata, Protocol, RemoveFile, TableState
-from gapless.formats.delta.conflict import CommitPredicate
+from gapless.formats.delta.conflict import OURS, RESTORE, VACUUM_END, CommitPredicate, vacuum_cutoff_ns
 from gapless.formats.delta.features import check_writable, raised, supported_features
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.stats_codec import rows_of
@@ -94,10 +93,11 @@ def _cutoff_of_open_vacuum(entries: Sequence[tuple[int, Commit, int]], now_ns: i
     """The time before which a vacuum at work deletes what was removed, in ms since 1970 UTC; None where none is at work."""
     open_since: dict[int, int] = {}
     for version, commit, time_ns in entries:
-        if commit.operation == "VACUUM END":
+        cutoff_ns = vacuum_cutoff_ns(commit, time_ns)
+        if commit.operation == VACUUM_END:
             _close(open_since, commit)
-        elif commit.operation == "VACUUM START" and now_ns - time_ns < WRITER_HORIZON_NS:
-            open_since[version] = time_ns // NS_PER["ms"] - _retention_ms(commit.parameters)
+        elif cutoff_ns is not None and now_ns - time_ns < WRITER_HORIZON_NS:
+            open_since[version] = cutoff_ns // NS_PER["ms"]
     return max(open_since.values(), default=None)
 
 
@@ -106,18 +106,10 @@ def _close(open_since: dict[int, int], end: Commit) -> None:
 
     Ours names it as the version that it was made for. Another's may be any of them; the one that deletes most stays.
     """
-    if end.engine.startswith("gapless/"):
+    if end.engine.startswith(OURS):
         open_since.pop(-1 if end.read_version is None else end.read_version, None)
     elif open_since:
         del open_since[min(open_since, key=lambda version: open_since[version])]
-
-
-def _retention_ms(parameters: Mapping[str, Any]) -> int:
-    said = parameters.get("specifiedRetentionMillis", parameters.get("defaultRetentionMillis", 0))
-    try:
-        return int(said)
-    except (TypeError, ValueError):
-        return 0
 
 
 class Restoring(DeltaHandle):
@@ -156,9 +148,9 @@ class _Restore:
         """The commit that makes a version what `then` was; None where it is."""
         check_writable(now.state.protocol, self.env.store.url, now.state.metadata)
         actions = plan_restore(now.state, self.then.state, self.env.clock.now_ns() // NS_PER["ms"])
-        commit = new_commit(self.env, now, "RESTORE", actions, parameters={"version": self.then.version, "timestamp": None})
+        commit = new_commit(self.env, now, RESTORE, actions, parameters={"version": self.then.version, "timestamp": None})
         if commit.removed:
-            check_may_remove(now.state, "RESTORE")
+            check_may_remove(now.state, RESTORE)
         self._check_kept(commit, now)
         # It says the whole of the table: whatever comes first is taken back as well.
         conflicts = CommitPredicate(state=now.state, exact=True)

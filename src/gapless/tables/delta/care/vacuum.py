@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from gapless.errors import InvalidOption, ObjectNotFound, StoreUnavailable
 from gapless.formats.delta.actions import Commit, Json, TableState
-from gapless.formats.delta.conflict import CommitPredicate
+from gapless.formats.delta.conflict import VACUUM_END, VACUUM_START, CommitPredicate
 from gapless.formats.delta.features import check_writable, supports
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.properties import Settings
@@ -48,10 +48,6 @@ def parse_retention(older_than: object, kept: timedelta, named: str, *, enforce:
             value=older_than,
         )
     return given_ns
-
-
-START, END = "VACUUM START", "VACUUM END"
-"""Operations of the commits before and after files go."""
 
 
 class Vacuuming(DeltaHandle):
@@ -112,7 +108,7 @@ class _DeltaVacuum(Vacuum[Commit, TableState]):
         if not going:
             return None
         counts = {"numFilesToDelete": len(going), "sizeOfDataToDelete": sum(entry.size for entry in going)}
-        commit = new_commit(self.env, snapshot, START, (), parameters=self.parameters)
+        commit = new_commit(self.env, snapshot, VACUUM_START, (), parameters=self.parameters)
         terms = _VacuumPredicate(
             base=CommitPredicate(state=snapshot.state),
             root=self.env.store.url,
@@ -127,7 +123,7 @@ class _DeltaVacuum(Vacuum[Commit, TableState]):
     def end(self, snapshot: Snapshot[TableState], plan: VacuumPlan, start: int, *, done: bool) -> Proposal[Commit] | None:
         if not plan.paths_to_delete:
             return None
-        commit = new_commit(self.env, snapshot, END, (), parameters={"status": "COMPLETED" if done else "FAILED"})
+        commit = new_commit(self.env, snapshot, VACUUM_END, (), parameters={"status": "COMPLETED" if done else "FAILED"})
         commit = replace(commit, metrics={"numDeletedFiles": len(plan.paths_to_delete) if done else 0}, read_version=start)
         return Proposal(commit=commit, check_conflict=CommitPredicate(state=snapshot.state).check_conflict)
 
@@ -142,7 +138,7 @@ class _VacuumPredicate:
 
     def check_conflict(self, mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """See `gapless.log.format.ConflictChecker`."""
-        wanted = next((path for path in paths_needed(theirs.added, self.root) if path in self.deleted), None)
+        wanted = next((path for path in paths_needed(theirs, self.root) if path in self.deleted), None)
         if wanted is not None:
             return Conflicting("same files", wanted)
         return (yield from self.base.check_conflict(mine, version, theirs))

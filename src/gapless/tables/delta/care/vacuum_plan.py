@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -183,11 +183,13 @@ def _partition_names(state: TableState) -> frozenset[str]:
     return frozenset(name for one in fields if one is not None for name in (one.name, one.physical_name))
 
 
-def paths_needed(adds: Iterable[AddFile], root: str) -> Iterator[str]:
-    """The paths below the root of files that become live, and of their deletion vectors."""
-    for file in adds:
-        place = place_of(file.path, root)
-        if not isinstance(place, FileOutsideTable):
+def paths_needed(commit: Commit, root: str) -> Iterator[str]:
+    """The paths below the root of files that a commit makes live, of their deletion vectors, and of its change files."""
+    for change in commit.change_files:
+        if not isinstance(place := place_of(change.path, root), FileOutsideTable):
+            yield place
+    for file in commit.added:
+        if not isinstance(place := place_of(file.path, root), FileOutsideTable):
             yield place
         if file.deletion_vector is not None:
             yield from _vector_place(file.deletion_vector, root)

@@ -98,9 +98,10 @@ def _last_written(stored: Iterable[ObjectInfo], names: Mapping[str, OwnName | No
 def _forgotten(
     state: TableState, named: dict[str, FileStatus], entries: Iterable[VacuumEntry], linked: frozenset[str]
 ) -> tuple[str, ...]:
-    """Segments that the log is to forget: what goes of them, and what is known to be of no use though no file is there."""
+    """Segments that the log is to forget: what goes of them, and what is known to be of no use though no file is there; and what goes of
+    files that were never committed, coverage too, whose segment its writer may not have stored yet.
+    """
     segments = (f"{DATA_FOLDER}/", f"{COVERAGE_FOLDER}/")
     expired = {path for path in state.removed if named[path].reason == "expired" and not is_below(path, linked)}
-    orphans = {entry.path for entry in entries if entry.reason == "orphan" and entry.path.startswith(f"{DATA_FOLDER}/")}
-    unfinished = {path for path in orphans if is_own_unfinished(path)}
-    return tuple(sorted({path for path in expired if path.startswith(segments)} | orphans - unfinished))
+    orphans = {entry.path for entry in entries if entry.reason == "orphan" and not is_own_unfinished(entry.path)}
+    return tuple(sorted(path for path in expired | orphans if path.startswith(segments)))
