@@ -22,8 +22,9 @@ from gapless.spark.setup.options import SourceOptions, check_overwrite
 from gapless.spark.stream.batch_dedup import QUERY_ID, Stream, check_batch, normal_location
 from gapless.spark.writing.append import open_or_create
 from gapless.spark.writing.encode import Encoding, Outcome
-from gapless.spark.writing.staging import append_outcomes, begin, discard_uncommitted, overwrite_outcomes
+from gapless.spark.writing.staging import append_outcomes, begin, overwrite_outcomes
 from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.tables.timeseries.write.staged_append import discard_uncommitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

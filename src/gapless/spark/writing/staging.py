@@ -6,19 +6,16 @@ batch: `handle.append([], operation_id=(name, 0))`.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, StoreError
-from gapless.files.ingest.batches import Batches
+from gapless.errors import InvalidOption
 from gapless.files.write.staged_write import StagedWrite
-from gapless.formats.timeseries.actions import SetTransaction, TableState, kind_of_change
+from gapless.formats.timeseries.actions import TableState, kind_of_change
 from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.model.operation import AppendReport, ChangeReport, JobId, OperationId, SequenceId
 from gapless.model.properties import OnOverlap
@@ -31,9 +28,8 @@ from gapless.tables.shared.handle import Location
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.table import TimeSeriesTable
-from gapless.tables.timeseries.write.append import Appender, Overwriter, holds_segments, read_staged
-from gapless.tables.timeseries.write.refusals import overlap_error
-from gapless.tables.timeseries.write.stage import Stager
+from gapless.tables.timeseries.write.append import Appender, Overwriter, holds_segments
+from gapless.tables.timeseries.write.staged_append import StagedAppend, discard_uncommitted, schema_with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +75,7 @@ def begin(handle: TimeSeriesTable, given: pa.Schema) -> Encoding:
     context = job_context(handle, to_write=True)
     meta = context.snapshot.state.meta
     arriving = arriving_schema(given, meta.schema)
-    schema = _schema_with(arriving, context, context.snapshot.state)
+    schema = schema_with(arriving, context, context.snapshot.state, "the DataFrame")
     instant = StagedWrite.begin(context.env).instant
     return Encoding(store=context.env.store, meta=with_features(replace(meta, schema=schema)), given=arriving, instant=instant)
 
@@ -94,27 +90,14 @@ def append_outcomes(
     file is left then, but where the outcome is unknown.
     """
     context = job_context(handle, to_write=True)
-    snapshot = context.refresh()
-    attempt = gather(context, encoding, outcomes)
-    appender = _appender(context, snapshot.state, delivery)
-    with calling_on_error(partial(discard_uncommitted, context, attempt)):
-        if (report := appender.known(snapshot)) is not None:
-            discard_uncommitted(context, attempt)
-            return report
-        if holds_segments(attempt.segments, snapshot.state):
-            return AppendReport.of(attempt.tally, snapshot.version, already_applied=True)
-        direct = _fits(context, snapshot.state, encoding) and _stands(appender, snapshot.state, attempt)
-    if direct:
-        applied = () if delivery.operation is None else (SetTransaction(delivery.operation, attempt.tally),)
-        outcome = appender.commit(snapshot, appender.stager(snapshot).staged(attempt, _schema_of(encoding), applied))
-        if isinstance(outcome, AppendReport):
-            return outcome
-    try:
-        # Whatever stands in the way, an append of the same rows knows what to do about it.
-        rows = _staged_rows(context, snapshot.version, encoding, attempt)
-        return handle.append(rows, on_overlap=delivery.on_overlap, operation_id=_public(delivery.operation))
-    finally:
-        discard_uncommitted(context, attempt)
+    staged = _staged(context, encoding, outcomes)
+    return staged.append(
+        context,
+        delivery.on_overlap,
+        delivery.operation,
+        lambda rows: handle.append(rows, on_overlap=delivery.on_overlap, operation_id=_public(delivery.operation)),
+        partial(discard_uncommitted, context, staged.attempt),
+    )
 
 
 def overwrite_outcomes(
@@ -127,36 +110,33 @@ def overwrite_outcomes(
     """
     context = job_context(handle, to_write=True)
     snapshot = context.refresh()
-    attempt = gather(context, encoding, outcomes)
-    known = ChangeOutcome.before(snapshot, delivery.operation, kind_of_change("overwrite"))
-    if known is not None and holds_segments(attempt.segments, snapshot.state):
-        return known.change_report
+    staged = _staged(context, encoding, outcomes)
+    attempt = staged.attempt
     with calling_on_error(partial(discard_uncommitted, context, attempt)):
-        direct = _fits(context, snapshot.state, encoding) and not snapshot.state.meta.properties.unique
+        known = ChangeOutcome.before(snapshot, delivery.operation, kind_of_change("overwrite"))
+        if known is not None and holds_segments(attempt.segments, snapshot.state):
+            return known.change_report
+        direct = staged.fits(context, snapshot.state) and not snapshot.state.meta.properties.unique
     if not direct:
         try:
-            rows = _staged_rows(context, snapshot.version, encoding, attempt)
-            return handle.replace((None, None), rows, operation_id=_public(delivery.operation))
+            return handle.replace(
+                (None, None), staged.rows(context, snapshot.version), operation_id=_public(delivery.operation)
+            )
         finally:
             discard_uncommitted(context, attempt)
     overwriter = Overwriter(context=context, operation=delivery.operation)
-    prepared = overwriter.prepare(snapshot, _schema_of(encoding), attempt)
+    prepared = overwriter.prepare(snapshot, staged.schema, attempt)
     return replace(prepared, discard=partial(discard_uncommitted, context, attempt)).land(context.committer).change_report
 
 
-def discard_uncommitted(context: SeriesContext, attempt: StagedWrite) -> None:
-    """Remove what executors wrote, unless a version has it: the same answers may have been committed by another call.
-
-    Where the newest version cannot be read, all of it is left for vacuum.
-    """
-    with contextlib.suppress(StoreError):
-        if not holds_segments(attempt.segments, context.refresh().state):
-            attempt.discard()
+def _staged(context: SeriesContext, encoding: Encoding, outcomes: Iterable[Outcome]) -> StagedAppend:
+    return StagedAppend(attempt=gather(context, encoding, outcomes), meta=encoding.meta, given=encoding.given)
 
 
 def gather(context: SeriesContext, encoding: Encoding, outcomes: Iterable[Outcome]) -> StagedWrite:
     """What executors wrote as one attempt; raises what one of them refused, with nothing left behind."""
-    types = entity_types(_schema_of(encoding), encoding.meta.index)
+    assert encoding.meta.schema is not None
+    types = entity_types(encoding.meta.schema, encoding.meta.index)
     attempt, refusals = StagedWrite(context.env, encoding.instant), []
     for outcome in outcomes:
         outcome.add_to(attempt, types)
@@ -174,50 +154,6 @@ def _appender(context: SeriesContext, state: TableState, delivery: Delivery) -> 
         by_table=delivery.on_overlap is None,
         operation=delivery.operation,
     )
-
-
-def _schema_of(encoding: Encoding) -> pa.Schema:
-    """The table's schema once it has taken the rows."""
-    assert encoding.meta.schema is not None
-    return encoding.meta.schema
-
-
-def _schema_with(given: pa.Schema, context: SeriesContext, state: TableState) -> pa.Schema:
-    """The schema of this version once it has taken rows of these columns; raises SchemaMismatch."""
-    schema = Stager.of(context, state, "allow").schema_for(
-        (Batches(source="the DataFrame", schema=given, read=lambda: iter(())),)
-    )
-    assert schema is not None
-    return schema
-
-
-def _fits(context: SeriesContext, state: TableState, encoding: Encoding) -> bool:
-    """Whether this version takes the segments as they were written: its columns are those for which they were."""
-    meta = state.meta
-    if (meta.index, meta.ids) != (encoding.meta.index, encoding.meta.ids):
-        return False
-    return bool(_schema_with(encoding.given, context, state) == _schema_of(encoding))
-
-
-def _stands(appender: Appender, state: TableState, attempt: StagedWrite) -> bool:
-    """Whether the rows may be committed as they were written, as far as this version goes; raises CoverageOverlap under "reject"."""
-    if appender.on_overlap == "replace" or state.meta.properties.unique:
-        return False
-    if appender.on_overlap == "allow" or not attempt.segments or state.meta.schema is None:
-        return True
-    types, context = entity_types(state.meta.schema, state.meta.index), appender.context
-    _, found = Stager.of(context, state, appender.on_overlap).meet(state, attempt.covered, types)
-    if found is not None and appender.on_overlap == "reject":
-        raise overlap_error(state, context.cache, found, types, context.grid)
-    return found is None
-
-
-def _staged_rows(context: SeriesContext, version: int, encoding: Encoding, attempt: StagedWrite) -> pa.RecordBatchReader:
-    """The rows that executors wrote, in the columns that came: what files hold of others is nothing that anyone said."""
-    came = set(encoding.given.names)
-    schema = pa.schema([field for field in _schema_of(encoding) if field.name in came])
-    read = (read_staged(context.env, segment, schema, encoding.meta.ids, version) for segment in attempt.segments)
-    return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(read))
 
 
 def _public(operation: OperationId | None) -> tuple[str, int] | str | None:
