@@ -87,3 +87,14 @@ def test_an_error_of_one_shared_commit_does_not_reach_members_that_landed_before
     results = append_at_once(table, calls)
     assert [type(result).__name__ for result in results] == ["AppendReport", "AppendReport", "StorageFull", "StorageFull"]
     assert sorted(gl.open(location).scan().to_arrow().column("t").to_pylist()) == [5, 15, 900]
+
+
+def test_an_append_that_was_applied_already_takes_no_part_in_a_shared_turn(location: str) -> None:
+    table = gl.open(location)
+    table.append(row(5), operation_id="job")
+    calls = [partial(table.append, row(5), operation_id="job"), partial(table.append, row(15))]
+    known, fresh = append_at_once(table, calls)
+    assert (known.already_applied, known.version) == (True, 3)  # type: ignore[union-attr]
+    assert (fresh.already_applied, fresh.version) == (False, 4)  # type: ignore[union-attr]
+    (alone,) = append_at_once(table, calls[:1])
+    assert alone.already_applied  # type: ignore[union-attr]

@@ -18,7 +18,7 @@ from gapless.formats.delta.replay import Draft, LiveFiles
 from gapless.log.effects import Drive
 from gapless.log.format import Packed, PartName, Snapshot, StoredCheckpoint, WrittenFile
 from gapless.model.instant import NS_PER
-from gapless.model.protocols import WRITER_HORIZON_NS
+from gapless.model.protocols import WRITER_HORIZON_NS, is_old
 
 
 class Delta:
@@ -137,11 +137,12 @@ class Delta:
         retained = entry.operation == RESTORE
         before = {canonical(gone.path): gone.deletion_vector for gone in entry.removed}
         for file in entry.added:
-            key = canonical(file.path)
-            if file.key in state.files:
+            key, modified_ns = canonical(file.path), file.modified_ms * NS_PER["ms"]
+            # Only what is old may have been live before; to ask for it reads the keys of all live files.
+            if is_old(begun_ns, modified_ns) and file.key in state.files:
                 continue
             if key not in before and isinstance(place := locate(file.path), RelativePath):
-                yield WrittenFile(place.path, file.modified_ms * NS_PER["ms"], retained=retained)
+                yield WrittenFile(place.path, modified_ns, retained=retained)
             vector = file.deletion_vector
             if vector is not None and vector.storage != "i" and vector != before.get(key):
                 yield from _below_root(vector_path(vector), begun_ns, retained=retained, encoded=vector.storage == "p")

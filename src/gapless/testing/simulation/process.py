@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from gapless.errors import AccessDenied, CommitOutcomeUnknown, CorruptTable, StoreUnavailable, VersionNotFound
 from gapless.model.operation import AppendReport
@@ -70,17 +70,21 @@ class _Gathering(Turns[Member, AppendReport]):
 def append_at_once(table: TimeSeriesTable, calls: Sequence[Callable[[], object]]) -> list[Result]:
     """Let the appends to `table` that `calls` make share one turn, the first leading; one result for each, an error as a value.
 
-    Each call must be one append of few rows, which neither fails before its turn nor catches BaseException.
+    Each call must be one append of few rows, which catches no BaseException. One that has its answer before its turn, as one that was applied
+    already, takes no part in it.
     """
     turns, gathering = table._turns, _Gathering()  # noqa: SLF001 - the one place where a turn is played without threads
+    results: list[Result | None] = []
     table._turns = gathering  # noqa: SLF001
     try:
         for call in calls:
+            results.append(None)
             with contextlib.suppress(_Gathered):
-                call()
+                results[-1] = cast("Result", call())
     finally:
         table._turns = turns  # noqa: SLF001
-    return list(turns.take(gathering.members))
+    shared = iter(turns.take(gathering.members) if gathering.members else ())
+    return [next(shared) if result is None else result for result in results]
 
 
 Held = tuple[Rows, frozenset[tuple[str, int]] | None]
