@@ -25,14 +25,15 @@ from gapless.tables.delta.expressions.checks import constraints
 from gapless.tables.delta.expressions.sql import parse_expression
 from gapless.tables.delta.write.commits import check_text
 from gapless.tables.delta.write.merge_schema import MAX_ID
-from gapless.tables.shared.handle import commit_first, kind_of, table_exists
+from gapless.tables.shared.handle import commit_first, kind_of, parse_schema, table_exists
 
 
 def new_metadata(
     env: Environment, schema: pa.Schema | None, partition_by: Sequence[str] | str, properties: Mapping[str, Any]
 ) -> tuple[Metadata, Protocol]:
     """The metadata and protocol of a new table. Raises UnsupportedType, UnknownColumn, InvalidOption, NotSupported."""
-    columns = StructType(fields=()) if schema is None else from_arrow(schema)
+    given = parse_schema(schema)
+    columns = StructType(fields=()) if given is None else from_arrow(given)
     wanted = parse_properties(properties, constraints=True)
     kept = stored(wanted)
     settings = Settings.of(kept)

@@ -16,7 +16,7 @@ from gapless.log.versions import read_back
 from gapless.model.instant import NS_PER
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.scan import Rows, parse_columns
-from gapless.tables.shared.versions import no_version
+from gapless.tables.shared.versions import no_version, whole_number
 
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
@@ -123,10 +123,11 @@ def read_history(
     A log that was cleaned gives the later ones only. Commit times are in UTC; where they are `ordered`, one that runs backward is that of the
     commit before. Raises InvalidOption for a limit below 0, CorruptTable where a commit is lost, StoreError.
     """
-    if limit is not None and (isinstance(limit, bool) or not hasattr(limit, "__index__") or limit < 0):
+    number = None if limit is None else whole_number(limit)
+    if limit is not None and (number is None or number < 0):
         raise InvalidOption(f"limit={limit!r} is no whole number from 0 up", fix="Pass limit=20", option="limit", value=limit)
     latest, found = 0, []
-    for at, entry, time_ns in env.drive(read_back(table_format, version, limit)):
+    for at, entry, time_ns in env.drive(read_back(table_format, version, number)):
         latest = max(latest, time_ns) if ordered else time_ns
         found.append((at, entry, datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=latest // NS_PER["us"])))
     return found

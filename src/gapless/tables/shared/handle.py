@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal
 
-from gapless.errors import TableExists
+import pyarrow as pa
+
+from gapless.errors import InvalidOption, TableExists
 from gapless.log.commit import Committed, Unknown, commit
 from gapless.log.effects import Conversation
 from gapless.log.format import Conflicting, Entry, Snapshot, State, TableFormat
@@ -114,3 +116,18 @@ def _follows_none(_mine: object, _version: int, _theirs: object) -> Conversation
 def table_exists(path: str, why: str, fix: str) -> TableExists:
     """The error for a new table where one is."""
     return TableExists(f"there is a table at {path} already", why=why, fix=fix, path=path)
+
+
+def parse_schema(given: object) -> pa.Schema | None:
+    """The schema that a caller gave: a `pyarrow.Schema`, or a list of its fields; None where there is none. Raises InvalidOption."""
+    if given is None or isinstance(given, pa.Schema):
+        return given
+    if isinstance(given, list | tuple) and all(isinstance(field, pa.Field) for field in given):
+        return pa.schema(list(given))
+    raise InvalidOption(
+        f"schema is of type {type(given).__name__}",
+        why="A table's columns are said by a pyarrow.Schema",
+        fix='Pass pa.schema([("ts", pa.timestamp("us"))]), or that of rows: pa.table(frame).schema',
+        option="schema",
+        value=given,
+    )

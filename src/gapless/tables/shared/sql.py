@@ -99,11 +99,19 @@ class _Query:
         )
 
 
-def query_version(name: str, schema: pa.Schema, pin: Callable[[pa.Schema], Pinned], sql: str, parameters: object) -> Rows:
+def query_version(name: str, schema: pa.Schema, pin: Callable[[pa.Schema], Pinned], sql: object, parameters: object) -> Rows:
     """The answer to a query over one version of the table `name`, also known as `this`, whose declared schema is given.
 
     `pin` gives its rows as a dataset of a schema. Raises InvalidQuery, and what reading raises.
     """
+    if not isinstance(sql, str) or sql.encode(errors="ignore").decode() != sql:
+        what = "holds half of a character" if isinstance(sql, str) else f"is of type {type(sql).__name__}"
+        raise InvalidQuery(
+            f"the query {what}",
+            why="A query is a text of SQL",
+            fix='Pass a text, such as "select count(*) from this"',
+            sql=repr(sql)[:100],
+        )
     names = tuple(dict.fromkeys((name, "this")))
     return _Query(sql=sql, names=names, source=pin(duck_schema(schema)), schema=schema, parameters=parameters).rows()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
+from operator import index
 from typing import Generic
 
 import numpy as np
@@ -181,7 +182,8 @@ def warn_of_damage(damage: CorruptTable) -> None:
 
 def parse_version(value: object, name: str = "version", *, first: int = 1) -> int:
     """A caller's version number, of a table whose versions begin with `first`; raises InvalidOption for what is no whole number."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = whole_number(value)
+    if number is None:
         raise InvalidOption(
             f"{name}={value!r} is no version",
             why=f"Versions are whole numbers from {first}",
@@ -189,7 +191,30 @@ def parse_version(value: object, name: str = "version", *, first: int = 1) -> in
             option=name,
             value=value,
         )
-    return int(value.__index__())
+    return number
+
+
+def whole_number(value: object) -> int | None:
+    """What Python takes for a whole number, but no truth value; None for all else, arrays of several among it.
+
+    >>> whole_number(5), whole_number(True), whole_number(5.0)
+    (5, None, None)
+    """
+    if isinstance(value, bool):
+        return None
+    try:
+        return index(value)  # type: ignore[arg-type]  # it says so itself
+    except TypeError:
+        return None
+
+
+def _differs_from_itself(value: object) -> bool:
+    """Whether it is a NaN or NaT."""
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except (ArithmeticError, TypeError, ValueError):
+        # A signalling NaN; arrays and frames, whose answer is no single one.
+        return False
 
 
 def parse_instant_value(value: object, *, name: str) -> int:
@@ -210,7 +235,7 @@ def parse_instant_value(value: object, *, name: str) -> int:
 
 def read_time(value: object, name: str) -> tuple[int, bool | None]:
     """A caller's time in ns since 1970 UTC, and whether it had a zone; None for a date, which never has."""
-    if value != value or value is None or str(value) == "NaT":  # noqa: PLR0124  # NaT is the value that differs from itself
+    if value is None or _differs_from_itself(value) or str(value) == "NaT":
         raise InvalidTime(f"{name}={value!r} is no instant", fix="Leave the argument out for an open end", value=value)
     if isinstance(value, datetime):
         return ns_from_datetime(value) + int(getattr(value, "nanosecond", 0)), value.tzinfo is not None

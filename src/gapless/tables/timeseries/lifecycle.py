@@ -20,7 +20,7 @@ from gapless.model.properties import Properties
 from gapless.model.schema import adopt_schema
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.handle import LOG_FOLDERS, Kind, commit_first, kind_of, table_exists
+from gapless.tables.shared.handle import LOG_FOLDERS, Kind, commit_first, kind_of, parse_schema, table_exists
 
 
 class IndexOptions(TypedDict, total=False):
@@ -89,9 +89,10 @@ def create_table(
         raise _exists(path)
     if kind_of(env.store) == "delta":
         raise _exists(path, "gl.delta.open(path)")
+    given = parse_schema(schema)
     meta = TableMeta(
         index=index,
-        schema=None if schema is None else adopt_schema(schema, index),
+        schema=None if given is None else adopt_schema(given, index),
         created_ns=env.clock.now_ns(),
         properties=Properties.parse(properties),
     )

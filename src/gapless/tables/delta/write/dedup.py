@@ -18,7 +18,7 @@ from gapless.tables.delta.merge.match import FILE, Numbers, by_file, numbered_ro
 from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, RowOperations, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile, known_rows
 from gapless.tables.shared.duckdb_session import FEW_ROWS, duck_session
-from gapless.tables.shared.scan import Condition
+from gapless.tables.shared.scan import Condition, given_names
 
 Keep = Literal["first", "last"]
 PASS_ROWS = 1 << 24
@@ -125,7 +125,7 @@ class Deduping(RowOperations):
         """
         if keep not in _ORDERS:
             raise InvalidOption(f"keep={keep!r} is not known", fix=nearest(str(keep), _ORDERS), option="keep", value=keep)
-        named = None if keys is None else (keys,) if isinstance(keys, str) else tuple(keys)
+        named = (keys,) if isinstance(keys, str) else given_names("keys", keys)
         if named is not None and not named:
             raise InvalidOption("keys=[] names no column", fix='Pass keys="id", or leave it out', option="keys", value=keys)
         return self._change_rows(Dedup(keys=named, keep=keep), operation_id)

@@ -14,7 +14,7 @@ from gapless.coverage.local_days import parse_zone
 from gapless.errors import InvalidTime
 from gapless.model.index import IndexSpec
 from gapless.model.instant import NS_PER, format_instant, ns_from_date, ns_from_datetime
-from gapless.tables.shared.versions import read_time
+from gapless.tables.shared.versions import read_time, whole_number
 
 _DATETIME_NS = (ns_from_date(date.min), ns_from_date(date.max))
 _INT_RANGES = {"int64": (-(2**63), 2**63), "uint64": (0, 2**64)}
@@ -103,20 +103,20 @@ def _parse_integer(value: object, index: IndexSpec, name: str) -> int:
     low, end = _INT_RANGES[index.type]
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+\s*", value):
         value = int(value)
-    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
+    number = None if isinstance(value, np.bool_) else whole_number(value)
+    if number is None:
         raise InvalidTime(
             f"{name}={value!r} is no whole number",
             why=f"The index {index.column!r} is {index.type}",
             fix=f"Pass a whole number, such as {name}=0",
             value=value,
         )
-    number = value.__index__()
     # The end of a half-open range may lie one past the largest value.
     if not low <= number <= end:
         raise InvalidTime(
             f"{name}={number} is out of range", why=f"{index.type} reaches from {low} up to {end - 1}", value=value
         )
-    return int(number)
+    return number
 
 
 def _localise(ns: int, index: IndexSpec, value: object, name: str, *, is_date: bool) -> int:
