@@ -1,10 +1,12 @@
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.model.convert import Misfit, convert
+from gapless.model.convert import Misfit, cast_leaves, convert
 from gapless.model.types import stored_type
 
 MAP = pa.map_(pa.field("k", pa.string(), nullable=False), pa.field("v", pa.int8()))
@@ -140,3 +142,63 @@ def test_values_are_not_dropped_for_the_type_null() -> None:
     assert convert(pa.array([None], pa.int8()), pa.null()).equals(pa.nulls(1))
     with pytest.raises(Misfit):
         convert(pa.array([1]), pa.null())
+
+
+CASTS = [
+    ([[1.0, None, 3.0], None], pa.list_(pa.float32()), pa.list_(pa.float32(), 3)),
+    ([[b"ab"], None, []], pa.list_(pa.binary()), pa.list_(pa.binary(2))),
+    ([{"b": 1, "a": [2]}, None], pa.struct([("b", pa.int16()), ("a", pa.list_(pa.int16()))]),
+     pa.struct([("a", pa.list_(pa.uint8())), ("b", pa.uint8())])),
+    ([[("k", [1, 2])], None, []], pa.map_(pa.string(), pa.list_(pa.int32())), pa.map_(pa.string(), pa.list_(pa.uint16(), 2))),
+    ([[[1]], None, [None]], pa.list_view(pa.large_list_view(pa.int8())), pa.list_(pa.list_(pa.decimal128(5, 0)))),
+    ([7, None], pa.decimal128(20, 0), pa.uint64()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "source", "target"), CASTS, ids=lambda value: str(value) if isinstance(value, pa.DataType) else ""
+)
+def test_leaves_are_cast_below_lists_maps_and_structs(values: list[object], source: pa.DataType, target: pa.DataType) -> None:
+    array = pa.array(values, source)
+    for start in range(len(values) + 1):
+        found = cast_leaves(array.slice(start), target)
+        found.validate(full=True)
+        assert found.type == target
+        assert found.to_pylist() == values[start:]
+
+
+@pytest.mark.parametrize(
+    ("values", "source", "target"),
+    [
+        ([[1], [300]], pa.list_(pa.int16()), pa.list_(pa.uint8())),
+        ([[1.0], [1.0, 2.0]], pa.list_(pa.float32()), pa.list_(pa.float32(), 1)),
+        ([{"a": -1}], pa.struct([("a", pa.int16())]), pa.struct([("a", pa.uint8())])),
+        ([b"abc"], pa.binary(), pa.binary(2)),
+    ],
+)  # fmt: skip
+def test_leaves_that_do_not_survive_a_cast_are_refused(values: list[object], source: pa.DataType, target: pa.DataType) -> None:
+    with pytest.raises(Misfit):
+        cast_leaves(pa.array(values, source), target)
+
+
+CRASH = """
+import pyarrow as pa
+from gapless.model.convert import cast_leaves
+for child, buffers in ((pa.float32(), 2), (pa.bool_(), 2), (pa.struct([("a", pa.int8())]), 1), (pa.list_(pa.int8()), 2)):
+    below = [pa.array([], one.type) for one in (child if pa.types.is_struct(child) else [])] or None
+    below = [pa.array([], pa.int8())] if pa.types.is_list(child) else below
+    empty = pa.Array.from_buffers(child, 0, [None] * buffers, children=below)
+    lists = pa.Array.from_buffers(pa.list_(child), 1, [pa.py_buffer(b"\\0"), pa.py_buffer(b"\\0" * 8)], children=[empty])
+    for target in (pa.list_(child, 3), pa.large_list(child), pa.list_(pa.list_(child, 3), 2)):
+        nested = pa.types.is_fixed_size_list(target.value_type)
+        source = pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), lists.slice(1)) if nested else lists
+        found = cast_leaves(source.take(pa.array([None], pa.int32())) if nested else source, target)
+        found.validate(full=True)
+        assert (found.type, found.to_pylist()) == (target, [None]), target
+print("whole")
+"""
+
+
+def test_a_list_whose_child_has_no_buffers_crashes_nothing() -> None:
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", CRASH], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr[-2000:]

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from gapless.model.column_ids import AS_NAMED, Fields
 from gapless.model.stats import Bound, arrow_scalar
-from gapless.model.types import children, is_any_list, why_not
+from gapless.model.types import bare_type, children, is_any_list, why_not
 
 
 class Misfit(Exception):
@@ -121,6 +121,38 @@ def _first_failing(array: pa.Array, target: pa.DataType) -> int:
         else:
             low = middle
     return low
+
+
+def cast_leaves(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The values as type `target`, of whose leaves each is what Arrow's checked cast makes of it; raises Misfit.
+
+    Lists, maps and structs are built anew. Arrow's own cast of them reads what is not there: to a fixed-size list it crashes on a list
+    whose child has no buffers, as Spark sends it, and of a list view it makes a list that crashes whoever reads it (pyarrow 26.0).
+    """
+    array = opened(array)
+    array = convert(array, _with_leaves(array.type, array.type))
+    wide = _with_leaves(array.type, target)
+    try:
+        found = array if wide == array.type else array.cast(wide)
+    except pa.ArrowInvalid as error:
+        raise Misfit(str(error)) from error
+    return convert(found, target)
+
+
+def _with_leaves(source: pa.DataType, target: pa.DataType) -> pa.DataType:
+    """The source's lists (plain ones for all kinds), maps and structs, with the target's leaves as far as it has the same parts."""
+    source = bare_type(source)
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        wanted = {child.name: child.type for child in target}
+        return pa.struct(
+            [pa.field(child.name, _with_leaves(child.type, wanted.get(child.name, child.type))) for child in source]
+        )
+    if is_any_list(source) and is_any_list(target):
+        kind = pa.large_list if pa.types.is_large_list(source) or pa.types.is_large_list_view(source) else pa.list_
+        return kind(_with_leaves(source.value_type, target.value_type))
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return pa.map_(_with_leaves(source.key_type, target.key_type), _with_leaves(source.item_type, target.item_type))
+    return source if source.num_fields else bare_type(target)
 
 
 def _mask(array: pa.Array) -> pa.Array | None:

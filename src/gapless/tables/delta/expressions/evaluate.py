@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.errors import DataError, InvalidQuery, InvalidValue, SchemaMismatch
-from gapless.model.convert import Misfit, convert, exact_cast, opened
+from gapless.model.convert import Misfit, cast_leaves, convert, exact_cast, opened
 from gapless.model.fit import refuse_misfit
 from gapless.model.types import bare_type, children, is_any_list, why_not, with_children
 from gapless.tables.delta.expressions.sql import Dialect, RowExpression, parse_expression
@@ -56,7 +56,7 @@ def fitted_values(array: pa.Array, target: pa.DataType) -> pa.Array:
     array = opened(array)
     wide = lifted(array.type, target)
     if wide != array.type:
-        array = array.cast(wide)
+        array = cast_leaves(array, wide)
     return convert(array, target)
 
 
