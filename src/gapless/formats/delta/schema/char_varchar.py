@@ -52,6 +52,12 @@ def text_lengths(column: StructField) -> TextLengths:
     return _united(declared, _nested(column.type))
 
 
+def char_lengths(schema: StructType) -> dict[str, int]:
+    """The length of each column that is a `char(n)` itself. Raises UnsupportedTable."""
+    found = {one.name: text_lengths(one).own for one in schema.fields if CHAR_VARCHAR in one.metadata}
+    return {name: size.length for name, size in found.items() if size is not None and size.kind == "char"}
+
+
 def _nested(type_: DeltaType) -> TextLengths:
     """What fields of structs within a type declare of themselves."""
     found: dict[str, TextLengths]

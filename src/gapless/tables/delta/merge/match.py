@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gapless.errors import DuplicateKey, GaplessError, InvalidQuery
 from gapless.files.compare.keys import same_rows
@@ -83,12 +85,13 @@ class Pairs:
     """The source's rows, from 0."""
 
 
-def source_bounds_condition(on: str, names: Names, source: pa.Table) -> Condition:
-    """What is true of every row of the target that a row of `source` may belong to; maybe of others too."""
+def source_bounds_condition(on: str, names: Names, source: pa.Table, chars: Mapping[str, int]) -> Condition:
+    """What is true of every row of the target that a row of `source` may belong to; maybe of others too. `chars` as in `match_rows`."""
     terms: list[p.Predicate] = []
     for pair in key_pairs(on, names):
         keys = source.column(pair.source)
-        if _compares_alike(keys.type, names.target.field(pair.target).type):
+        # Of a `char` it is not known how many spaces a file has at its end.
+        if pair.target not in chars and _compares_alike(keys.type, names.target.field(pair.target).type):
             # SQL's equality matches no null.
             terms.append(key_bounds(pa.table({pair.target: keys.drop_null()}), (pair.target,)))
     for text in target_terms(on, names):
@@ -105,10 +108,23 @@ def source_bounds_condition(on: str, names: Names, source: pa.Table) -> Conditio
 
 
 def match_rows(
-    before: BaseVersion, files: Sequence[AddFile], on: str, names: Names, source: pa.Table, near: Condition
+    before: BaseVersion,
+    files: Sequence[AddFile],
+    on: str,
+    names: Names,
+    source: pa.Table,
+    near: Condition,
+    chars: Mapping[str, int],
 ) -> list[Pairs]:
-    """For each file the rows that belong together. `near` is `reach`'s. Raises InvalidQuery, UnknownColumn, CorruptTable, StoreError."""
+    """For each file the rows that belong together. `near` is `source_bounds_condition`'s.
+
+    `chars` are the lengths of the target's `char(n)` columns: where `on` asks that one equals a column of the source, both are filled with
+    spaces first, as Spark compares them, whether or not their writers did so. Raises InvalidQuery, UnknownColumn, CorruptTable, StoreError.
+    """
     import duckdb
+
+    padded = [(pair, chars[pair.target]) for pair in key_pairs(on, names) if pair.target in chars]
+    source = reduce(lambda held, one: _padded(held, one[0].source, one[1]), padded, source)
 
     flat = names.flat(on)
     true_rows(names.schema().empty_table(), flat)  # which a number is refused by, that a join would take
@@ -123,12 +139,21 @@ def match_rows(
                 if not found:
                     engine.register("given", _numbered(source, [at for at in understood.columns if at >= width], width))
                     engine.execute("CREATE TEMP TABLE s AS SELECT * FROM given")
-                engine.register("t", rows)
+                own = [(f"c{names.target.names.index(pair.target)}", length) for pair, length in padded]
+                engine.register("t", reduce(lambda held, one: _padded(held, *one), own, rows))
                 found.append(engine.sql(sql).to_arrow_table())
             except duckdb.Error as error:
                 why = str(error).partition("\n")[0]
                 raise InvalidQuery(f"on={on!r} cannot be answered", why=why, fix="Mend the condition", sql=on) from error
     return [Pairs(*columns) for columns in by_file(pa.concat_tables(found), len(files))]
+
+
+def _padded(rows: pa.Table, name: str, length: int) -> pa.Table:
+    """The rows with a column's texts filled with spaces to a length."""
+    at = rows.schema.get_field_index(name)
+    if not _is_text(rows.schema.field(at).type):
+        return rows
+    return rows.set_column(at, rows.schema.field(at), pc.utf8_rpad(rows.column(at), length, " "))
 
 
 def _compares_alike(source: pa.DataType, target: pa.DataType) -> bool:

@@ -15,6 +15,7 @@ from gapless.errors import InvalidOption, SchemaMismatch
 from gapless.files.ingest.batches import Batches, with_schema
 from gapless.formats.delta.actions import Json, TableState
 from gapless.formats.delta.deletion_vector import Positions
+from gapless.formats.delta.schema.char_varchar import char_lengths
 from gapless.model.convert import convert
 from gapless.model.operation import ChangeReport, OperationArgument
 from gapless.model.stats import distinct
@@ -122,10 +123,11 @@ class _Run:
 
     def changes(self) -> RowChangePlan:
         merge = self.merge
-        near = source_bounds_condition(merge.on, self.names, merge.source)
+        chars = char_lengths(self.before.after.metadata.schema)
+        near = source_bounds_condition(merge.on, self.names, merge.source, chars)
         read = Condition(schema=near.schema) if merge.has("not_matched_by_source") else near
         files = [one.file for one in select_files(self.before.after, read)]
-        pairs = match_rows(self.before, files, merge.on, self.names, merge.source, near)
+        pairs = match_rows(self.before, files, merge.on, self.names, merge.source, near, chars)
         matched = np.zeros(merge.source.num_rows, dtype=bool)
         for one in pairs:
             matched[one.rows] = True
