@@ -537,3 +537,36 @@ def test_sql_writes_and_reads_a_table_of_the_catalog_where_it_is_told_the_path(s
         with contextlib.suppress(OSError):  # Spark makes this folder for any table of its catalog
             Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")).rmdir()
     assert len(scanned(table.refresh())) == 6
+
+
+def test_a_mode_must_be_said(spark: Any, tmp_path: Path) -> None:
+    table = air(tmp_path / "t")
+    with pytest.raises(Exception, match=r"(?i)errorifexists|save mode|mode"):
+        spark.createDataFrame(hours(0, 2)).write.format("gapless").save(table.url)
+    assert table.refresh().version == 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE made USING gapless OPTIONS (path '{url}') AS SELECT 1 AS v",
+        "DELETE FROM told WHERE v = 1",
+        "UPDATE told SET v = 2",
+        "MERGE INTO told t USING (SELECT 1 AS v) s ON t.v = s.v WHEN MATCHED THEN DELETE",
+        "SELECT * FROM told VERSION AS OF 1",
+        "SELECT * FROM told TIMESTAMP AS OF '2026-01-05'",
+        "SELECT * FROM told",
+    ],
+)
+def test_sql_that_the_page_says_does_not_work_is_refused(spark: Any, tmp_path: Path, sql: str) -> None:
+    table = air(tmp_path / "t")
+    table.append(hours(0, 2))
+    spark.sql("DROP TABLE IF EXISTS told")
+    spark.sql(f"CREATE TABLE told USING gapless OPTIONS (path '{table.url}')")
+    try:
+        with pytest.raises(Exception, match=r"(?i)unsupported|not support|needs to be told|cannot"):
+            spark.sql(sql.format(url=table.url)).collect()
+        assert table.refresh().version == 2
+    finally:
+        spark.sql("DROP TABLE told")
+        spark.sql("DROP TABLE IF EXISTS made")

@@ -75,7 +75,7 @@ def backfill(
     task twice, lost or slow (speculation): each row is there once, and `table.vacuum` takes away what the other one wrote. An error that
     cannot be pickled is told as a RuntimeError.
 
-    Raises as `table.fill`; NotSupported for a table in memory, InvalidOption for a view, and for a `fetch` that cannot be pickled.
+    Raises as `table.fill`; NotSupported for a table in memory and for a Delta table, InvalidOption for a view, and for a `fetch` that cannot be pickled.
     """
     chosen = with_defaults("backfill", options, BACKFILL_DEFAULTS)
     handle = open_to_write(table)

@@ -51,7 +51,7 @@ def compact(
     Runs beside appends, changes and readers, and gives up the bins that these overtook. A task that is tried again, or killed, leaves
     files that `table.vacuum` takes away, and each row once. A task takes up to about 1 GiB of its executor's memory beside Spark's own.
 
-    Raises as `table.compact`; NotSupported for a table in memory, InvalidOption for a view. Errors of Spark itself are not touched; what
+    Raises as `table.compact`; NotSupported for a table in memory and for a Delta table, InvalidOption for a view. Errors of Spark itself are not touched; what
     was committed until then stands.
     """
     handle = open_to_write(table)

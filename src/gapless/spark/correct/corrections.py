@@ -159,8 +159,8 @@ def upsert(
     driver holds what the log says of segments and at most a bit for each arriving row. A task holds the arriving rows that one segment's
     successor takes and the keys that may meet it. Tasks that are tried again leave each row once, and files that `table.vacuum`
     takes away. The report counts as that of `table.upsert`.
-    Raises DuplicateKey where rows of the DataFrame share a key, and as `table.upsert`; NotSupported for a table in memory, InvalidOption
-    for a view; errors of Spark itself are not touched.
+    Raises DuplicateKey where rows of the DataFrame share a key, and as `table.upsert`; NotSupported for a table in memory and for a Delta table,
+    InvalidOption for a view; errors of Spark itself are not touched.
     """
     handle, operation = open_to_write(table), parse_operation(operation_id)
     return _upserted(frame, handle, key, operation)
@@ -189,7 +189,7 @@ def delete(  # the arguments of `table.delete`, and where
 
     Segments of which every row certainly goes are removed unread; those of which some may go are looked at, and written anew where some
     do, by our own readers and writers: columns may have types that Spark lacks. The report counts `removed_rows`.
-    Raises as `table.delete`; NotSupported for a table in memory, InvalidOption for a view; errors of Spark itself are not touched.
+    Raises as `table.delete`; NotSupported for a table in memory and for a Delta table, InvalidOption for a view; errors of Spark itself are not touched.
     """
     handle, operation = open_to_write(table), parse_operation(operation_id)
     asked = CorrectionArguments(start=start, end=end, where=where, entity=entity)
@@ -214,7 +214,7 @@ def replace(
         operation_id: As in `append`.
 
     The report counts `rows` and `removed_rows`. Raises as `table.replace` (the `row` of an InvalidValue for a row outside is -1: its place
-    is not known); NotSupported for a table in memory, InvalidOption for a view; errors of Spark itself are not touched.
+    is not known); NotSupported for a table in memory and for a Delta table, InvalidOption for a view; errors of Spark itself are not touched.
     """
     handle, operation = open_to_write(table), parse_operation(operation_id)
     start, end = parse_span(span)

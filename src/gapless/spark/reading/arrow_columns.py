@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from gapless.errors import InvalidValue
+from gapless.model.convert import Misfit, cast_leaves
 from gapless.model.types import bare_type, children, is_any_list, why_not, with_children
 from gapless.spark.reading.columns import spark_type
 
@@ -81,8 +82,8 @@ def _shown_type(declared: pa.DataType) -> pa.DataType:
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
-        return column if column.type == field.type else column.cast(field.type)
-    except pa.ArrowInvalid as error:
+        return column if column.type == field.type else cast_leaves(column, field.type)
+    except Misfit as error:
         raise InvalidValue(
             f"column {field.name!r} has a value that Spark cannot hold",
             why=f"As {field.type}: {error}",

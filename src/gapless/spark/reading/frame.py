@@ -30,6 +30,7 @@ from gapless.model.segment import Segment
 from gapless.predicate.plan import ReadGroup
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
 from gapless.spark.reading.columns import ddl, file_type, quoted, spark_columns, spark_condition, spark_type
+from gapless.spark.setup.delta_tables import refusing_delta_tables
 from gapless.spark.setup.executors import job_context
 from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.read.scan import ScanRequest
@@ -154,7 +155,7 @@ def read(
     next wider signed type (uint64 as `decimal(20,0)`), times with a zone as `timestamp`, those without as `timestamp_ntz`.
 
     Raises UnsupportedType for a column that Spark cannot hold exactly (ns, float16, …: leave it out with `columns`), InvalidOption where
-    names differ by case alone, NotSupported for a table in memory, and as `table.at` and `table.scan` do.
+    names differ by case alone, NotSupported for a table in memory and for a Delta table, and as `table.at` and `table.scan` do.
     """
     known = job_context(view_of(table, version, time))
     store, state = known.env.store, known.snapshot.state
@@ -178,10 +179,15 @@ def read(
 
 
 def view_of(table: TableView | Location, version: int | None, time: object) -> TableView:
-    """A table at the version that is meant, the one that it sees or the newest where none is; raises as `table.at` and `gl.open`."""
-    if isinstance(table, TableView):
-        return table if version is None and time is None else table.at(version, time=time)
-    return TimeSeriesTable.open(table) if version is None and time is None else TableView.open_at(table, version, time=time)
+    """A table at the version that is meant, the one that it sees or the newest where none is.
+
+    Raises NotSupported for a Delta table, and as `table.at` and `gl.open`.
+    """
+    newest = version is None and time is None
+    with refusing_delta_tables(table, to_write=False):
+        if isinstance(table, TableView):
+            return table if newest else table.at(version, time=time)
+        return TimeSeriesTable.open(table) if newest else TableView.open_at(table, version, time=time)
 
 
 def _declared(frame: DataFrame, held: pa.Schema, wanted: pa.Schema, ids: ColumnIds) -> DataFrame:

@@ -61,13 +61,14 @@ def batch_writer(
         bucket: Its bucket.
 
     Batches that hold no rows are recorded too. A batch is one write: where it goes to one table in parts, each part needs an `app_id`
-    of its own; what comes second under one name is passed over, with a LogWarning. Partitions are written as they come, each to files of
+    of its own: without one what comes second in a run of the query raises InvalidOption, and under one name it is passed over, with a
+    LogWarning. Partitions are written as they come, each to files of
     its own: repartition before, where batches are large. In Spark Connect a query beside others of its session needs an `app_id`, and
     neither its output mode nor a second write is known.
 
     The batches raise StreamRestarted where rows could be in the table already (a query id that it does not know, at a checkpoint location
     that another query used, or with a first batch above 0) and no `app_id` is given; and as `write`, `overwrite` and `upsert` do.
-    Raises InvalidOption here, NotSupported for a table in memory, and as `gl.open` for a table given by neither path nor URL.
+    Raises InvalidOption here, NotSupported for a table in memory and for a Delta table, and as `gl.open` for a table given by neither path nor URL.
     """
     _check(mode, key, app_id, on_overlap)
     new = _new_table(index, entity, bucket)
@@ -117,6 +118,8 @@ class BatchWriter:
         admitted = check_batch(self.handle, stream, batch_id, on_overlap=self.on_overlap)
         if isinstance(admitted, AppendReport):
             if stream.app in stream.parts:
+                if self.app_id is None:
+                    raise _two_writers(self.path, batch_id)
                 warnings.warn(_comes_twice(self.path, batch_id), LogWarning, stacklevel=2)
             note_name(frame, self.path, stream, batch_id)
             # A query with state fails where a batch of it was not computed.
@@ -167,6 +170,16 @@ def _check_output(mode: Mode, output: str | None) -> None:
     }
     raise _invalid(
         "mode", mode, f"The query is in {output} mode: it {harm[mode]}", f'Pass mode="{output}", or outputMode("{mode}")'
+    )
+
+
+def _two_writers(url: str, batch: int) -> InvalidOption:
+    return InvalidOption(
+        f"batch {batch} comes to {url} a second time in one run of the query, and neither write has a name of its own",
+        why="The table knows a batch by the query and its number: what comes now would be passed over, as the batch that it has",
+        fix='Give each writer an app_id of its own, batch_writer(…, app_id="…"), or bring the rows in one write',
+        option="app_id",
+        value=None,
     )
 
 

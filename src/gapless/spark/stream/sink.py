@@ -21,6 +21,7 @@ from gapless.spark.setup.executors import coded, job_context
 from gapless.spark.setup.options import SourceOptions, check_overwrite
 from gapless.spark.stream.batch_dedup import QUERY_ID, Stream, check_batch, normal_location
 from gapless.spark.writing.append import open_or_create
+from gapless.spark.writing.column_types import check_column_types
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.spark.writing.staging import append_outcomes, begin, overwrite_outcomes
 from gapless.tables.timeseries.table import TimeSeriesTable
@@ -126,7 +127,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def handed_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of the batches in which rows of these columns come; instants are in UTC."""
+    """The Arrow schema of the batches in which rows of these columns come; instants are in UTC. Raises UnsupportedType."""
+    check_column_types(schema)
     # Since 4.3 it asks for the zone that earlier releases take.
     convert: Callable[..., pa.Schema] = to_arrow_schema
     return convert(schema, timezone="UTC") if "timezone" in inspect.signature(convert).parameters else convert(schema)

@@ -15,6 +15,7 @@ from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.spark.reading.arrow_columns import arriving_schema
 from gapless.spark.reading.columns import number, quoted
 from gapless.spark.setup.options import NewTable
+from gapless.spark.writing.column_types import check_column_types
 from gapless.spark.writing.encode import RESULT, Encoding, Outcome
 from gapless.spark.writing.staging import (
     Delivery,
@@ -90,7 +91,7 @@ def write(
     Tasks that are tried again, or twice at once, leave each row once: only what the successful ones wrote is in the commit. A failed
     write leaves files that `table.vacuum` takes away. Rows in an error count within the partition it names.
 
-    Raises as `table.append`; NotSupported for a table in memory, InvalidOption for a view; errors of Spark itself are not touched.
+    Raises as `table.append`; NotSupported for a table in memory and for a Delta table, InvalidOption for a view; errors of Spark itself are not touched.
     """
     delivery = Delivery(
         on_overlap=None if on_overlap is None else parse_on_overlap(on_overlap),
@@ -135,13 +136,16 @@ def overwrite_frame(frame: DataFrame, handle: TimeSeriesTable, delivery: Deliver
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """The columns of a DataFrame as Spark hands its rows over; asks Spark, and computes no row."""
+    """The columns of a DataFrame as Spark hands its rows over; asks Spark, and computes no row. Raises UnsupportedType."""
+    check_column_types(frame.schema)
     return frame.limit(0).toArrow().schema
 
 
 def written(frame: DataFrame, encoding: Encoding, *, spread: bool) -> list[Outcome]:
     """Have executors write a DataFrame's rows; what became of each partition."""
     rows = repartition(frame, encoding.meta.index) if spread else frame
+    # Columns go by their place, and Spark takes a name with a dot for a field of a struct.
+    rows = rows.toDF(*(f"c{place}" for place in range(len(frame.columns))))
     answers = rows.mapInArrow(encoding.rows, RESULT).collect()
     return [pickle.loads(answer.outcome) for answer in answers]  # noqa: S301  # our own executors made them
 
@@ -154,7 +158,7 @@ def open_or_create(path: Location, new: NewTable | None, schema: pa.Schema) -> T
     lack the index, and as `gl.open` and `gl.create`.
     """
     try:
-        handle = TimeSeriesTable.open(path)
+        handle = open_to_write(path)
     except TableNotFound as error:
         if new is None:
             raise _not_described(error) from error

@@ -15,6 +15,7 @@ from gapless.errors import DataError, InvalidValue
 from gapless.files.ingest.batches import Batches, checked_values, read_once
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import TableMeta, TableState
+from gapless.model.convert import Misfit, cast_leaves
 from gapless.model.index import EntityType
 from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
@@ -117,8 +118,8 @@ class Encoding:
 
 def _cast(column: pa.Array, field: pa.Field, first_row: int, source: str) -> pa.Array:
     try:
-        return column if column.type == field.type else column.cast(field.type)
-    except pa.ArrowInvalid as error:
+        return column if column.type == field.type else cast_leaves(column, field.type)
+    except Misfit as error:
         row = next((row for row in range(len(column)) if not _fits(column.slice(row, 1), field.type)), 0)
         raise InvalidValue(
             f"{source}: column {field.name!r} cannot keep the value {column[row].as_py()!r} of row {first_row + row}",
@@ -132,7 +133,7 @@ def _cast(column: pa.Array, field: pa.Field, first_row: int, source: str) -> pa.
 
 def _fits(column: pa.Array, type_: pa.DataType) -> bool:
     try:
-        column.cast(type_)
-    except pa.ArrowInvalid:
+        cast_leaves(column, type_)
+    except Misfit:
         return False
     return True

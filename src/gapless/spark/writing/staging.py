@@ -22,6 +22,7 @@ from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
 from gapless.runtime.committer import calling_on_error
 from gapless.spark.reading.arrow_columns import arriving_schema
+from gapless.spark.setup.delta_tables import refusing_delta_tables
 from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.tables.shared.handle import Location
@@ -42,10 +43,11 @@ class Delivery:
 
 
 def open_to_write(table: object) -> TimeSeriesTable:
-    """The table itself, or the one at a path or URL; raises InvalidOption for a view, and as `gl.open`."""
-    if isinstance(table, str | os.PathLike):
-        location: Location = table
-        return TimeSeriesTable.open(location)
+    """The table itself, or the one at a path or URL; raises InvalidOption for a view, NotSupported for a Delta table, and as `gl.open`."""
+    with refusing_delta_tables(table, to_write=True):
+        if isinstance(table, str | os.PathLike):
+            location: Location = table
+            return TimeSeriesTable.open(location)
     if not isinstance(table, TimeSeriesTable):
         raise InvalidOption(
             f"{table!r} cannot be written to",
