@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from gapless.cli.show.console import Plain
 from gapless.coverage.local_days import parse_zone
 from gapless.errors import InvalidOption
-from gapless.model.instant import NS_PER, NS_PER_DAY, format_instant, ns_from_datetime
+from gapless.model.instant import NS_PER, NS_PER_DAY, Unit, format_instant, ns_from_datetime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -44,9 +44,8 @@ def plain_index_value(value: object, *, aware: bool) -> Plain:
     if isinstance(value, datetime):
         return moment_text(ns_from_datetime(value), value.tzinfo)
     if isinstance(value, np.datetime64):
-        # It is in ns, or in µs where ns would not reach.
-        count, scale = int(value.astype(np.int64)), NS_PER["ns" if value.dtype == "datetime64[ns]" else "us"]
-        return moment_text(count * scale, UTC if aware else None)
+        unit, size = np.datetime_data(value.dtype)
+        return moment_text(int(value.astype(np.int64)) * size * NS_PER[cast("Unit", unit)], UTC if aware else None)
     return value
 
 

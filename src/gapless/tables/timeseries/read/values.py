@@ -63,12 +63,30 @@ def presenter(index: IndexSpec, schema: pa.Schema | None, *like: object) -> Call
 
     def present(ns: int) -> Any:
         if ns % NS_PER["us"] or not _DATETIME_NS[0] <= ns < _DATETIME_NS[1]:
-            fits = -(2**63) < ns < 2**63
-            return np.datetime64(ns, "ns") if fits else np.datetime64(ns // NS_PER["us"], "us")
+            return _beyond_datetime(ns)
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // NS_PER["us"])
         return moment.replace(tzinfo=None) if zone is None else moment.astimezone(zone)
 
     return present
+
+
+def _beyond_datetime(ns: int) -> np.datetime64:
+    """Exactly, in the finest unit that reaches so far; the first value of a unit, whose number means NaT, in steps of two.
+
+    >>> _beyond_datetime(-(2**63))
+    np.datetime64('1677-09-21T00:12:43.145224192','2ns')
+    """
+    for unit, step in sorted(NS_PER.items(), key=lambda item: item[1]):
+        count, rest = divmod(ns, step)
+        if not rest and -(2**63) <= count < 2**63:
+            return _datetime64(count // 2, f"2{unit}") if count == -(2**63) else _datetime64(count, unit)
+    # No index holds it: the end of a bucket that reaches past the last value of its unit, which is shown to the millisecond.
+    return _datetime64(ns // NS_PER["ms"], "ms")
+
+
+def _datetime64(count: int, spelled: str) -> np.datetime64:
+    moment: np.datetime64 = np.array([count], np.int64).view(f"datetime64[{spelled}]")[0]
+    return moment
 
 
 def _says_zone(value: object) -> bool:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap, Overlap, overlap
-from gapless.coverage.bucket import Grid
-from gapless.errors import DuplicateKey
+from gapless.coverage.bucket import Grid, LocalDayGrid, LocalMonthGrid
+from gapless.errors import DuplicateKey, InvalidValue
 from gapless.files.ingest.batches import Batches, bytes_of, naming, unified_schema
-from gapless.files.sort.run import Run, gather_runs, pieces
+from gapless.files.sort.run import Run, gather_runs, index_values, pieces, unit_ns
 from gapless.files.write.segment_encoder import encode_segment
 from gapless.files.write.staged_write import STREAMED_BYTES, StagedWrite
 from gapless.formats.timeseries.actions import (
@@ -147,8 +147,22 @@ class Stager:
             for piece in (piece for batch in part for piece in pieces(batch, RUN_BYTES)):
                 with naming(part):
                     fitted = fit(piece, schema, meta.index, row, meta.ids)
+                    self._check_local_years(fitted.column(meta.ids.stored_name(meta.index.column)), row)
                 row += piece.num_rows
                 yield fitted
+
+    def _check_local_years(self, column: pa.Array, row: int) -> None:
+        """Raise InvalidValue for a time that has no local day; `row` is the number of the first."""
+        if not isinstance(self.grid, LocalDayGrid | LocalMonthGrid) or not len(column):
+            return
+        values = index_values(pa.chunked_array([column]))
+        ends = [int(values.argmin()), int(values.argmax())]
+        try:
+            self.grid.ids(values[ends], unit_ns(column.type))
+        except InvalidValue as error:
+            name, at = self.state.meta.index.column, row + ends[error.row]
+            what = f"column {name!r} in row {at}: {error.what}"
+            raise InvalidValue(what, why=error.why, fix=error.fix, column=name, row=at, value=error.value) from None
 
     def check_keys(self, run: Run, schema: pa.Schema, written: Sequence[Segment] = ()) -> None:
         """In a unique table, raise DuplicateKey where rows of the run share a key, or have one of the table's or of segments written before."""
