@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
@@ -264,6 +265,13 @@ class DescribedFiles(InputFiles):
 
     nulls: Annotated[list[str] | None, option("TEXT", "CSV: a text that means null; may be repeated.", "--null")] = None
     delimiter: Annotated[str | None, option("CHAR", "CSV: what stands between fields.")] = None
+    escape: Annotated[
+        str | None, option("CHAR", "CSV: what stands before quotes within quoted texts, such as \\ of Spark and MySQL.")
+    ] = None
+    encoding: Annotated[str | None, option("NAME", "CSV: how characters are encoded, such as cp1252.")] = None
+    max_line_size: Annotated[
+        int | None, option("BYTES", "CSV, JSON: the longest row, in bytes; 67108864 (64 MiB) where not given.")
+    ] = None
     timestamp_format: Annotated[str | None, option("STRPTIME", "CSV, JSON: format of times, such as %d/%m/%Y %H:%M.")] = None
     timestamp_unit: Annotated[
         str | None, option("UNIT", "CSV, JSON: what times that are numbers count since 1970: s, ms, us, ns.")
@@ -278,6 +286,9 @@ class DescribedFiles(InputFiles):
 _FORMAT_OPTIONS = {
     "nulls": "--null",
     "delimiter": "--delimiter",
+    "escape": "--escape",
+    "encoding": "--encoding",
+    "max_line_size": "--max-line-size",
     "timestamp_format": "--timestamp-format",
     "timestamp_unit": "--timestamp-unit",
 }
@@ -308,7 +319,7 @@ def _common_format(files: Sequence[str], because: str) -> Format:
     """The one format that the suffixes of all files say; raises InvalidOption where they differ."""
     suffixes: dict[str, Format] = {}
     for path in expand_paths(files):
-        suffixes.setdefault(path.suffix, format_of(path, None))
+        suffixes.setdefault(Path(str(path)).suffix, format_of(path, None))
     first, *others = suffixes.values()
     if any(other != first for other in others):
         raise InvalidOption(

@@ -41,6 +41,16 @@ def _check_count(option: str, value: object) -> None:
         raise _refuse(option, value, "It counts lines", "Pass 0 or more")
 
 
+MAX_LINE_SIZE = 64 << 20
+"""Bytes of the longest row of a text file, where nothing else is said."""
+_LARGEST_LINE = 1 << 30
+
+
+def _check_line_size(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST_LINE:
+        raise _refuse("max_line_size", value, "It counts the bytes of a row", f"Pass 1 to {_LARGEST_LINE:,}")
+
+
 def _names(option: str, value: object, *, unique: bool) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
         raise _refuse(option, value, "It is a list of texts", f'Pass a list such as {option}=["NA"]')
@@ -60,6 +70,14 @@ def _types(value: object) -> dict[str, pa.DataType]:
             fix = 'Pass a pyarrow type or its short name: pa.timestamp("s", "UTC"), "int32", "double", "string"'
             raise _refuse("types", {name: given}, f"{given!r} is no Arrow type", fix) from unknown
     return found
+
+
+def _check_encoding(value: object) -> None:
+    try:
+        found = codecs.lookup(value)  # type: ignore[arg-type]  # what is no text is a TypeError
+        "".encode(found.name).decode(found.name)
+    except (LookupError, TypeError, ValueError, UnicodeError) as unknown:
+        raise _refuse("encoding", value, "Python knows no such encoding of texts", 'Try "utf-8" or "cp1252"') from unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +108,17 @@ class Csv:
     """What timestamps that are whole numbers count since 1970-01-01T00:00Z: "s", "ms", "us" or "ns". In the index column
     an instant before 1678, after 2261, or in January or February 1970 is refused, as it is mostly another unit's."""
     encoding: str = "utf-8"
+    """In Python's names. A byte order mark of UTF-8 or UTF-16 is gone by where this is "utf-8"."""
     decimal_point: str = "."
     """One character in doubles and decimals; thousands separators are not understood."""
     skip_rows: int = 0
     """Lines before the header (or before the data) that are no CSV."""
+    escape: str | None = None
+    """One character that makes a quote after it, or itself, a part of a quoted text, as Spark and MySQL write them (a backslash).
+    Before any other character, and outside of quotes, it stands for itself; doubled quotes are understood as well. None: a quote is
+    only doubled, as RFC 4180 has it, and any other text after a quoted one is refused."""
+    max_line_size: int = MAX_LINE_SIZE
+    """Bytes of the longest row (or line before the header), which is held in memory whole."""
     types: Mapping[str, pa.DataType | str] = field(default_factory=dict)
     """Arrow types of columns, by name; a timestamp type there is also the unit of its numbers, and takes any year."""
 
@@ -107,10 +132,8 @@ class Csv:
         _check_times(self.timestamp_format, self.timestamp_unit)
         self._check_characters()
         _check_count("skip_rows", self.skip_rows)
-        try:
-            codecs.lookup(self.encoding)
-        except (LookupError, TypeError) as unknown:
-            raise _refuse("encoding", self.encoding, "Python knows no such encoding", 'Try "utf-8" or "cp1252"') from unknown
+        _check_line_size(self.max_line_size)
+        _check_encoding(self.encoding)
 
     def declared(self, column: str) -> pa.DataType | None:
         """The Arrow type that `types` gives a column."""
@@ -118,14 +141,22 @@ class Csv:
         return found if isinstance(found, pa.DataType) else None
 
     def _check_characters(self) -> None:
-        given: dict[str, object] = {"delimiter": self.delimiter, "quote": self.quote, "decimal_point": self.decimal_point}
+        given: dict[str, object] = {
+            "delimiter": self.delimiter, "quote": self.quote, "decimal_point": self.decimal_point, "escape": self.escape,
+        }  # fmt: skip
         for option, value in given.items():
-            if option == "quote" and value is None:
+            if option in ("quote", "escape") and value is None:
                 continue
             if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in "\r\n\0":
                 raise _refuse(option, value, "It is one ASCII character", f'Pass one, such as {option}=";"')
         if self.delimiter in (self.quote, self.decimal_point):
             raise _refuse("delimiter", self.delimiter, "It is also the quote or the decimal point", "Pass different characters")
+        if self.escape is not None and self.quote is None:
+            raise _refuse(
+                "escape", self.escape, "It stands before quotes, and quote=None says that there are none", "Leave it out"
+            )
+        if self.escape == self.delimiter:
+            raise _refuse("escape", self.escape, "It is also the delimiter", "Pass different characters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,9 +171,12 @@ class Json:
     """As in `Csv`."""
     timestamp_unit: Unit | None = None
     """As in `Csv`."""
+    max_line_size: int = MAX_LINE_SIZE
+    """Bytes of the longest line, which is held in memory whole."""
 
     def __post_init__(self) -> None:
         _check_times(self.timestamp_format, self.timestamp_unit)
+        _check_line_size(self.max_line_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ import xxhash
 
 from gapless.errors import InvalidOption, InvalidPath, LogWarning, UnreadableInput, nearest
 from gapless.files.adopt.source import Source, changed
-from gapless.files.ingest.texts import reading
+from gapless.files.ingest.input_file import reading
 from gapless.files.pages.file_assembly import TRAILER
 from gapless.files.pages.footer import checksum, footer_checksum
 from gapless.model.protocols import Store

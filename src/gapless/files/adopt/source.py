@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from gapless.errors import UnreadableInput
 from gapless.files.adopt.layout import Layout
 from gapless.files.ingest.batches import refuse_forbidden
-from gapless.files.ingest.texts import reading
+from gapless.files.ingest.input_file import reading
 from gapless.files.pages.column_stats import MAX_BOUND_CHARACTERS, MAX_STATS_COLUMNS
 from gapless.files.pages.file_assembly import TRAILER
 from gapless.files.pages.footer import row_group_stats

@@ -1,19 +1,21 @@
 """CSV files: read as text, typed by all their values (or by the table's schema), delivered as record batches.
 
-A column without a known type costs a first pass over the file. Either pass reads blocks of 1 MiB; Arrow reads up to 32 of them
-ahead, so that about 150 MB are used however long the file is.
+A column without a known type costs a first pass over the file. Either pass holds one block of 1 MiB, or of one row where that is longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
-from pyarrow import csv
+import pyarrow.compute as pc
 
-from gapless.errors import UnreadableInput
+from gapless.errors import DataError, UnreadableInput
 from gapless.files.ingest.batches import Batches
+from gapless.files.ingest.column_survey import survey_columns
+from gapless.files.ingest.csv_rows import TextColumns, header_names, marks_of, row_blocks
+from gapless.files.ingest.input_file import InputFile, reading
 from gapless.files.ingest.instants import (
     Reading,
     holds_times,
@@ -23,54 +25,104 @@ from gapless.files.ingest.instants import (
     refuse_times,
     survey_times,
 )
-from gapless.files.ingest.texts import BLOCK_BYTES, Candidates, Cells, TextFile, reading, survey, without
+from gapless.files.ingest.texts import Candidates, Cells, survey, without
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Csv
 
 
-def _open(source: TextFile, options: Csv, names: list[str]) -> csv.CSVStreamingReader:
-    """A reader of string columns; `names` are those it has already been found to have."""
-    read = csv.ReadOptions(
-        use_threads=False,  # else errors do not name their row
-        block_size=BLOCK_BYTES,
-        encoding=options.encoding,
-        skip_rows=options.skip_rows,
-        column_names=options.columns,
-        skip_rows_after_names=1 if options.columns is not None and options.header else 0,
-    )
-    split = csv.ParseOptions(
-        delimiter=options.delimiter, quote_char=options.quote or False, newlines_in_values=options.quote is not None
-    )
-    convert = csv.ConvertOptions(
-        column_types={name: pa.string() for name in names},
-        null_values=list(options.nulls),
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    return csv.open_csv(source, read_options=read, parse_options=split, convert_options=convert)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextBlock:
+    """Some rows of a file as texts."""
+
+    columns: Sequence[pa.Array]
+    """Those that have names, in order."""
+    row: int
+    """Number of the first row in the file, from 0."""
+    rows: int
 
 
-def column_names(path: Path, options: Csv, index: IndexSpec | None) -> list[str]:
-    """Names of a file's columns; raises UnreadableInput where one stands twice, or the delimiter is not the right one."""
-    with reading(path):
-        source = TextFile(path)
-        try:
-            names: list[str] = _open(source, options, []).schema.names
-        finally:
-            source.close()
-    twice = sorted({name for name in names if names.count(name) > 1})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvFile:
+    """A CSV file whose columns are known."""
+
+    file: InputFile
+    options: Csv
+    fields: Sequence[str]
+    """What its lines hold, by the header or by `columns`; a blank name where it has none."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.file.name
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its columns; one without a name is none, and holds nothing."""
+        return [name for name in self.fields if name.strip()]
+
+    def blocks(self) -> Iterator[TextBlock]:
+        """Its rows, block by block. Raises UnreadableInput, also where a column without a name holds something."""
+        read = TextColumns(name=self.name, count=len(self.fields), nulls=self.options.nulls)
+        kept = [at for at, name in enumerate(self.fields) if name.strip()]
+        row, header = 0, self.options.header
+        with reading(self.name):
+            for block in row_blocks(self.file, self.options):
+                rows = block.split_header()[1] if header else block
+                header = header and not rows and not block.text.row_starts().size
+                columns = read.read(rows) if rows is not None else []
+                if not columns or not len(columns[0]):
+                    continue
+                self._check_unnamed(columns, row)
+                yield TextBlock(columns=[columns[at] for at in kept], row=row, rows=len(columns[0]))
+                row += len(columns[0])
+
+    def has_rows(self) -> bool:
+        """Whether it has any; reads its first block. Raises as `blocks`."""
+        return next(self.blocks(), None) is not None
+
+    def _check_unnamed(self, columns: Sequence[pa.Array], row: int) -> None:
+        for at, name in enumerate(self.fields):
+            if name.strip():
+                continue
+            filled = pc.fill_null(pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(columns[at])), 0), fill_value=False)
+            found = pc.index(filled, pa.scalar(True)).as_py()
+            if found >= 0:
+                value = columns[at][found].as_py()
+                raise UnreadableInput(
+                    f"column {at + 1} of {len(self.fields)} in {self.name} has no name, and holds {value[:60]!r} in row {row + found} (from 0)",
+                    why="A column without a name is left out only where it is empty in every row",
+                    fix="Name it in the header, or name all columns: Csv(columns=[…])",
+                    source=self.name,
+                )
+
+
+def open_fields(file: InputFile, options: Csv, index: IndexSpec | None) -> CsvFile:
+    """A file with the names of its columns: none where it is empty.
+
+    Raises UnreadableInput where a name stands twice, or the delimiter is not the right one.
+    """
+    if options.columns is not None:
+        fields = list(options.columns)
+    else:
+        with reading(file.name):
+            first = next((head for block in row_blocks(file, options) if (head := block.split_header()[0])), None)
+        fields = [] if first is None else header_names(first, file.name, marks_of(options))
+    opened = CsvFile(file=file, options=options, fields=fields)
+    seen: set[str] = set()
+    twice = sorted({name for name in opened.names if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
     if twice:
         raise UnreadableInput(
-            f"{path} has several columns named {', '.join(map(repr, twice))}",
+            f"{file.name} has several columns named {', '.join(map(repr, twice))}",
             why="A table's columns have different names",
             fix="Rename them in the header, or pass Csv(columns=[…])",
-            source=str(path),
+            source=file.name,
         )
-    _check_delimiter(path, options, index, names)
-    return names
+    if fields:
+        _check_delimiter(file.name, options, index, opened.names)
+    return opened
 
 
-def _check_delimiter(path: Path, options: Csv, index: IndexSpec | None, names: list[str]) -> None:
+def _check_delimiter(source: str, options: Csv, index: IndexSpec | None, names: list[str]) -> None:
     if index is None or index.column in names:
         return
     line = options.delimiter.join(names)
@@ -82,64 +134,46 @@ def _check_delimiter(path: Path, options: Csv, index: IndexSpec | None, names: l
     else:
         return
     raise UnreadableInput(
-        f"{path}, split at {options.delimiter!r}, has no column {index.column!r}",
+        f"{source}, split at {options.delimiter!r}, has no column {index.column!r}",
         why=f"Its header reads {line[:200]!r}",
         fix=fix,
-        source=str(path),
+        source=source,
     )
 
 
-def _blocks(path: Path, options: Csv, names: list[str]) -> Iterator[pa.RecordBatch]:
-    """The file as string columns, block by block."""
-    with reading(path):
-        source = TextFile(path)
-        try:
-            last = None
-            for block in _open(source, options, names):
-                if block.num_rows:
-                    last = block.column(block.num_columns - 1)[block.num_rows - 1].as_py()
-                    yield block
-            _check_closed(path, options, source.last, last)
-        finally:
-            source.close()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvSurvey:
+    """A file that was looked through for the types of its columns."""
+
+    file: CsvFile
+    found: Mapping[str, Candidates]
+    """Types that fit the columns whose type is not known yet."""
 
 
-def _check_closed(path: Path, options: Csv, tail: bytes, last: str | None) -> None:
-    """Refuse a quote that is never closed: Arrow would give the rest of the file as one text."""
-    if options.quote is None or last is None or not set("\r\n") & set(last):
-        return
-    if not tail.decode(options.encoding, errors="ignore").rstrip().endswith(options.quote):
-        raise UnreadableInput(
-            f"{path} ends within a quoted text that begins {last[:60]!r}",
-            why=f"A {options.quote} was opened and never closed, so the lines after it are no rows",
-            fix="Mend the file, or pass Csv(quote=None) if that character means nothing",
-            source=str(path),
-        )
-
-
-def survey_csv(path: Path, options: Csv, index: IndexSpec | None, schema: pa.Schema | None) -> dict[str, Candidates]:
+def survey_csv(file: InputFile, options: Csv, index: IndexSpec | None, schema: pa.Schema | None) -> CsvSurvey:
     """Read a file once to see which types fit its columns; only those whose type is not known yet.
 
     `schema` is the table's, where it has one. Raises UnreadableInput, or InvalidValue for an index that holds no times.
     """
-    names = column_names(path, options, index)
-    wanted = [name for name in names if needs_survey(name, index, known_type(schema, name), options.declared(name))]
+    opened = open_fields(file, options, index)
+    types, nulls, point = known_types(schema), tuple(options.nulls), options.decimal_point
+    wanted = {
+        name: at for at, name in enumerate(opened.names) if needs_survey(name, index, types.get(name), options.declared(name))
+    }
     found: dict[str, Candidates] = dict.fromkeys(wanted)
-    times = {name for name in wanted if holds_times(name, index, known_type(schema, name), options.declared(name))}
-    if index is not None and options.timestamp_format is not None:
-        times.discard(index.column)
-    if not wanted:
-        return found
-    row = 0
-    for block in _blocks(path, options, names):
-        for name in wanted:
-            texts = without(block.column(name), tuple(options.nulls))
-            narrow = survey_times if name in times else survey
-            before, found[name] = found[name], narrow(texts, found[name], options.decimal_point)
-            if index is not None and name == index.column and found[name] == () and options.timestamp_format is None:
-                raise refuse_times(Cells(texts=texts, column=name, source=str(path), row=row), before)
-        row += block.num_rows
-    return found
+    times = [name for name in wanted if holds_times(name, index, types.get(name), options.declared(name))]
+    others = [name for name in wanted if name not in set(times)]
+    for block in opened.blocks() if wanted else ():
+        for name in times:
+            texts, before = without(block.columns[wanted[name]], nulls), found[name]
+            is_index = index is not None and name == index.column
+            narrow = survey if is_index and options.timestamp_format is not None else survey_times
+            found[name] = narrow(texts, before, point)
+            if is_index and found[name] == () and options.timestamp_format is None:
+                raise refuse_times(Cells(texts=texts, column=name, source=opened.name, row=block.row), before)
+        columns = [block.columns[wanted[name]] for name in others]
+        found.update(zip(others, survey_columns(columns, [found[name] for name in others], nulls, point), strict=True))
+    return CsvSurvey(file=opened, found=found)
 
 
 def known_type(schema: pa.Schema | None, name: str) -> pa.DataType | None:
@@ -148,32 +182,63 @@ def known_type(schema: pa.Schema | None, name: str) -> pa.DataType | None:
     return None if schema is None or at < 0 else schema.field(at).type
 
 
-def open_csv(
-    path: Path, options: Csv, index: IndexSpec | None, schema: pa.Schema | None, found: Mapping[str, Candidates]
-) -> Batches:
+def known_types(schema: pa.Schema | None) -> dict[str, pa.DataType]:
+    """The types of a table's columns, by name."""
+    return {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
+
+
+def open_csv(looked: CsvSurvey, index: IndexSpec | None, schema: pa.Schema | None, found: Mapping[str, Candidates]) -> Batches:
     """A CSV file as batches, its columns typed by `found` (of `survey_csv`, merged over all files of the append).
 
-    Raises UnreadableInput or InvalidOption here, and UnreadableInput or InvalidValue (its row counted from 0 within the
-    file) while the batches are read.
+    Where the table has no columns yet, a file without rows has none either: nothing says their types. Raises InvalidOption here, and
+    UnreadableInput or InvalidValue (its row counted from 0 within the file) while the batches are read.
     """
-    names = column_names(path, options, index)
-    plan = {
-        name: plan_reading(name, options, index, known_type(schema, name), found.get(name, ()), str(path)) for name in names
-    }
-    typed = pa.schema([(name, one.type) for name, one in plan.items()])
+    opened = looked.file
+    if schema is None and not opened.has_rows():
+        return Batches(
+            source=opened.name, schema=pa.schema([]), read=lambda: iter(()), rows_hint=0, bytes_hint=opened.file.size
+        )
+    options, source, types = opened.options, opened.name, known_types(schema)
+    plan = [plan_reading(name, options, index, types.get(name), found.get(name, ()), source) for name in opened.names]
+    typed = pa.schema([(name, one.type) for name, one in zip(opened.names, plan, strict=True)])
 
     def read() -> Iterator[pa.RecordBatch]:
-        row = 0
-        for block in _blocks(path, options, names):
-            yield pa.record_batch([_column(block, name, plan[name], options, str(path), row) for name in names], schema=typed)
-            row += block.num_rows
+        for block in opened.blocks():
+            yield pa.RecordBatch.from_arrays(_read_columns(block, opened, plan), schema=typed)
 
-    return Batches(source=str(path), schema=typed, read=read, bytes_hint=path.stat().st_size)
+    return Batches(source=source, schema=typed, read=read, bytes_hint=opened.file.size)
 
 
-def _column(block: pa.RecordBatch, name: str, plan: Reading, options: Csv, source: str, row: int) -> pa.Array:
-    texts = block.column(name)
-    if pa.types.is_string(plan.type):
-        return texts
-    cells = Cells(texts=without(texts, tuple(options.nulls)), column=name, source=source, row=row)
-    return read_cells(cells, plan, options.decimal_point)
+FEW_ROWS = 256
+"""Blocks of at most as many rows are wide: what a call into Arrow costs beside its work is spent once for columns that are read alike."""
+
+
+def _read_columns(block: TextBlock, opened: CsvFile, plan: Sequence[Reading]) -> list[pa.Array]:
+    """The columns of a block in their types. Raises InvalidValue."""
+    alike: dict[Reading, list[int]] = {}
+    for at, reading_ in enumerate(plan):
+        alike.setdefault(reading_, []).append(at)
+    columns = list(block.columns)
+    for reading_, places in alike.items():
+        if pa.types.is_string(reading_.type):
+            continue
+        if len(places) > 1 and block.rows <= FEW_ROWS:
+            try:
+                _read_together(columns, places, reading_, block, opened)
+                continue
+            except DataError:
+                pass  # raised again below, by the column's name and row
+        for at in places:
+            columns[at] = read_cells(_cells(block.columns[at], opened, at, block.row), reading_, opened.options.decimal_point)
+    return columns
+
+
+def _read_together(columns: list[pa.Array], places: list[int], plan: Reading, block: TextBlock, opened: CsvFile) -> None:
+    texts = pa.concat_arrays([block.columns[at] for at in places])
+    values = read_cells(_cells(texts, opened, places[0], 0), plan, opened.options.decimal_point)
+    for number, at in enumerate(places):
+        columns[at] = values.slice(number * block.rows, block.rows)
+
+
+def _cells(texts: pa.Array, opened: CsvFile, at: int, row: int) -> Cells:
+    return Cells(texts=without(texts, tuple(opened.options.nulls)), column=opened.names[at], source=opened.name, row=row)

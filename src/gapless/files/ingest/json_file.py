@@ -9,16 +9,17 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 
 from gapless.errors import InvalidValue, UnreadableInput
 from gapless.files.ingest.batches import Batches, rows_without_columns
 from gapless.files.ingest.csv_file import known_type
+from gapless.files.ingest.input_file import InputFile, reading
 from gapless.files.ingest.instants import holds_times, plan_reading, read_cells, refuse_times, survey_times
 from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema, to_array
-from gapless.files.ingest.texts import Candidates, Cells, TextFile, reading, survey, without
+from gapless.files.ingest.text_file import TextFile
+from gapless.files.ingest.texts import Candidates, Cells, survey, without
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Json
 
@@ -52,21 +53,21 @@ def _parse(line: str, exact: frozenset[str]) -> dict[str, object]:
     raise ValueError(f"it holds {line[:60]!r}, which is no object")
 
 
-def _chunks(path: Path, exact: frozenset[str]) -> Iterator[tuple[int, int, dict[str, list[object]]]]:
+def _chunks(path: InputFile, options: Json, exact: frozenset[str]) -> Iterator[tuple[int, int, dict[str, list[object]]]]:
     """Columns of at most CHUNK_ROWS rows, with the number of their first row, and how many rows they are: objects may have no field.
 
     `exact` is as for `_parse`.
     """
     rows: list[object] = []
     first = 0
-    for number, line in _lines(path):
+    for number, line in _lines(path, options.max_line_size):
         try:
             rows.append(_parse(line, exact))
         except (ValueError, RecursionError) as damage:
             raise UnreadableInput(
                 f"line {number} of {path} is not a JSON object",
                 why=str(damage),
-                fix="Mend that line; rewrite a file that is one array, or spreads objects over lines, as one object a line",
+                fix=_fix(number, line),
                 source=str(path),
             ) from damage
         if len(rows) == CHUNK_ROWS:
@@ -76,17 +77,26 @@ def _chunks(path: Path, exact: frozenset[str]) -> Iterator[tuple[int, int, dict[
         yield first, len(rows), columns_of(rows, str(path), first)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with reading(path):
-        source = TextFile(path)
+def _fix(number: int, line: str) -> str:
+    if number == 1 and line.lstrip()[:1] not in ("{", "["):
+        return 'Mend that line; where the file is CSV, pass format="csv", or name it .csv'
+    return "Mend that line; rewrite a file that is one array, or spreads objects over lines, as one object a line"
+
+
+def _lines(path: InputFile, longest: int) -> Iterator[tuple[int, str]]:
+    with reading(path.name):
+        source = TextFile(path, "JSON lines")
         try:
-            for number, line in enumerate(source.lines(), start=1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            for number, line in enumerate(source.lines(longest), start=1):
+                text = line.decode("utf-8")
                 if text.strip():
                     yield number, text
         except UnicodeDecodeError as wrong:
             raise UnreadableInput(
-                f"{path} is not UTF-8", why=f"{wrong.reason} in a line", fix="Write it anew as UTF-8", source=str(path)
+                f"line {number} of {path} is not UTF-8",
+                why=f"{wrong.reason} in it",
+                fix="Write it anew as UTF-8",
+                source=str(path),
             ) from wrong
         finally:
             source.close()
@@ -106,7 +116,7 @@ def _text_names(index: IndexSpec | None, schema: pa.Schema | None) -> frozenset[
     return frozenset(name for name in names if _is_text(name, index, schema))
 
 
-def _cells(values: list[object], column: str, path: Path, row: int) -> Cells:
+def _cells(values: list[object], column: str, path: InputFile, row: int) -> Cells:
     """JSON scalars as the texts they were written as."""
     texts: list[str | None] = []
     for at, value in enumerate(values):
@@ -121,12 +131,12 @@ def _cells(values: list[object], column: str, path: Path, row: int) -> Cells:
     return Cells(texts=without(pa.array(texts, pa.string()), ()), column=column, source=str(path), row=row)
 
 
-def survey_json(path: Path, options: Json, index: IndexSpec | None, schema: pa.Schema | None) -> JsonSurvey:
+def survey_json(path: InputFile, options: Json, index: IndexSpec | None, schema: pa.Schema | None) -> JsonSurvey:
     """Read a file once to see what its columns hold; raises UnreadableInput or InvalidValue."""
     types: dict[str, pa.DataType] = {}
     texts: dict[str, Candidates] = {}
     exact = _text_names(index, schema)
-    for row, _, columns in _chunks(path, exact):
+    for row, _, columns in _chunks(path, options, exact):
         found: dict[str, pa.DataType] = {}
         for name, values in columns.items():
             if not _is_text(name, index, schema):
@@ -143,7 +153,7 @@ def survey_json(path: Path, options: Json, index: IndexSpec | None, schema: pa.S
 
 
 def open_json(
-    path: Path, options: Json, index: IndexSpec | None, schema: pa.Schema | None, found: JsonSurvey, own: JsonSurvey
+    path: InputFile, options: Json, index: IndexSpec | None, schema: pa.Schema | None, found: JsonSurvey, own: JsonSurvey
 ) -> Batches:
     """A file of JSON lines as batches.
 
@@ -159,7 +169,7 @@ def open_json(
     exact = _text_names(index, schema)
 
     def read() -> Iterator[pa.RecordBatch]:
-        for row, rows, columns in _chunks(path, exact):
+        for row, rows, columns in _chunks(path, options, exact):
             if not types:
                 yield from rows_without_columns(rows)
                 continue
@@ -172,4 +182,4 @@ def open_json(
                 arrays.append(fit_column(array, type_, rows, (name, str(path), row)))
             yield pa.record_batch(arrays, schema=typed)
 
-    return Batches(source=str(path), schema=typed, read=read, bytes_hint=path.stat().st_size)
+    return Batches(source=str(path), schema=typed, read=read, bytes_hint=path.size)

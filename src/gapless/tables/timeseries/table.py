@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow as pa
 from gapless.files.adopt.copy_or_link import Adopt, parse_adopt
 from gapless.files.adopt.source import Source
 from gapless.files.ingest.batches import Batches, Progress, watched, without_empty
-from gapless.files.ingest.files import expand_paths, open_files
+from gapless.files.ingest.files import FileArgument, expand_paths, open_files
 from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
@@ -136,7 +135,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
 
     def append_file(
         self,
-        path: str | Path | Sequence[str | Path],
+        path: FileArgument,
         *,
         format: object = None,  # noqa: A002  # what users of DuckDB and Polars call it
         on_overlap: OnOverlap | None = None,
@@ -146,6 +145,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
     ) -> AppendReport:
         """Append a file, all data files of a directory, all that a glob matches, or a list of these, as one commit.
 
+        An open file of bytes, a pipe, and `-` (standard input) are read once, by way of a temporary file; `format` says what they hold.
         `format` is a `gl.Csv(…)`, `gl.Json(…)`, "parquet", "csv" or "json"; without it the suffix decides. `progress` is called after
         each batch with the rows read so far, and with all rows there are where that is known (else None). See `append` for the rest;
         raises InvalidPath for a path that names nothing, or a file named twice, and UnreadableInput where a file cannot be read.

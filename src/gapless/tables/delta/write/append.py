@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from gapless.files.ingest.batches import Batches, Progress, watched, without_empty
-from gapless.files.ingest.files import expand_paths, open_files
+from gapless.files.ingest.files import FileArgument, expand_paths, open_files
 from gapless.formats.delta.actions import Commit, Json, TableState
 from gapless.formats.delta.conflict import CommitPredicate
 from gapless.log.format import Snapshot
@@ -81,7 +80,7 @@ class Appending(DeltaHandle):
 
     def append_file(
         self,
-        path: str | Path | Sequence[str | Path],
+        path: FileArgument,
         *,
         format: object = None,  # noqa: A002  # what users of DuckDB and Polars call it
         operation_id: OperationArgument = None,
@@ -90,6 +89,7 @@ class Appending(DeltaHandle):
     ) -> AppendReport:
         """Append a file, all data files of a directory, all that a glob matches, or a list of these, as one commit.
 
+        An open file of bytes, a pipe, and `-` (standard input) are read once, by way of a temporary file; `format` says what they hold.
         `format` is a `gl.Csv(…)`, `gl.Json(…)`, "parquet", "csv" or "json"; without it the suffix decides. `progress` is called after
         each batch with the rows read so far, and with all rows there are where that is known (else None). See `append` for the rest;
         raises InvalidPath for a path that names nothing, or a file named twice, and UnreadableInput where a file cannot be read.

@@ -19,6 +19,7 @@ from gapless.files.adopt.layout import check_layout
 from gapless.files.adopt.source import Source, adopted_stats
 from gapless.files.ingest.batches import Batches, Progress
 from gapless.files.ingest.files import format_of
+from gapless.files.ingest.input_file import InputFile, is_stream
 from gapless.files.sort.run import sort_run
 from gapless.files.write.staged_write import StagedWrite, only_identity
 from gapless.formats.timeseries.actions import SetTransaction, TableState, segment_path
@@ -42,10 +43,11 @@ from gapless.tables.timeseries.write.refusals import overlap_error
 from gapless.tables.timeseries.write.stage import Stager
 
 
-def open_sources(files: Sequence[Path], file_format: object, how: Adopt) -> list[Source]:
+def open_sources(files: Sequence[Path | InputFile], file_format: object, how: Adopt) -> list[Source]:
     """The files that are to become segments; raises InvalidOption for one that is no Parquet, UnreadableInput, InvalidPath."""
     given = parse_format(file_format)
-    for path in files:
+    paths = [_on_disk(file, how) for file in files]
+    for path in paths:
         if not isinstance(format_of(path, given), Parquet):
             raise InvalidOption(
                 f"{path} cannot be adopted",
@@ -56,7 +58,19 @@ def open_sources(files: Sequence[Path], file_format: object, how: Adopt) -> list
             )
         if how == "move":
             check_movable(path)
-    return [Source.open(path) for path in files]
+    return [Source.open(path) for path in paths]
+
+
+def _on_disk(file: Path | InputFile, how: Adopt) -> Path:
+    if isinstance(file, Path) and not is_stream(file):
+        return file
+    raise InvalidOption(
+        f"{file} cannot be adopted",
+        why="A file is adopted as it lies on a disk, and this one comes through a pipe",
+        fix="Append it without adopt, or name its file",
+        option="adopt",
+        value=how,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
