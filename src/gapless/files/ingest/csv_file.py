@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.errors import DataError, UnreadableInput
-from gapless.files.ingest.batches import Batches
+from gapless.files.ingest.batches import Batches, rows_without_columns
 from gapless.files.ingest.column_survey import survey_columns
 from gapless.files.ingest.csv_rows import TextColumns, header_names, marks_of, row_blocks
 from gapless.files.ingest.input_file import InputFile, reading
@@ -204,6 +204,9 @@ def open_csv(looked: CsvSurvey, index: IndexSpec | None, schema: pa.Schema | Non
 
     def read() -> Iterator[pa.RecordBatch]:
         for block in opened.blocks():
+            if not opened.names:
+                yield from rows_without_columns(block.rows)
+                continue
             yield pa.RecordBatch.from_arrays(_read_columns(block, opened, plan), schema=typed)
 
     return Batches(source=source, schema=typed, read=read, bytes_hint=opened.file.size)

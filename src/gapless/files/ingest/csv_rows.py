@@ -161,7 +161,7 @@ class _Cutter:
             what = f"a quoted field ends at {self._place(data, at)} of {self._name} and {after!r} follows it"
             why = f"The field begins at {self._place(data, opened)}; a {self._quote} within it is doubled, by RFC 4180"
             if data[at - 1 : at] == b"\\" and self._marks.escape is None:
-                fix = 'Pass Csv(escape="\\\\") (--escape) where a backslash stands before quotes, as Spark and MySQL write them'
+                fix = 'Pass Csv(escape="\\\\") where a backslash stands before quotes, as Spark and MySQL write them'
             else:
                 fix = "Double that quote, close the field before it, or pass Csv(quote=None) if the character means nothing"
         return UnreadableInput(what, why=why, fix=fix, source=self._name)

@@ -61,7 +61,7 @@ def _refuse_format(name: str, why: str) -> InvalidOption:
     return InvalidOption(
         f"the format of {name} is not known",
         why=why,
-        fix='Pass format="parquet", "csv" or "jsonl" (--format csv), or a Csv(…) or Json(…)',
+        fix='Pass format="parquet", "csv" or "jsonl", or a Csv(…) or Json(…)',
         option="format", value=None,
     )  # fmt: skip
 

@@ -27,14 +27,15 @@ class Content:
 
 
 _PARQUET = Content(noun="a Parquet file", fix='Pass format="parquet", or name it .parquet')
+_DECOMPRESS = "Decompress it; Parquet compresses its own pages"
 _UNPACK = "Unpack it first, and append the files in it"
 _SHEET = "Save the sheet as CSV, or read it with pandas.read_excel and append the data frame"
 _ARROW = Content(noun="an Arrow IPC (Feather) file", fix="Append pyarrow.feather.read_table(path), or write it as Parquet")
 
 _MAGIC: tuple[tuple[bytes, Content], ...] = (
-    (b"\x1f\x8b", Content(noun="compressed with gzip", fix="", codec="gzip")),
-    (b"\x28\xb5\x2f\xfd", Content(noun="compressed with zstd", fix="", codec="zstd")),
-    (b"\x04\x22\x4d\x18", Content(noun="compressed with lz4", fix="", codec="lz4")),
+    (b"\x1f\x8b", Content(noun="compressed with gzip", fix=_DECOMPRESS, codec="gzip")),
+    (b"\x28\xb5\x2f\xfd", Content(noun="compressed with zstd", fix=_DECOMPRESS, codec="zstd")),
+    (b"\x04\x22\x4d\x18", Content(noun="compressed with lz4", fix=_DECOMPRESS, codec="lz4")),
     (b"\xfd7zXZ\x00", Content(noun="compressed with xz", fix="Unpack it first (xz -d), or compress it with gzip or zstd")),
     (b"PAR1", _PARQUET),
     (b"PARE", Content(noun="an encrypted Parquet file", fix="Write it anew, decrypted")),
@@ -57,7 +58,7 @@ _ARRAY = re.compile(r'\s*\[\s*\{\s*"')
 def identify(head: bytes) -> Content | None:
     """What a file is that begins with these bytes; None where they are text, or say nothing."""
     if _BZIP2.match(head):
-        return Content(noun="compressed with bzip2", fix="", codec="bz2")
+        return Content(noun="compressed with bzip2", fix=_DECOMPRESS, codec="bz2")
     if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
         return _in_zip(head)
     if head[257:262] == b"ustar":
@@ -156,10 +157,13 @@ def _refuse_encoding(source: str, says: str, name: str, declared: str) -> Unread
 
 
 def _unmarked(head: bytes) -> str:
-    """The encoding of a text of mostly ASCII characters whose every other byte is zero; "" for any other."""
-    for name, width, kept in (("utf-32-le", 4, 0), ("utf-32-be", 4, 3), ("utf-16-le", 2, 0), ("utf-16-be", 2, 1)):
+    """The encoding of a text of which most characters are ASCII: every other byte of it is zero; "" for any other."""
+    for name, width, kept, share in (
+        ("utf-32-le", 4, 0, 0.9), ("utf-32-be", 4, 3, 0.9), ("utf-16-le", 2, 0, 0.6), ("utf-16-be", 2, 1, 0.6),
+    ):  # fmt: skip
         sample = head[: min(len(head), 64) // width * width]
-        others = (sample[at::width] for at in range(width) if at != kept)
-        if len(sample) >= 2 * width and all(sample[kept::width]) and not any(map(any, others)):
+        others = b"".join(sample[at::width] for at in range(width) if at != kept)
+        letters = sample[kept::width]
+        if len(letters) >= 2 and letters.count(0) <= 0.1 * len(letters) and others.count(0) >= share * len(others):
             return name
     return ""
