@@ -79,7 +79,7 @@ def test_t2_03_a_form_that_is_not_read_is_named_in_the_refusal(read: Read, text:
 
 
 def test_t2_03_forms_are_read_in_any_block_and_into_a_known_type(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gapless.files.ingest.csv_file.BLOCK_BYTES", 64)
+    monkeypatch.setattr("gapless.files.ingest.text_file.BLOCK_BYTES", 64)
     monkeypatch.setattr("gapless.files.ingest.json_file.CHUNK_ROWS", 3)
     texts = ["2026-01-05T00:00:00Z", *[f"2026-01-05T{hour:02d}:00:00+01:00" for hour in range(1, 12)], "2026-005T24:00Z"]
     for schema in (None, pa.schema([("ts", pa.timestamp("ns", "Europe/Berlin"))])):
