@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -117,12 +119,13 @@ def test_t2_21_a_named_pipe_is_read_once(tmp_path: Path) -> None:
     ],
 )
 def test_t2_21_an_open_file_is_read_from_where_it_stands(
-    tmp_path: Path, opened: Callable[[Path], object], file_format: object
+    tmp_path: Path, opened: Callable[[Path], IO[Any]], file_format: object
 ) -> None:
     (tmp_path / "ok.csv").write_text(CSV)
-    source: object = opened(tmp_path)
+    source = opened(tmp_path)
     table = gl.create(tmp_path / "t", index="ts", bucket="1h")
-    assert table.append_file(source, format=file_format).rows == 2  # type: ignore[arg-type]  # any open file
+    with contextlib.closing(source):
+        assert table.append_file(source, format=file_format).rows == 2
     delta = gl.delta.create(tmp_path / "d", pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())]))
     assert delta.append_file([io.BytesIO(CSV.encode()), io.BytesIO(CSV.encode())], format="csv").rows == 4
 
