@@ -131,16 +131,15 @@ def _has_smallest(array: pa.Array) -> bool:
 
 
 def _is_narrow(array: pa.Array) -> bool:
-    """Whether the most significant half alone shows that all decimals have room: told four times as fast as by a look at each."""
-    if (
-        not pa.types.is_decimal128(array.type)
-        or array.type.precision < _TWO_WORDS
-        or not len(array)
-        or not _is_sound_outside(array)
-    ):
+    """Whether words of 8 bytes show that all decimals have room, told faster than by a look at each; of short ones where none is negative."""
+    if not pa.types.is_decimal128(array.type) or not len(array) or not _is_sound_outside(array):
         return False
-    high, most = _high_words(array), (10**array.type.precision - 1) >> 64
-    return bool(high.max() < most and high.min() > -most)
+    most = 10**array.type.precision - 1
+    high = _high_words(array)
+    if array.type.precision >= _TWO_WORDS:
+        return bool(high.max() < most >> 64 and high.min() > -(most >> 64))
+    words = np.frombuffer(array.buffers()[1], np.uint64, 2 * len(array), 16 * array.offset)
+    return bool(words[1::2].max() == 0 and words[::2].max() <= most)
 
 
 def _is_ascii(array: pa.Array) -> bool:

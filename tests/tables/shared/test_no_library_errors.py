@@ -189,6 +189,7 @@ def test_times_and_versions_of_any_type(odd: Any, tmp_path: Path) -> None:
         lambda: table.coverage(odd),
         lambda: table.scan(start=odd),
         lambda: table.drop_before(odd),
+        lambda: table.scan(order=odd),
     ):
         with pytest.raises((InvalidOption, InvalidTime)):
             act()

@@ -32,7 +32,7 @@ class ScanRequest:
     where: str | pc.Expression | None
     entity: Mapping[str, object]
     columns: Sequence[str] | None
-    order: str | None
+    order: object
     exclude: Collection[str] | None = None
 
     def rows(self, store: Store, state: TableState) -> Rows:
@@ -80,14 +80,14 @@ class ScanRequest:
         return plan.over(plan_groups(segments, index, plan.fetched(sort=True), by_index=by_index))
 
     def _by_index(self) -> bool:
-        if self.order not in (None, "index"):
+        if self.order is not None and not (isinstance(self.order, str) and self.order == "index"):
             raise InvalidOption(
                 f"order={self.order!r} is not known",
                 fix='Pass order="index", or leave it out',
                 option="order",
                 value=self.order,
             )
-        return self.order == "index"
+        return self.order is not None
 
     def predicate(self, state: TableState, schema: pa.Schema) -> Predicate:
         """Start, end, entity and `where` where that is a text, as one predicate; raises as `rows`."""
