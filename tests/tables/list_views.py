@@ -1,4 +1,8 @@
-"""Run as a program: list views of a kind into tables of either kind, in every write; prints "whole" where nothing was lost."""
+"""Run as a program: lists of a kind that Arrow has crashed on, into tables of either kind, in every write.
+
+The kind is "list_view", "large_list_view", or "bare" for values of which what lies within has no buffers. Prints "whole" where nothing was
+lost.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,31 @@ CHILDREN: dict[str, tuple[pa.DataType, Any]] = {
 LISTS = [[1, 2], None, [], [3]] * 50
 
 
+def bare_columns() -> Iterator[tuple[str, pa.Array]]:
+    """Null and empty values whose children have no rows, and no buffers either; validate(full=True) finds nothing wrong with them."""
+    count = len(LISTS)
+    valid = pa.array([n % 2 == 0 for n in range(count)]).buffers()[1]
+    offsets = pa.array([0] * (count + 1), pa.int32()).buffers()[1]
+    floats = pa.Array.from_buffers(pa.float32(), 0, [None, None])
+    structs = pa.Array.from_buffers(pa.struct([("a", pa.float32())]), 0, [None], children=[floats])
+    pairs = pa.struct([pa.field("key", pa.float32(), nullable=False), pa.field("value", pa.float32())])
+    entries = pa.Array.from_buffers(pairs, 0, [None], children=[floats, floats])
+
+    def lists(child: pa.Array, type_: pa.DataType | None = None) -> pa.Array:
+        return pa.Array.from_buffers(type_ or pa.list_(child.type), count, [valid, offsets], children=[child])
+
+    yield "floats", lists(floats)
+    yield "structs", lists(structs)
+    yield "lists", lists(lists(structs).slice(count))
+    yield "map", lists(entries, pa.map_(pa.float32(), pa.float32()))
+    yield "in_struct", pa.StructArray.from_arrays([lists(structs)], ["l"])
+    yield "nulls", pa.nulls(count, pa.list_(pa.struct([("a", pa.list_(pa.int8(), 3))])))
+
+
 def columns(kind: str) -> Iterator[tuple[str, pa.Array]]:
+    if kind == "bare":
+        yield from bare_columns()
+        return
     for name, (child, make) in CHILDREN.items():
         views = pa.array([None if one is None else [make(n) for n in one] for one in LISTS], getattr(pa, kind)(child))
         count = len(views)

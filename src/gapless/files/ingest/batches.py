@@ -10,6 +10,7 @@ from functools import partial
 import pyarrow as pa
 
 from gapless.errors import DataError, InvalidValue, SchemaMismatch, UnreadableInput
+from gapless.model.types import is_any_list
 from gapless.model.valid_values import ForbiddenValue, forbidden_values, may_be_forbidden
 
 
@@ -90,20 +91,42 @@ def read_once(source: str, batches: Iterator[pa.RecordBatch]) -> Callable[[], It
 def checked_values(part: Batches) -> Batches:
     """The same rows, of which none holds a value that its column's own type forbids.
 
-    For rows from elsewhere, whose buffers nobody looked at. InvalidValue, as they are read, names column, row and value.
+    For rows from elsewhere, whose buffers nobody looked at; those that are missing are there then. InvalidValue, as they are read, names
+    column, row and value.
     """
-    if not any(may_be_forbidden(field.type) for field in part.schema):
+    if not any(may_be_forbidden(field.type) or field.type.num_fields for field in part.schema):
         return part
 
     def read() -> Iterator[pa.RecordBatch]:
         row = 0
-        for batch in part:
+        for batch in map(_with_buffers, part):
             for column, found in forbidden_values(batch):
                 raise refuse_forbidden(column, batch.schema.field(column).type, found, row, part.source)
             row += batch.num_rows
             yield batch
 
     return replace(part, read=read)
+
+
+def _with_buffers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with those nested columns copied of which a child has no values: it may lack buffers, and whoever counts its bytes, or
+    casts it, crashes (pyarrow 26.0).
+    """
+    places = {place for place, column in enumerate(batch.columns) if batch.num_rows and _has_empty_child(column)}
+    if not places:
+        return batch
+    arrays = [pa.concat_arrays([column]) if place in places else column for place, column in enumerate(batch.columns)]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _has_empty_child(array: pa.Array) -> bool:
+    if pa.types.is_struct(array.type):
+        below = [array.field(at) for at in range(array.type.num_fields)]
+    elif pa.types.is_map(array.type) or is_any_list(array.type):
+        below = [array.values]
+    else:
+        return False
+    return any(not len(child) or _has_empty_child(child) for child in below)
 
 
 def refuse_forbidden(column: str, type_: pa.DataType, found: ForbiddenValue, first_row: int, source: str) -> InvalidValue:
