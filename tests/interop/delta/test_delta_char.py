@@ -57,6 +57,3 @@ def test_turns_with_spark_on_texts_that_have_a_length(tmp_path: Path, engine: As
         (3, "cd", "x"),
     ]
     assert [row["c"] for row in ours[:2]] == ["ab   ", "e    "]
-    shown = "".join(spark.do("sql", text=f"describe table delta.`{path}`"))
-    assert "char(5)" in shown
-    assert "varchar(3)" in shown
