@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from gapless.tables.delta.expressions.evaluate import evaluate
+from gapless.tables.delta.expressions.spark_sql import _CASED
 from support.spark_rows import ANSWERS, told
 
 # What PySpark's own client leaves open.
@@ -37,6 +41,21 @@ def test_sparks_answers_are_sparks(spark: Any) -> None:
         found = [row[f"o{number}"] for row in answer]
         told_as = found if type_ == "timestamp" else [told(one.asDict() if hasattr(one, "asDict") else one) for one in found]
         assert told_as == expected, expression
+
+
+def test_every_letter_turns_into_sparks_or_is_refused(spark: Any) -> None:
+    """Of all code points below U+10000 that are characters."""
+    letter = "decode(unhex(lpad(hex(id), 4, '0')), 'utf-16be')"
+    found = spark.sql(
+        f"select {letter} as s, upper({letter}) as u, lower({letter}) as l from range(1, 65536) where id not between 55296 and 57343"
+    ).collect()
+    for name, place in (("upper", "u"), ("lower", "l")):
+        doubtful = re.compile(_CASED[name.capitalize()][0])
+        told = [row for row in found if not doubtful.search(row["s"])]
+        assert len(told) > 63_300
+        rows = pa.table({"s": [row["s"] for row in told]})
+        made = evaluate(rows, {"o": f"{name}(s)"}, pa.schema([("o", pa.string())]), dialect="spark").column("o").to_pylist()
+        assert [(row["s"], row[place], ours) for row, ours in zip(told, made, strict=True) if row[place] != ours] == []
 
 
 def _shown(expression: str) -> str:

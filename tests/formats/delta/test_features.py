@@ -60,7 +60,7 @@ def test_an_unknown_reader_feature_is_named(feature: str) -> None:
     assert caught.value.needs == feature
 
 
-@pytest.mark.parametrize("feature", ["rowTracking", "identityColumns", "materializePartitionColumns", "soon"])
+@pytest.mark.parametrize("feature", ["icebergCompatV1", "materializePartitionColumns", "soon"])
 def test_an_unknown_writer_feature_refuses_writes_alone(feature: str) -> None:
     check_readable(_listed(feature), "t")
     with pytest.raises(UnsupportedTable, match=f"cannot be written .* '{feature}'") as caught:
@@ -102,8 +102,6 @@ IDENTITY = StructType(fields=(StructField(name="i", type=PrimitiveType("long"), 
 @pytest.mark.parametrize(
     ("feature", "unused", "used"),
     [
-        ("rowTracking", _metadata(rowTrackingSuspended="true"), _metadata()),
-        ("identityColumns", _metadata(), _metadata(IDENTITY)),
         ("icebergCompatV1", _metadata(), _metadata(enableIcebergCompatV1="true")),
         ("icebergCompatV2", _metadata(enableIcebergCompatV2="false"), _metadata(enableIcebergCompatV2="true")),
     ],
@@ -114,14 +112,14 @@ def test_a_feature_that_is_not_in_use_does_not_count(feature: str, unused: Metad
         check_writable(_listed(feature), "t", used)
 
 
-def test_identity_columns_of_an_old_protocol_are_refused() -> None:
-    check_writable(Protocol(reader=2, writer=6), "t", _metadata())
-    with pytest.raises(UnsupportedTable, match="identityColumns"):
-        check_writable(Protocol(reader=2, writer=6), "t", _metadata(IDENTITY))
+def test_identity_columns_are_no_reason_to_refuse_a_table() -> None:
+    """Only what would have to count their values is refused."""
+    check_writable(Protocol(reader=2, writer=6), "t", _metadata(IDENTITY))
+    check_writable(_listed("identityColumns"), "t", _metadata(IDENTITY))
 
 
 def test_the_golden_and_fixture_protocols(shared: Path) -> None:
-    """All are read but the one that is broken on purpose; all are written but the one with row ids."""
+    """All are read but the one that is broken on purpose; all but that are written."""
     unread: set[str] = set()
     unwritten: set[str] = set()
     for log in [*FIXTURES.glob("*/table/_delta_log/*.json"), *shared.glob("golden/delta/*/delta/_delta_log/*.json")]:
@@ -141,7 +139,7 @@ def test_the_golden_and_fixture_protocols(shared: Path) -> None:
                 except UnsupportedTable:
                     failed.add(log.parents[2].name)
     assert unread == {"deltalog-invalid-protocol-version"}
-    assert unwritten == {"deltalog-invalid-protocol-version", "spark_row_tracking"}
+    assert unwritten == {"deltalog-invalid-protocol-version"}
 
 
 LEVELS = {
@@ -249,8 +247,8 @@ def test_a_plain_table_needs_little() -> None:
 
 
 def test_wishes_that_cannot_be() -> None:
-    with pytest.raises(NotSupported, match="rowTracking"):
-        needed_protocol(PLAIN, {"delta.feature.rowTracking": "supported"})
+    with pytest.raises(NotSupported, match="icebergCompatV2"):
+        needed_protocol(PLAIN, {"delta.feature.icebergCompatV2": "supported"})
     with pytest.raises(InvalidOption, match="deletionVector") as caught:
         needed_protocol(PLAIN, {"delta.feature.deletionVector": "supported"})
     assert "'deletionVectors'" in caught.value.fix

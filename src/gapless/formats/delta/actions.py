@@ -297,6 +297,8 @@ class Commit:
     """Ours, beside the `txn` that says it to others."""
     tally: Tally | None = None
     """What the change counted, for whoever sends it again."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """What features of Delta say of the commit."""
     info: Mapping[str, Json] = field(default_factory=dict)
     """`commitInfo` as another writer left it; empty for ours."""
     actions: tuple[Action, ...] = ()

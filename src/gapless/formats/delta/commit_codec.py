@@ -94,6 +94,7 @@ def _encode_info(commit: Commit, time_ms: int) -> dict[str, Json]:
         "isolationLevel": commit.isolation or None,
         "isBlindAppend": commit.blind_append,
         "operationMetrics": {name: str(count) for name, count in commit.metrics.items()},
+        "tags": dict(commit.tags) or None,
         "engineInfo": commit.engine or None,
         "txnId": commit.id or None,
         _OURS: {name: value for name, value in ours.items() if value is not None},
@@ -219,6 +220,7 @@ def _commit_of(info: Mapping[str, Any], actions: tuple[Action, ...]) -> Commit:
         duration_ms=duration_ms if isinstance(duration_ms, int) and 0 <= duration_ms <= _LAST_MS else None,
         operation_id=None if operation_id is None else _decode_operation(operation_id),
         tally=None if tally is None else Tally(**{name: int(tally[name]) for name in _TALLY if name in tally}),
+        tags={name: str(value) for name, value in _mapping(info, "tags").items()} if ours is not None else {},
         info=info if ours is None else {},
         actions=actions,
     )

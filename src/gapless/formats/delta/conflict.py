@@ -9,6 +9,8 @@ from typing import Literal, get_args
 
 from gapless.formats.delta.actions import AddFile, Commit, DomainMetadata, Metadata, TableState, canonical, operation_of
 from gapless.formats.delta.properties import Settings
+from gapless.formats.delta.row_tracking import DOMAIN as ROW_TRACKING
+from gapless.formats.delta.row_tracking import is_tracked, rebase_rows
 from gapless.formats.delta.schema.types import StructType
 from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Conflicting
@@ -43,7 +45,7 @@ ALWAYS = (
     Rule("same application", "it applied a transaction of the same application: ours may be applied already, and is looked up"),
     Rule("protocol", "it changed the protocol: ours is checked and written for the new one"),
     Rule("other table", "it changed columns, constraints or properties that ours was written for"),
-    Rule("same domain", "both set the metadata of one domain"),
+    Rule("same domain", "both set the metadata of one domain, other than that of row ids"),
 )
 """What every change asks of every other."""
 
@@ -136,7 +138,7 @@ class CommitPredicate:
     exact: bool = False
     """Whether it holds for the very next version only, as one does that says its own version."""
 
-    def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+    def check_conflict(self, mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
         """See `gapless.log.format.ConflictChecker`: ours as it is, or the conflict, whose reason is that of a rule."""
         isolation = Settings.of(self.state.configuration).isolation
         asked = (*ALWAYS, *rules(own_change(mine), change_of(theirs), isolation))
@@ -144,7 +146,7 @@ class CommitPredicate:
             detail = next(self._found(rule.condition, mine, theirs), None)
             if detail is not None:
                 return Conflicting(rule.condition, detail)
-        return Compatible(mine)
+        return Compatible(rebase_rows(mine, theirs, self.state, version + 1))
         yield  # a conversation that asks nothing
 
     def _found(self, condition: Condition, mine: Commit, theirs: Commit) -> Iterator[str]:
@@ -161,7 +163,9 @@ class CommitPredicate:
             case "other table":
                 yield from [] if theirs.metadata is None else self._unfit(mine, theirs.metadata)
             case "same domain":
-                yield from sorted(_domains(mine) & _domains(theirs))
+                # Row ids are given anew above those of a commit that came first.
+                given_anew = {ROW_TRACKING} if is_tracked(self.state) else set()
+                yield from sorted((_domains(mine) & _domains(theirs)) - given_anew)
             case "same files":
                 gone = {canonical(file.path) for file in mine.removed}
                 yield from (file.path for file in theirs.removed if canonical(file.path) in gone)

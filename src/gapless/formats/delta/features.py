@@ -31,10 +31,10 @@ READER_FEATURES = frozenset(
 """What readers have to know, and this release does."""
 WRITER_FEATURES = READER_FEATURES | {
     "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints", "checkpointProtection", "clustering", "domainMetadata", "generatedColumns",
-    "inCommitTimestamp", "inCommitTimestamp-preview", "invariants",
+    "identityColumns", "inCommitTimestamp", "inCommitTimestamp-preview", "invariants", "rowTracking",
 }  # fmt: skip
 """What this release keeps right whenever it writes."""
-_UNLESS_USED = frozenset({"identityColumns", "rowTracking", "icebergCompatV1", "icebergCompatV2", "icebergCompatV3"})
+_UNLESS_USED = frozenset({"icebergCompatV1", "icebergCompatV2", "icebergCompatV3"})
 """What it keeps right as long as no property or column of the table makes use of it."""
 _FOREIGN = frozenset(
     {
@@ -53,7 +53,7 @@ _WRITER_LEVELS = {
     6: ("identityColumns",),
 }
 _PREVIEW = "-preview"
-_NEEDS = {"clustering": ("domainMetadata",)}
+_NEEDS = {"clustering": ("domainMetadata",), "rowTracking": ("domainMetadata",)}
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:
@@ -86,7 +86,7 @@ def check_readable(protocol: Protocol, url: str, metadata: Metadata | None = Non
 def check_writable(protocol: Protocol, url: str, metadata: Metadata | None = None) -> None:
     """Raise UnsupportedTable, naming the version or feature, where this release may not write the table.
 
-    With `metadata`, features that are supported but not in use there, such as identity columns, do not count.
+    With `metadata`, features that are supported but not in use there, such as icebergCompatV2, do not count.
     """
     check_readable(protocol, url, metadata)
     if protocol.writer > WRITER_VERSION:
@@ -219,12 +219,7 @@ def _leaves(type_: DeltaType) -> Iterator[PrimitiveType]:
 
 def _used(metadata: Metadata) -> frozenset[str]:
     flags = {name.lower(): text.lower() == "true" for name, text in metadata.configuration.items()}
-    identities = any(key.startswith("delta.identity.") for field in every_field(metadata.schema) for key in field.metadata)
-    used = {
-        "identityColumns": identities,
-        "rowTracking": not flags.get("delta.rowtrackingsuspended", False),
-        **{f"icebergCompatV{number}": flags.get(f"delta.enableicebergcompatv{number}", False) for number in (1, 2, 3)},
-    }
+    used = {f"icebergCompatV{number}": flags.get(f"delta.enableicebergcompatv{number}", False) for number in (1, 2, 3)}
     return frozenset(name for name, on in used.items() if on)
 
 

@@ -27,6 +27,7 @@ from gapless.runtime.committer import Proposal
 from gapless.tables.delta.care.compact_plan import CurveOrder, DeltaBin, plan_curve, plan_packing
 from gapless.tables.delta.files.open_file import Projection
 from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.delta.files.row_tracking import RowTracking
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.read.scan import RowCondition, select_files
@@ -85,8 +86,10 @@ class DeltaCompactor(Compaction[Commit, TableState, DeltaBin, AddFile]):
 
     def write(self, state: TableState, bins: Sequence[DeltaBin]) -> Iterator[WrittenFiles | GivenUp]:
         """See `Compaction`."""
-        env, reader = self.context.env, FileReader.of(self.context.store, state.metadata)
-        writer = BinWriter(reader=reader, state=state, target_size=self.target_size, order=self.order)
+        env, tracking = self.context.env, RowTracking.of(state)
+        metadata = state.metadata if tracking is None else tracking.metadata(state.metadata)
+        reader = FileReader.of(self.context.store, metadata)
+        writer = BinWriter(reader=reader, state=state, target_size=self.target_size, order=self.order, tracking=tracking)
         return (writer.write(one, StagedWrite.begin(env, committed_here=False)) for one in bins)
 
     def propose(self, snapshot: Snapshot[TableState], written: Sequence[WrittenFiles]) -> Proposal[Commit]:
@@ -215,6 +218,8 @@ class BinWriter:
     state: TableState
     target_size: int
     order: CurveOrder | None
+    tracking: RowTracking | None
+    """Which rows they are goes along with them, where the table promises to tell."""
     counts: dict[str, int] = field(default_factory=dict)
     """Rows read of each file, by key."""
     reading: str = ""
@@ -243,7 +248,8 @@ class BinWriter:
     def _target(self, one: DeltaBin) -> Target:
         """Small files become one; what is larger than they ever are together is cut."""
         whole = self.order is None and one.size <= 2 * self.target_size
-        return Target.of(self.state, target_bytes=2 * one.size if whole else self.target_size)
+        hidden = () if self.tracking is None else self.tracking.fields
+        return Target.of(self.state, target_bytes=2 * one.size if whole else self.target_size, hidden=hidden)
 
     def _rows(self, one: DeltaBin) -> Iterator[pa.RecordBatch]:
         if self.order is None:
@@ -262,12 +268,13 @@ class BinWriter:
 
     def _counted(self, one: DeltaBin, columns: tuple[str, ...] | None) -> Iterator[pa.Table]:
         self.reading = one.files[0].path
-        for file, table in self.reader.read(one.files, Projection(columns=columns)):
+        tracking = self.tracking if columns is None else None
+        for file, table in self.reader.read(one.files, Projection(columns=columns, position=tracking is not None)):
             self.reading = file.path
             if columns is None:
                 check_stored_values(table, self.counts[file.key], file.path)
                 self.counts[file.key] += table.num_rows
-            yield table
+            yield table if tracking is None else tracking.told(table, file)
 
     def _unreadable(self, one: DeltaBin, error: CorruptTable | DataError) -> GivenUp:
         named = error.facts.get("path")

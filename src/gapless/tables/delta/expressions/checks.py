@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +20,7 @@ from gapless.formats.delta.schema.types import DeltaType, StructField, StructTyp
 from gapless.model.convert import Misfit, convert
 from gapless.model.fit import Rows, refuse_misfit
 from gapless.tables.delta.expressions.evaluate import evaluate
-from gapless.tables.delta.expressions.sql import columns_read
+from gapless.tables.delta.expressions.sql import columns_read, parse_expression, parsed
 
 GENERATED, INVARIANTS = "delta.generationExpression", "delta.invariants"
 _PASSED = "passed"
@@ -34,6 +36,8 @@ class Constraint:
     """What the log says, in Spark's SQL."""
     condition: str
     """What must be true, in Spark's SQL."""
+    generated: bool = False
+    """Whether it says what the values of a generated column are."""
 
 
 def constraints(state: TableState) -> tuple[Constraint, ...]:
@@ -51,7 +55,7 @@ def _of_columns(schema: StructType) -> Iterator[Constraint]:
             yield Constraint(name=f"the invariant of column {where!r}", expression=invariant, condition=invariant)
         if (text := field.metadata.get(GENERATED)) is not None and len(path) == 1:
             condition = f"{quoted(field.name)} <=> ({text})"
-            yield Constraint(name=f"the generated column {where!r}", expression=str(text), condition=condition)
+            yield Constraint(name=f"the generated column {where!r}", expression=str(text), condition=condition, generated=True)
 
 
 def _fields(type_: DeltaType, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], StructField]]:
@@ -83,18 +87,43 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def checked(rows: Rows, state: TableState, *, first_row: int = 0) -> Rows:
+@lru_cache(256)
+def names_in(expression: str) -> frozenset[str]:
+    """The names of top-level columns that an expression in Spark's SQL reads, in lower case. Raises InvalidQuery for what is none."""
+    from sqlglot import exp
+
+    return frozenset(one.parts[0].name.lower() for one in parsed(expression, "spark").find_all(exp.Column))
+
+
+def checked(rows: Rows, state: TableState, *, first_row: int = 0, kept: AbstractSet[str] = frozenset()) -> Rows:
     """Check rows, which have all columns in the types of the table's schema, against a version's constraints; returns them.
 
-    `first_row` is the number of the first, for messages. Raises InvalidValue that names the constraint (or column), its expression, the
+    `first_row` is the number of the first, for messages; `kept` are columns whose values are what they were in the table, so that what only
+    these decide holds still: of them no generated column is computed, nor a constraint that cannot be. Raises InvalidValue that names the constraint (or column), its expression, the
     first row that breaks it and its values; UnsupportedTable for an expression that cannot be evaluated here.
     """
     declared = to_arrow(state.metadata.schema)
     _check_nulls(rows, declared, first_row)
     for name in state.metadata.partition_by:
         _check_partition_texts(rows.column(name), name, first_row)
-    check_constraints(rows, constraints(state), first_row=first_row)
+    check_constraints(rows, _in_question(constraints(state), declared, kept), first_row=first_row)
     return rows
+
+
+def _in_question(conditions: tuple[Constraint, ...], declared: pa.Schema, kept: AbstractSet[str]) -> tuple[Constraint, ...]:
+    """The conditions that rows may break whose values of some columns are what they were."""
+    if not kept:
+        return conditions
+    same = {name.lower() for name in kept}
+    return tuple(one for one in conditions if not (names_in(one.condition) <= same and _holds_still(one, declared)))
+
+
+def _holds_still(one: Constraint, declared: pa.Schema) -> bool:
+    try:
+        parse_expression(one.condition, declared, "spark")
+    except (InvalidQuery, UnknownColumn):
+        return True
+    return one.generated
 
 
 def _check_nulls(rows: pa.RecordBatch | pa.Table, declared: pa.Schema, first_row: int) -> None:
@@ -141,7 +170,8 @@ def check_constraints(rows: pa.RecordBatch | pa.Table, conditions: tuple[Constra
     try:
         answers = evaluate(table, expressions, schema, dialect="spark")
     except (InvalidQuery, UnknownColumn) as error:
-        raise _unanswerable(conditions, error) from error
+        one, why = next(_uncomputable(conditions, table), (conditions[0], error))
+        raise _unanswerable(one, why) from why
     for one, answer in zip(conditions, answers.columns, strict=True):
         row = pc.index(pc.fill_null(answer, False), False).as_py()
         if row >= 0:
@@ -159,11 +189,22 @@ def _broken(one: Constraint, table: pa.Table, row: int, first_row: int) -> Inval
     )  # fmt: skip
 
 
-def _unanswerable(conditions: tuple[Constraint, ...], error: InvalidQuery | UnknownColumn) -> UnsupportedTable:
-    texts = "; ".join(one.expression for one in conditions)
-    return UnsupportedTable(
-        f"the table's rows are to satisfy {texts}, which cannot be computed here",
-        why=error.what,
-        fix="Write with Spark, or drop the constraint",
-        needs=texts,
-    )
+def _uncomputable(
+    conditions: tuple[Constraint, ...], table: pa.Table
+) -> Iterator[tuple[Constraint, InvalidQuery | UnknownColumn]]:
+    """Those that cannot be computed, each with why."""
+    for one in conditions:
+        try:
+            evaluate(table.slice(0, 0), {_PASSED: one.condition}, pa.schema([(_PASSED, pa.bool_())]), dialect="spark")
+        except (InvalidQuery, UnknownColumn) as error:
+            yield one, error
+
+
+def _unanswerable(one: Constraint, error: InvalidQuery | UnknownColumn) -> UnsupportedTable:
+    if one.generated:
+        what = f"{one.name} is to be {one.expression}, which cannot be computed here"
+        fix = "Write with Spark; what leaves its values as they are, such as a delete, works here"
+    else:
+        what = f"the table's rows are to satisfy {one.name}, {one.expression}, which cannot be computed here"
+        fix = "Write with Spark, or drop the constraint"
+    return UnsupportedTable(what, why=error.what, fix=fix, needs=one.expression)

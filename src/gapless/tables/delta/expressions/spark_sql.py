@@ -20,9 +20,10 @@ _KNOWN = frozenset(
     Column Identifier Literal Paren Boolean Null HexString Neg DataType DataTypeParam Var
     And Or Not EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ Is In Between Like RegexpLike
     Add Sub Mul Div Mod IntDiv Abs Floor Ceil Round IsNan
-    Cast TryCast TsOrDsToDate TimeStrToTime TimeToStr TimestampTrunc Year Month Day DayOfMonth DayOfYear WeekOfYear Quarter Hour Minute
+    Cast TryCast TsOrDsToDate TimeStrToTime TimeToStr TimestampTrunc
+    Year Month Day DayOfMonth DayOfWeek DayOfYear WeekOfYear Quarter Hour Minute
     Second DateDiff LastDay CurrentTimestamp CurrentDate
-    Substring Left Right Trim Length Concat ConcatWs DPipe Replace MD5
+    Substring Left Right Trim Length Upper Lower StrPosition Concat ConcatWs DPipe Replace MD5
     Coalesce Nullif If Case Greatest Least
     ArraySize ArrayContains Array Struct PropertyEQ VarMap Bracket
     """.split()  # noqa: SIM905  # as a list it takes a line for each
@@ -51,11 +52,27 @@ _OVER: dict[str, tuple[str, ...]] = {
     "Div": (*_WHOLE, *_FLOATS),
     "IntDiv": _WHOLE,
     "Round": (*_WHOLE, "DECIMAL"),
+    **dict.fromkeys(("Upper", "Lower", "StrPosition"), ("VARCHAR",)),
 }
 """Over which types both mean the same."""
-_ONE = frozenset({"Cast", "TryCast", "TsOrDsToDate", "TimeStrToTime", "Round"})
+_ONE = frozenset({"Cast", "TryCast", "TsOrDsToDate", "TimeStrToTime", "Round", "Upper", "Lower"})
 _TWO = frozenset({"EQ", "NEQ", "GT", "GTE", "LT", "LTE", "NullSafeEQ", "NullSafeNEQ", "Nullif", "DPipe", "Div", "IntDiv"})
 _UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+_SPELLED = {"MM": "MONTH", "MON": "MONTH", "DD": "DAY", "YYYY": "YEAR", "YY": "YEAR"}
+"""What Spark calls units, too."""
+_TRUNCATED = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK"})
+"""The units of `trunc`."""
+_CASED: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "Upper": (
+        "[\u0149\u019b\u01f0\u0264\u0390\u03b0\u0587\u1c8a\u1e96-\u1e9a\u1f50-\u1f56\u1f80-\u1ffc\ua7cd\ua7db\ufb00-\ufb17\U00010400-\U0001e95f]",
+        (("ß", "SS"),),
+    ),
+    "Lower": ("[\u0130\u03a3\u1c89\ua7cb\ua7cc\ua7da\ua7dc\U00010400-\U0001e95f]", ()),
+}
+"""Letters that Spark and DuckDB turn into others (it was asked for every one below U+10000), and what is put in the place of some of them.
+
+A sigma is another letter at the end of a word in Spark. Beyond U+10000 all scripts that have cases are left to Spark.
+"""
 _FORMAT = re.compile(r"(?:%Y|%[mdHMS](?:strict)?|[^%A-Za-z])*")
 """What `yyyy`, `MM`, `dd`, `HH`, `mm` and `ss` become; other letters mean other things in other places."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)?")
@@ -74,7 +91,9 @@ def spark_to_duckdb(tree: exp.Expr, text: str, schema: pa.Schema) -> exp.Expr:
     from sqlglot import exp
 
     root = exp.Paren(this=tree)
-    nodes = list(tree.walk())
+    for node in reversed(list(tree.walk())):
+        _spell_out(node)
+    nodes = list(root.this.walk())
     reading = _Reading(text=text, schema=schema)
     for node in nodes:
         reading.check_known(node)
@@ -111,6 +130,8 @@ def _says_alike(node: exp.Expr) -> bool:
             return start is not None and start.is_int and start.name.isdecimal() and int(start.name) > 0
         case "TimeToStr":
             return _is_text(node.args["format"]) and _FORMAT.fullmatch(node.args["format"].name) is not None
+        case "StrPosition":
+            return not (node.args.get("position") or node.args.get("occurrence"))
         case "TimestampTrunc":
             return node.args["unit"].name.upper() in _UNITS
     return type(node).__name__ in _KNOWN
@@ -123,6 +144,8 @@ def _operands(node: exp.Expr) -> list[exp.Expr]:
         found = [node.this]
     elif name in _TWO:
         found = [node.this, node.expression]
+    elif name == "StrPosition":
+        found = [node.this, node.args["substr"]]
     elif name == "Between":
         found = [node.this, node.args["low"], node.args["high"]]
     elif name in ("In", "Coalesce", "Greatest", "Least"):
@@ -184,9 +207,11 @@ class _Reading:
         if name in _OVER:
             if not set(types) <= set(_OVER[name]):
                 self.doubt(node)
+            if name in _CASED:
+                _turn_case(node)
         elif name in ("Cast", "TryCast"):
             self._check_cast(node, types)
-        elif name in ("IsNan", "Anonymous"):
+        elif name in ("IsNan", "Anonymous", "Trim"):
             _meant(node)
         else:
             self._check_mixed(node, operands, types)
@@ -229,6 +254,9 @@ def _meant(node: exp.Expr) -> None:
     from sqlglot import exp
 
     match type(node).__name__, str(node.this).lower():
+        case "Trim", _ if node.args.get("expression") is None:
+            # DuckDB takes other blanks away, too.
+            node.set("expression", exp.Literal.string(" "))
         case "IsNan", _:
             # Of a null, Spark says that it is not.
             node.replace(exp.Coalesce(this=node.copy(), expressions=[exp.false()]))
@@ -236,3 +264,64 @@ def _meant(node: exp.Expr) -> None:
             node.replace(exp.paren(exp.Is(this=node.expressions[0].copy(), expression=exp.Null())))
         case _, "isnotnull":
             node.replace(exp.paren(exp.not_(exp.paren(exp.Is(this=node.expressions[0].copy(), expression=exp.Null())))))
+
+
+def _turn_case(node: exp.Expr) -> None:
+    """Let a text with letters that both turn into others be an error, and give what Spark gives for all other texts."""
+    from sqlglot import exp
+
+    doubtful, exchanged = _CASED[type(node).__name__]
+    text = node.this.copy()
+    for letter, other in exchanged:
+        text = exp.Anonymous(this="replace", expressions=[text, exp.Literal.string(letter), exp.Literal.string(other)])
+    found = exp.Anonymous(this="regexp_matches", expressions=[node.this.copy(), exp.Literal.string(doubtful)])
+    told = exp.DPipe(this=exp.Literal.string("letters that Spark may turn into others: "), expression=node.this.copy())
+    error = exp.Anonymous(this="error", expressions=[told])
+    turned = type(node)(this=text)
+    node.replace(exp.Case(ifs=[exp.If(this=found, true=error)], default=turned))
+
+
+def _spell_out(node: exp.Expr) -> None:
+    """Put in the place of what Spark alone has the same in terms that both have."""
+    from sqlglot import exp
+
+    def date_of(inner: exp.Expr) -> exp.Expr:
+        return inner.copy() if isinstance(inner, exp.TsOrDsToDate) else exp.TsOrDsToDate(this=inner.copy())
+
+    def one_more(inner: exp.Expr, count: int) -> exp.Expr:
+        return exp.paren(exp.Add(this=inner, expression=exp.Literal.number(count)))
+
+    match type(node).__name__:
+        case "TimestampTrunc":
+            unit = node.args["unit"].name.upper()
+            node.set("unit", exp.Var(this=_SPELLED.get(unit, unit)))
+        case "DateTrunc" if (
+            unit := _SPELLED.get(node.args["unit"].name.upper(), node.args["unit"].name.upper())
+        ) in _TRUNCATED:
+            whole = exp.TimestampTrunc(this=date_of(node.this), unit=exp.Var(this=unit))
+            node.replace(exp.cast(whole, "DATE"))
+        case "TsOrDsAdd" if node.args["unit"].name.upper() == "DAY":
+            days = exp.cast(exp.paren(node.expression.copy()), "INT")
+            node.replace(exp.paren(exp.Add(this=date_of(node.this), expression=days)))
+        case "Extract" if (kind := _PARTS.get(node.name.upper())) is not None:
+            node.replace(getattr(exp, kind)(this=date_of(node.expression)))
+        case "DayOfWeek":
+            # Of DuckDB, Sunday is 0.
+            node.replace(one_more(exp.DayOfWeek(this=date_of(node.this)), 1))
+        case "Anonymous" if str(node.this).lower() == "weekday" and len(node.expressions) == 1:
+            after_monday = one_more(exp.DayOfWeek(this=date_of(node.expressions[0])), 6)
+            node.replace(exp.paren(exp.Mod(this=after_monday, expression=exp.Literal.number(7))))
+        case "Anonymous" if str(node.this).lower() == "pmod" and len(node.expressions) == 2:
+            node.replace(_positive_modulo(*(exp.paren(one.copy()) for one in node.expressions)))
+
+
+_PARTS = {"YEAR": "Year", "QUARTER": "Quarter", "MONTH": "Month", "DAY": "Day"}
+
+
+def _positive_modulo(of: exp.Expr, by: exp.Expr) -> exp.Expr:
+    from sqlglot import exp
+
+    rest = exp.paren(exp.Mod(this=of, expression=by))
+    again = exp.paren(exp.Mod(this=exp.paren(exp.Add(this=rest.copy(), expression=by.copy())), expression=by.copy()))
+    negative = exp.LT(this=rest.copy(), expression=exp.Literal.number(0))
+    return exp.paren(exp.Case(ifs=[exp.If(this=negative, true=again)], default=rest))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -111,6 +111,12 @@ class StoredColumns:
             columns.append(StoredColumn(CHANGE_TYPE, pa.field(CHANGE_TYPE, pa.string()), Fields()))
         indexed = () if changes else indexed_columns(fields, settings, clustered)
         return cls(columns=tuple(columns), schema=schema, indexed=indexed, settings=settings)
+
+    def with_hidden(self, hidden: tuple[StructField, ...]) -> StoredColumns:
+        """The same with more columns, which are none of the table's and get no statistics."""
+        fields = physical_arrow(StructType(fields=hidden), field_ids=False)
+        more = (StoredColumn(one.name, fields.field(one.name), Fields()) for one in hidden)
+        return replace(self, columns=(*self.columns, *more)) if hidden else self
 
     @property
     def file_schema(self) -> pa.Schema:

@@ -19,7 +19,7 @@ from gapless.files.write.staged_files import StagedFiles
 from gapless.formats.delta.actions import AddFile, CdcFile, TableState, log_path
 from gapless.formats.delta.partitions import encode_value, folder_of
 from gapless.formats.delta.properties import Settings
-from gapless.formats.delta.schema.types import StructType
+from gapless.formats.delta.schema.types import StructField, StructType
 from gapless.formats.delta.stats_codec import ColumnPath
 from gapless.model.instant import NS_PER
 from gapless.runtime.concurrency import Call, in_order
@@ -110,9 +110,11 @@ class Target:
     """About how large a data file becomes."""
     clustered: tuple[ColumnPath, ...] = ()
     """Physical paths of the columns that the table is clustered by."""
+    hidden: tuple[StructField, ...] = ()
+    """Columns of data files that are none of the table's, without statistics: who its rows are."""
 
     @classmethod
-    def of(cls, state: TableState, *, target_bytes: int | None = None) -> Target:
+    def of(cls, state: TableState, *, target_bytes: int | None = None, hidden: tuple[StructField, ...] = ()) -> Target:
         """That of a table at a version; files of the size of its `delta.targetFileSize`, or of `target_bytes`."""
         settings = Settings.of(state.configuration)
         return cls(
@@ -121,11 +123,13 @@ class Target:
             settings=settings,
             target_bytes=target_bytes or settings.target_file_size or TARGET_BYTES,
             clustered=_clustered(state),
+            hidden=hidden,
         )
 
     def columns(self, *, changes: bool = False) -> StoredColumns:
         """What its data files, or files of change rows, hold."""
-        return StoredColumns.of(self.schema, self.partition_by, self.settings, clustered=self.clustered, changes=changes)
+        columns = StoredColumns.of(self.schema, self.partition_by, self.settings, clustered=self.clustered, changes=changes)
+        return columns if changes else columns.with_hidden(self.hidden)
 
     @property
     def physical_partition_by(self) -> tuple[str, ...]:

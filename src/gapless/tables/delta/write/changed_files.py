@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
 import numpy as np
@@ -19,6 +19,7 @@ from gapless.model.operation import Tally
 from gapless.runtime.concurrency import WORTH_THREADS_BYTES, one_ahead
 from gapless.tables.delta.files.open_file import POSITION, Projection
 from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.delta.files.row_tracking import RowTracking
 from gapless.tables.delta.files.write import StagedWrite, Target, write_changes, write_rows
 from gapless.tables.delta.write.inputs import row_schema
 from gapless.tables.delta.write.row_edit import (
@@ -106,6 +107,8 @@ class _Piece:
     positions: Positions
     """Where those lie in the file."""
     edit: Edit
+    ids: pa.Table | None = None
+    """Which rows they are, where the table promises to tell."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,6 +123,9 @@ class RowChangeWriter:
     """Reads files with the columns of `after`."""
     attempt: StagedWrite
     _schema: pa.Schema = field(init=False)
+    _tracking: RowTracking | None = field(init=False)
+    _pieces_reader: FileReader = field(init=False)
+    """Reads which row each is, too, where that is to be preserved."""
     _log: ChangeLog | None = None
     _removed: list[AddFile] = field(default_factory=list)
     _whole: list[AddFile] = field(default_factory=list)
@@ -131,6 +137,10 @@ class RowChangeWriter:
     def __post_init__(self) -> None:
         """Know the schema of rows on their way."""
         self._schema = row_schema(self.after)
+        self._tracking = RowTracking.of(self.after)
+        self._pieces_reader = self.reader
+        if self._tracking is not None:
+            self._pieces_reader = FileReader.of(self.reader.places, self._tracking.metadata(self.after.metadata))
 
     @property
     def tally(self) -> Tally:
@@ -158,7 +168,8 @@ class RowChangeWriter:
         rows = (batch for one in affected if not self._is_whole(one) for batch in remake(one))
         # What tells the change feed writes files too, and there is one hand for that.
         with closing(rows if self._log is not None else _ahead_of_writing(rows)) as kept:
-            self._added = write_rows(self.attempt, target, chain(kept, self._inserted(inserts)))
+            hidden = () if self._tracking is None else self._tracking.fields
+            self._added = write_rows(self.attempt, replace(target, hidden=hidden), chain(kept, self._inserted(inserts)))
         self._tell_whole()
         struck = write_deletion_vectors(self.attempt, self._struck) if self._struck else []
         return self._actions(struck)
@@ -177,7 +188,7 @@ class RowChangeWriter:
         self._removed.append(affected.file)
         for piece in pieces:
             self._heed(piece)
-            yield from edited(piece.rows, piece.places, piece.edit).to_batches()
+            yield from self._identified(edited(piece.rows, piece.places, piece.edit), piece).to_batches()
 
     def _strike(self, affected: AffectedFile) -> Iterator[pa.RecordBatch]:
         """The rows that take the place of the file's own, which a deletion vector strikes out."""
@@ -187,7 +198,7 @@ class RowChangeWriter:
             for piece in self._pieces(affected, only=positions):
                 self._heed(piece)
                 found.append(piece.positions[piece.edit.touched])
-                yield from piece.edit.after.to_batches()
+                yield from self._updated(piece).to_batches()
             positions = np.concatenate([np.empty(0, np.int64), *found])
         else:
             self._count(deleted=len(positions))
@@ -198,11 +209,33 @@ class RowChangeWriter:
 
     def _pieces(self, affected: AffectedFile, only: Positions | None = None) -> Iterator[_Piece]:
         edit = all_gone if affected.edit is None else affected.edit
-        for batch in self.reader.batches(affected.file, Projection(position=True), only=only):
+        for batch in self._pieces_reader.batches(affected.file, Projection(position=True), only=only):
             places, positions = _meeting(batch.column(POSITION), affected.positions)
-            rows = self._shaped(batch.drop_columns([POSITION]))
+            rows, ids = self._shaped(batch.select(self._schema.names)), self._ids(batch, affected.file)
             chosen = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
-            yield _Piece(rows, places, positions, edit(chosen, positions))
+            yield _Piece(rows, places, positions, edit(chosen, positions), ids)
+
+    def _ids(self, batch: pa.RecordBatch, file: AddFile) -> pa.Table | None:
+        if self._tracking is None:
+            return None
+        return self._tracking.told(pa.Table.from_batches([batch.select([*self._tracking.names, POSITION])]), file)
+
+    def _identified(self, rows: pa.Table, piece: _Piece) -> pa.Table:
+        """A piece's rows once they were edited, with the ids that they had."""
+        if self._tracking is None or piece.ids is None:
+            return rows
+        gone = np.zeros(piece.rows.num_rows, dtype=bool)
+        changed = gone.copy()
+        gone[piece.places[piece.edit.gone]] = True
+        changed[piece.places[piece.edit.changed]] = True
+        return _beside(rows, self._tracking.kept(piece.ids, changed).filter(pa.array(~gone)))
+
+    def _updated(self, piece: _Piece) -> pa.Table:
+        """The rows that take the place of changed ones, with the ids that those had."""
+        if self._tracking is None or piece.ids is None:
+            return piece.edit.after
+        ids = piece.ids.take(pa.array(piece.places[piece.edit.changed]))
+        return _beside(piece.edit.after, self._tracking.kept(ids, np.ones(ids.num_rows, dtype=bool)))
 
     def _heed(self, piece: _Piece) -> None:
         """Count what a piece changes, and tell the change feed."""
@@ -217,7 +250,10 @@ class RowChangeWriter:
             # Where files only come and go whole, they say themselves what changed.
             if self._log is not None and not self._log.is_empty:
                 self._log.add_inserts(pa.Table.from_batches([batch]))
-            yield batch
+            if self._tracking is None:
+                yield batch
+            else:
+                yield from self._tracking.fresh(pa.Table.from_batches([batch])).to_batches()
 
     def _tell_whole(self) -> None:
         if self._log is None or self._log.is_empty:
@@ -239,6 +275,12 @@ class RowChangeWriter:
         told = [] if self._log is None else self._log.finish()
         removed = [RemoveFile.of(file, at) for file in (*self._removed, *self._whole)]
         return (*_metadata(self.state, self.after), *removed, *struck, *self._added, *told)
+
+
+def _beside(rows: pa.Table, ids: pa.Table) -> pa.Table:
+    for name in ids.column_names:
+        rows = rows.append_column(ids.schema.field(name), ids.column(name))
+    return rows
 
 
 def _ahead_of_writing(rows: Generator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:

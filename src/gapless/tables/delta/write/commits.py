@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from gapless.errors import InvalidOption, NotSupported
 from gapless.formats.delta.actions import Action, Commit, Json, TableState, kind_of_change, txn_of
 from gapless.formats.delta.properties import Settings
+from gapless.formats.delta.row_tracking import PRESERVED, MaterializedColumns, track_rows
 from gapless.log.format import Snapshot
 from gapless.model.operation import OperationId, Tally
 from gapless.runtime.committer import ENGINE
@@ -26,10 +27,11 @@ def new_commit(
 ) -> Commit:
     """The entry of a change that was decided on a version; `operation` is Delta's name for it, `tally` what it counted.
 
-    An operation id is said with a `txn` beside the actions, so that every reader of the log knows of it.
+    Files get the row ids that the table asks for. An operation id is said with a `txn` beside the actions, so that every reader of the log knows of it.
     """
     applied = () if operation_id is None else (txn_of(operation_id, kind_of_change(operation, parameters or {})),)
-    settings = Settings.of(snapshot.state.configuration)
+    state = snapshot.state
+    settings, version = Settings.of(state.configuration), snapshot.version + 1
     return Commit(
         id=env.ids.uuid(),
         operation=operation,
@@ -42,7 +44,8 @@ def new_commit(
         in_commit_time=settings.in_commit_timestamps,
         operation_id=operation_id,
         tally=tally,
-        actions=(*actions, *applied),
+        tags={PRESERVED: "true"} if MaterializedColumns.of(state) is not None else {},
+        actions=(*track_rows(actions, state, version), *applied),
     )
 
 

@@ -20,7 +20,7 @@ from gapless.formats.delta.schema.types import StructField
 from gapless.model.convert import Misfit
 from gapless.model.fit import refuse_misfit
 from gapless.predicate.range import NameIndex
-from gapless.tables.delta.expressions.checks import GENERATED, checked
+from gapless.tables.delta.expressions.checks import GENERATED, checked, names_in
 from gapless.tables.delta.expressions.evaluate import evaluate, fitted_values, why_unfit
 from gapless.tables.delta.write.text_lengths import sized
 
@@ -28,15 +28,16 @@ PIECE_BYTES = 32 << 20
 """Arrow memory of the rows that are converted and checked at a time."""
 DEFAULT, IDENTITY = "CURRENT_DEFAULT", "delta.identity.start"
 """Metadata of a field: what a row has that lacks the column, as Spark's SQL; and that its values are counted."""
+_MAY_BE_GIVEN = "delta.identity.allowExplicitInsert"
 
 
-def fitted(part: Batches, state: TableState) -> Iterator[pa.RecordBatch]:
+def fitted(part: Batches, state: TableState, *, kept: AbstractSet[str] = frozenset()) -> Iterator[pa.RecordBatch]:
     """An input's rows with all columns of the table, in its order and types (`arrow_types.to_arrow`), checked (`checks.checked`).
 
     Columns are found by name: exactly, else without regard to case. Missing ones are generated, take their default, or are null. Raises
     SchemaMismatch at once, and InvalidValue as rows are asked for (names column and row); both name the source.
     """
-    fitter = Fitter.of(part, state)
+    fitter = Fitter.of(part, state, kept=kept)
     return _fitted(part, fitter)
 
 
@@ -84,11 +85,13 @@ class Fitter:
     """One value each of columns that it lacks and that are not computed."""
     generated: Mapping[str, str]
     """Expressions of columns that it lacks, in Spark's SQL."""
+    kept: AbstractSet[str]
+    """Columns whose values are those that the rows had in the table before."""
     lengths: Mapping[str, TextLengths]
     """Of columns whose texts have a length: `char(n)`, `varchar(n)`."""
 
     @classmethod
-    def of(cls, part: Batches, state: TableState) -> Fitter:
+    def of(cls, part: Batches, state: TableState, *, kept: AbstractSet[str] = frozenset()) -> Fitter:
         """Raises SchemaMismatch where the input's columns do not fit, UnsupportedTable where it lacks one that this release cannot fill."""
         declared = to_arrow(state.metadata.schema)
         with naming(part):
@@ -96,10 +99,19 @@ class Fitter:
             missing = [one for one in state.metadata.schema.fields if one.name not in sources]
             _check_types(part.schema, declared, sources)
             _check_missing(declared, missing)
+            _check_identities(state, sources.keys() - kept)
         generated = {one.name: str(one.metadata[GENERATED]) for one in missing if GENERATED in one.metadata}
         constants = {one.name: _constant(one, declared.field(one.name)) for one in missing if one.name not in generated}
         lengths = {one.name: found for one in state.metadata.schema.fields if (found := text_lengths(one))}
-        return cls(state=state, declared=declared, sources=sources, constants=constants, generated=generated, lengths=lengths)
+        return cls(
+            state=state,
+            declared=declared,
+            sources=sources,
+            constants=constants,
+            generated=generated,
+            kept=kept,
+            lengths=lengths,
+        )
 
     def fit(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
         """A batch of the input, whose first row has this number, as rows of the table. Raises InvalidValue."""
@@ -111,7 +123,7 @@ class Fitter:
         arrays |= self._sized(arrays, first_row)
         arrays |= self._sized(self._generate(arrays, batch.num_rows, first_row), first_row)
         rows = pa.RecordBatch.from_arrays([arrays[name] for name in self.declared.names], schema=_nullable(self.declared))
-        return checked(rows, self.state, first_row=first_row)
+        return checked(rows, self.state, first_row=first_row, kept=self.kept)
 
     def _sized(self, arrays: Mapping[str, pa.Array], first_row: int) -> dict[str, pa.Array]:
         """The arrays with their texts as the columns' lengths have them."""
@@ -131,8 +143,17 @@ class Fitter:
         try:
             made = evaluate(known, self.generated, _nullable(self.declared), dialect="spark", first_row=first_row)
         except (InvalidQuery, UnknownColumn) as error:
-            raise _uncomputable("generated columns", self.generated, error) from error
+            name, why = next(self._uncomputable(known), (next(iter(self.generated)), error))
+            raise _uncomputable("generated column", {name: self.generated[name]}, why) from why
         return {name: made.column(name).combine_chunks() for name in made.column_names}
+
+    def _uncomputable(self, known: pa.Table) -> Iterator[tuple[str, GaplessError]]:
+        """The generated columns that cannot be computed, each with why."""
+        for name, text in self.generated.items():
+            try:
+                evaluate(known.slice(0, 0), {name: text}, _nullable(self.declared), dialect="spark")
+            except (InvalidQuery, UnknownColumn) as error:
+                yield name, error
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
@@ -150,13 +171,25 @@ def _check_types(given: pa.Schema, declared: pa.Schema, sources: Mapping[str, st
         raise _mismatch(differences)
 
 
+def _check_identities(state: TableState, given: AbstractSet[str]) -> None:
+    """Refuse values of columns that the table counts by itself and no one may give (GENERATED ALWAYS AS IDENTITY)."""
+    for field in state.metadata.schema.fields:
+        if IDENTITY in field.metadata and field.name in given and not field.metadata.get(_MAY_BE_GIVEN):
+            raise UnsupportedTable(
+                f"column {field.name!r} is GENERATED ALWAYS AS IDENTITY, so that its values cannot be given",
+                why="The table's writers count them, and this release does not",
+                fix="Add such rows with Spark; rows that are there can be deleted and changed, but for this column",
+                needs="identityColumns",
+            )
+
+
 def _check_missing(declared: pa.Schema, missing: list[StructField]) -> None:
-    counted = next((one.name for one in missing if IDENTITY in one.metadata), None)
+    counted = next((one for one in missing if IDENTITY in one.metadata), None)
     if counted is not None:
         raise UnsupportedTable(
-            f"column {counted!r} is an identity column, whose values this release does not count",
+            f"column {counted.name!r} is an identity column, whose values this release does not count",
             why="The input does not have it",
-            fix="Give its values, or write with Spark",
+            fix="Give its values, or write with Spark" if counted.metadata.get(_MAY_BE_GIVEN) else "Add rows with Spark",
             needs="identityColumns",
         )
     filled = (GENERATED, DEFAULT)
@@ -209,7 +242,7 @@ def _uncomputable(what: str, texts: Mapping[str, str], error: GaplessError) -> U
     return UnsupportedTable(
         f"the {what} {shown} cannot be computed here",
         why=error.what,
-        fix="Give the values, or write with Spark",
+        fix="Write with Spark; what leaves these values as they are, such as a delete, works here",
         needs=shown,
     )
 
@@ -219,17 +252,21 @@ def changed_rows(rows: pa.Table, state: TableState, assigned: AbstractSet[str]) 
 
     Raises InvalidValue for a row that breaks a constraint.
     """
-    generated = {field.name for field in state.metadata.schema if GENERATED in field.metadata}
-    return given_rows(rows.drop_columns(sorted(generated - assigned)), state, "changed rows")
+    generated = {field.name: str(field.metadata[GENERATED]) for field in state.metadata.schema if GENERATED in field.metadata}
+    changed = {name.lower() for name in assigned}
+    following = {name for name, text in generated.items() if name not in assigned and not changed.isdisjoint(names_in(text))}
+    kept = frozenset(rows.column_names) - assigned - following
+    return given_rows(rows.drop_columns(sorted(following)), state, "changed rows", kept=kept)
 
 
-def given_rows(rows: pa.Table, state: TableState, source: str) -> pa.Table:
+def given_rows(rows: pa.Table, state: TableState, source: str, *, kept: AbstractSet[str] = frozenset()) -> pa.Table:
     """Rows with some of the table's columns as they may be written: others are generated, take their default or are null.
 
-    Raises SchemaMismatch, InvalidValue for a row that breaks a constraint; `source` is what messages call the rows.
+    `kept` are columns whose values the rows had in the table before. Raises SchemaMismatch, InvalidValue for a row that breaks a
+    constraint; `source` is what messages call the rows.
     """
     part = Batches(source=source, schema=rows.schema, read=lambda: iter(rows.to_batches()), rows_hint=rows.num_rows)
-    return pa.Table.from_batches(list(fitted(part, state)), row_schema(state))
+    return pa.Table.from_batches(list(fitted(part, state, kept=kept)), row_schema(state))
 
 
 def row_schema(state: TableState) -> pa.Schema:
