@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pytest
 
 import gapless as gl
-from gapless.errors import GaplessError, InvalidOption, InvalidQuery, InvalidTime
+from gapless.errors import GaplessError, InvalidOption, InvalidQuery, InvalidTime, UnreadableInput
 from support.odd_inputs import HOUR, columns, damaged, frame, value, whole_file
 
 FIRST, SEEDS = int(os.environ.get("GAPLESS_FUZZ_FIRST", "0")), int(os.environ.get("GAPLESS_FUZZ_SEEDS", "24"))
@@ -228,3 +228,14 @@ def test_keys_of_a_dedup_are_names(keys: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidOption) as caught:
         table.dedup(keys)
     assert caught.value.option == "keys"
+
+
+@pytest.mark.parametrize(
+    "other", [np.float32(0.1), np.complex64(1), np.uint64(2**63), np.timedelta64(1, "s"), np.str_("a")], ids=map(str, range(5))
+)
+def test_times_of_numpy_beside_other_values_do_not_end_the_process(other: Any, tmp_path: Path) -> None:
+    table = gl.delta.create(tmp_path / "d", pa.schema([("v", pa.timestamp("us"))]))
+    for time in (np.datetime64("NaT"), np.datetime64("2026-01-05")):
+        for data in ({"v": [time, other]}, [{"v": other}, {"v": None}, {"v": time}]):
+            with pytest.raises(UnreadableInput, match="numpy"):
+                table.append(data)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.errors import InvalidValue, UnreadableInput
 from gapless.files.ingest.batches import merge_types
 
+_NUMPY_TIMES = frozenset({np.datetime64, np.timedelta64})
 CHUNK_ROWS = 10_000
 """Mappings turned into one record batch at a time."""
 
@@ -77,6 +79,9 @@ def _check_mix(kinds: set[type], values: Sequence[object], column: str, source: 
     dates = any(issubclass(kind, date) and not issubclass(kind, datetime) for kind in kinds)
     texts = any(issubclass(kind, str) for kind in kinds) and any(issubclass(kind, bytes) for kind in kinds)
     mix = "dates and datetimes" if moments and dates else "text and bytes" if texts else ""
+    if not mix and len({kind for kind in kinds if issubclass(kind, np.generic)}) > 1 and not kinds.isdisjoint(_NUMPY_TIMES):
+        # Arrow ends the process at such a mix.
+        mix = "times of numpy and other values of numpy"
     if moments and not mix:
         zones = {value.tzinfo is None for value in values if isinstance(value, datetime) and not _is_missing(type(value))}
         mix = "naive and aware datetimes" if len(zones) > 1 else ""
