@@ -69,6 +69,7 @@ WHAT_TO_DO = {
     "StoreError": "Mend the disk, the bucket or the permission; then try again.",
     "ObjectNotFound": "Look who removed the object.",
     "ObjectExists": "Read what is there; another writer came first.",
+    "PreparedFilesMissing": "Abort the prepared commit and send its rows again; see whose vacuum took the files.",
     "ObjectChanged": "Read what is stored there: it can be your own, sent twice. Else decide again from what it is now.",
     "StorageFull": "Make room. Nothing of the change was kept, so it can be sent again.",
     "AccessDenied": "Give the process the permission, or the bucket its credentials.",
@@ -294,12 +295,13 @@ def api_page() -> str:
         "# Python API",
         NOTE.strip(),
         (
-            "`import gapless as gl`. These are all public names by task; those of `gl.delta` have [a page of their own](delta.md)."
+            "`import gapless as gl`. These are all public names by task; those of `gl.delta` have [a page of their own](delta.md),"
+            " and `gl.connect` is told [by what it does](../howto/connect.md)."
             " `table` is a [`TimeSeriesTable`](#timeseriestable), which has all that a [`TableView`](#tableview) has, too. Ranges are"
             " half-open everywhere: a start is inside, an end is just past. What is not listed here may change without notice."
         ),
         _contents(_API),
-        *_sections(_API, gapless, "gl", {*gapless.__all__} - _ERRORS - {"errors", "delta", "spark", "__version__"}),
+        *_sections(_API, gapless, "gl", {*gapless.__all__} - _ERRORS - {"errors", "connect", "delta", "spark", "__version__"}),
         "## Errors",
         (
             f"{', '.join(f'[`{name}`](../errors.md#{name.lower()})' for name in sorted(_ERRORS))}; all of them in `gapless.errors`, see"

@@ -88,6 +88,7 @@ __all__ = [
     "WeeklyHours",
     "Window",
     "__version__",
+    "connect",
     "create",
     "delta",
     "errors",
@@ -129,7 +130,7 @@ _NAMES_OF = {
     "gapless.tables.shared.restore": ("RestoreReport",),
     "gapless.tables.timeseries.read.view": ("TableView", "open_at"),
 }
-_MODULES = {"delta": "gapless.tables.delta", "errors": "gapless.errors", "spark": "gapless.spark"}
+_MODULES = {"connect": "gapless.connect", "delta": "gapless.tables.delta", "errors": "gapless.errors", "spark": "gapless.spark"}
 _HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 

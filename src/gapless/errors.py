@@ -26,6 +26,7 @@ GaplessError
 ├── ConflictError            read again, then decide
 │   ├── CoverageOverlap        the table already covers these buckets     exit code 4
 │   ├── CommitConflict         another commit came first and clashes      exit code 1
+│   ├── PreparedFilesMissing   files of a prepared commit are gone        exit code 1
 │   └── StreamRestarted        a stream that may bring rows a second time  exit code 1
 ├── CommitOutcomeUnknown     check whether it landed, then decide         exit code 5
 ├── FillStopped              mend the cause, then fill again              exit code 1
@@ -277,6 +278,14 @@ class CommitConflict(ConflictError):
     code = "commit-conflict"
     version: int
     reason: str
+
+
+class PreparedFilesMissing(ConflictError):
+    """Files of a prepared commit are gone, `paths` below the table's root: nothing was committed."""
+
+    code = "prepared-files-missing"
+    paths: tuple[str, ...]
+    checkpoint_id: int
 
 
 class StreamRestarted(ConflictError):

@@ -160,6 +160,7 @@ _MEANINGS: Mapping[Reason, str] = {
     "tagged": "a tag keeps a version that has it",
     "recent": "not needed, but for less than --older-than",
     "in-flight": "a writer at work may be about to commit it",
+    "prepared": "a prepared commit keeps it until it is finalized or aborted",
     "unknown": "no name of ours, or beyond a symbolic link: never touched",
     "expired": "only expired versions had it",
     "orphan": "an interrupted write left it",

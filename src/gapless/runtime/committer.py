@@ -130,6 +130,8 @@ class Proposal(Generic[Entry]):
     """Called once it is committed."""
     deferred: Sequence[str] = ()
     """Files of it that may not be durable yet, and become so with its commit, just before it."""
+    prepared: frozenset[str] = frozenset()
+    """Paths of files that a stored document protects: a vacuum reads those after its commit, and before it deletes."""
     begun_ns: int | None = None
     """When it was begun to be made for its version (since 1970 UTC), for files of it that tell no time; None: just now."""
 
@@ -171,7 +173,8 @@ class Committer(Generic[Entry, State]):
         """
         entry = self._timed(proposal.commit)
         begun_ns = self.env.clock.now_ns() if proposal.begun_ns is None else proposal.begun_ns
-        written = tuple(self.table_format.written_files(entry, snapshot.state, begun_ns))
+        named = self.table_format.written_files(entry, snapshot.state, begun_ns)
+        written = tuple(file for file in named if file.path not in proposal.prepared)
         try:
             require_files(self.env, self.table_format, written, snapshot.version)
         except CommitConflict:

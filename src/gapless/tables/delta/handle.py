@@ -66,3 +66,13 @@ class DeltaHandle(AtVersion[TableState]):
         """Place, version and size."""
         files = len(self._state.files)
         return f"{type(self).__name__}({self.url!r}, version={self.version}, files={files})"
+
+
+def context_of(handle: DeltaHandle, *, to_write: bool = False) -> DeltaContext:
+    """What jobs outside of a handle work with, for a call that begins now.
+
+    With `to_write` raises UnsupportedTable where the handle may not write.
+    """
+    if to_write:
+        handle._check_writable()  # noqa: SLF001  # of the class above
+    return handle._context  # noqa: SLF001

@@ -7,19 +7,21 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Generic, Literal
 
 from gapless.errors import InvalidOption, StoreError
-from gapless.log.format import Entry, Snapshot, State
+from gapless.log.format import Entry, Snapshot
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo, ShowsUnfinished, Store
 from gapless.runtime.committer import Committer, Proposal
 from gapless.runtime.environment import Environment
+from gapless.tables.shared.landing import Memory
+from gapless.tables.shared.prepared import prepared_paths
 
-Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "unknown", "expired", "orphan"]
+Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "prepared", "unknown", "expired", "orphan"]
 """Why a file stays, or goes:
 
 - live: the newest version has it, or a log checkpoint that is stored
@@ -27,6 +29,7 @@ Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "unknown",
 - tagged: a version that a tag names has it
 - recent: nothing needs it, but it was removed, or written and never committed, less than `older_than` ago
 - in-flight: no version names it, but a writer at work may be about to commit it
+- prepared: a prepared commit needs it, or is it, until that is finalized or aborted, however old it is
 - unknown: no name of ours, or it lies beyond a symbolic link: never touched
 - expired: only versions that are expired have it: it goes
 - orphan: a write that was never committed left it: it goes
@@ -137,6 +140,11 @@ class VacuumPlan:
         """The paths of the files that go."""
         return tuple(entry.path for entry in self.entries if entry.goes)
 
+    def keeping(self, prepared: frozenset[str]) -> VacuumPlan:
+        """The same, but for files that prepared commits keep by now."""
+        entries = (replace(one, reason="prepared") if one.goes and one.path in prepared else one for one in self.entries)
+        return replace(self, entries=tuple(entries))
+
 
 def parse_age(name: str, value: object) -> int:
     """An age in nanoseconds; raises InvalidOption for what is none, or a time to come."""
@@ -180,10 +188,10 @@ def is_below(path: str, folders: Collection[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vacuum(ABC, Generic[Entry, State]):
+class Vacuum(ABC, Generic[Entry, Memory]):
     """One vacuum; what is abstract is each kind's own: what it decides by, and what it tells the log before files go, or after."""
 
-    committer: Committer[Entry, State]
+    committer: Committer[Entry, Memory]
     stored: list[ObjectInfo]
     """All that lies in the table's folders, listed before any version was read: one that was committed in between is then named by the log."""
 
@@ -193,44 +201,47 @@ class Vacuum(ABC, Generic[Entry, State]):
         return self.committer.env
 
     @abstractmethod
-    def plan(self, snapshot: Snapshot[State]) -> VacuumPlan:
-        """What goes and what stays, by a version."""
+    def plan(self, snapshot: Snapshot[Memory], prepared: frozenset[str]) -> VacuumPlan:
+        """What goes and what stays, by a version; `prepared` are the paths that prepared commits keep."""
 
     @abstractmethod
-    def start(self, snapshot: Snapshot[State], plan: VacuumPlan) -> Proposal[Entry] | None:
+    def start(self, snapshot: Snapshot[Memory], plan: VacuumPlan) -> Proposal[Entry] | None:
         """The commit before files go; None where the log needs none."""
 
     def is_in_time(self, begun_ns: int) -> bool:  # noqa: ARG002  # asked by those that override it
         """Whether a vacuum that began then (ns since 1970 UTC) may still delete; if not, it begins anew."""
         return True
 
-    def end(self, snapshot: Snapshot[State], plan: VacuumPlan, start: int, *, done: bool) -> Proposal[Entry] | None:  # noqa: ARG002
+    def end(self, snapshot: Snapshot[Memory], plan: VacuumPlan, start: int, *, done: bool) -> Proposal[Entry] | None:  # noqa: ARG002
         """The commit after files went, of a vacuum that version `start` began; None where the log needs none."""
         return None
 
-    def run(self, snapshot: Snapshot[State], *, dry_run: bool) -> VacuumReport:
+    def run(self, snapshot: Snapshot[Memory], *, dry_run: bool) -> VacuumReport:
         """Decide by `snapshot` or a later version, tell the log, delete, and tell the log how that went; `dry_run` only decides.
 
         Where the outcome of the commit before is not known, nothing goes. Raises CorruptTable, CommitConflict, CommitOutcomeUnknown,
         StoreError.
         """
-        plan, done = self.plan(snapshot) if dry_run else VacuumPlan(entries=()), dry_run
+        plan, done = self._planned(snapshot) if dry_run else VacuumPlan(entries=()), dry_run
         while not done:
             snapshot, plan, done = self._apply(snapshot)
         return VacuumReport(url=self.env.store.url, version=snapshot.version, dry_run=dry_run, entries=plan.entries)
 
-    def _apply(self, snapshot: Snapshot[State]) -> tuple[Snapshot[State], VacuumPlan, bool]:
+    def _apply(self, snapshot: Snapshot[Memory]) -> tuple[Snapshot[Memory], VacuumPlan, bool]:
         """The version after it, what it went by, and whether all that was deleted in time."""
         land, begun_ns = self.committer.land, self.env.clock.now_ns()
-        decided: list[tuple[Snapshot[State], VacuumPlan]] = []
+        decided: list[tuple[Snapshot[Memory], VacuumPlan]] = []
 
-        def start(newest: Snapshot[State]) -> Proposal[Entry] | None:
-            decided.append((newest, self.plan(newest)))
+        def start(newest: Snapshot[Memory]) -> Proposal[Entry] | None:
+            decided.append((newest, self._planned(newest)))
             return self.start(*decided[-1])
 
         started = land(snapshot, start)
         snapshot, plan = decided[-1]
         snapshot = started or snapshot
+        if plan.paths_to_delete:
+            # What was prepared since: whoever prepares reads the log for vacuums once its document is stored.
+            plan = plan.keeping(self._prepared(snapshot))
         end = partial(self.end, plan=plan, start=snapshot.version)
         try:
             done = delete_all(self.env.store, plan.paths_to_delete, partial(self.is_in_time, begun_ns))
@@ -238,6 +249,12 @@ class Vacuum(ABC, Generic[Entry, State]):
             land(snapshot, partial(end, done=False))
             raise
         return land(snapshot, partial(end, done=done)) or snapshot, plan, done
+
+    def _planned(self, snapshot: Snapshot[Memory]) -> VacuumPlan:
+        return self.plan(snapshot, self._prepared(snapshot))
+
+    def _prepared(self, snapshot: Snapshot[Memory]) -> frozenset[str]:
+        return prepared_paths(self.env.store, lambda operation: snapshot.state.recognise(operation) is not None)
 
 
 def list_stored(store: Store, folders: Sequence[str], log_folder: str) -> list[ObjectInfo]:

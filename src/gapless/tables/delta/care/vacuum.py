@@ -96,10 +96,11 @@ class _DeltaVacuum(Vacuum[Commit, TableState]):
     parameters: Mapping[str, Json]
     """What the commit before says, by Delta's names."""
 
-    def plan(self, snapshot: Snapshot[TableState]) -> VacuumPlan:
+    def plan(self, snapshot: Snapshot[TableState], prepared: frozenset[str]) -> VacuumPlan:
         limits = Limits(now_ns=self.env.clock.now_ns(), older_than_ns=self.older_than_ns, horizon_ns=WRITER_HORIZON_NS)
         entries, linked = self.env.drive(read_back(DELTA, snapshot.version)), linked_folders(self.env.store, self.stored)
-        planned = plan_vacuum(snapshot.state, entries, self.stored, limits, root=self.env.store.url, linked=linked)
+        root = self.env.store.url
+        planned = plan_vacuum(snapshot.state, entries, self.stored, limits, root=root, linked=linked, prepared=prepared)
         return VacuumPlan(entries=planned)
 
     def start(self, snapshot: Snapshot[TableState], plan: VacuumPlan) -> Proposal[Commit] | None:

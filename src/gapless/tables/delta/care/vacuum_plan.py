@@ -16,6 +16,7 @@ from gapless.formats.delta.deletion_vector import vector_path
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo
 from gapless.store.location import is_own_unfinished
+from gapless.tables.shared.prepared import PREPARED_FOLDER
 from gapless.tables.shared.vacuum import FileStatus, Limits, Reason, VacuumEntry, plan_entries
 
 CHANGES_FOLDER = "_change_data"
@@ -129,19 +130,24 @@ def plan_vacuum(
     *,
     root: str,
     linked: frozenset[str] = frozenset(),
+    prepared: frozenset[str] = frozenset(),
 ) -> tuple[VacuumEntry, ...]:
     """Say of each stored object outside the log what becomes of it, by the newest state and the commits that the log still has.
 
     Every object was listed before these were read: one that was committed in between is then named by them. What the log does not name goes
     only where its name is one that Delta's writers give, in a folder where they put it. `root` is the table's URL, `linked` are folders that
-    symbolic links lead to, in which nothing may go.
+    symbolic links lead to, in which nothing may go, `prepared` the paths that prepared commits keep.
     """
     named = _named(state, entries, limits, root)
     partitions = _partition_names(state)
     protected = linked | nested_tables([info.path for info in stored])
-    return plan_entries(
-        stored, lambda info: named.statuses.get(info.path) or _status_of_unnamed(info, named, partitions, limits), protected
-    )
+
+    def status_of(info: ObjectInfo) -> FileStatus:
+        if (known := named.statuses.get(info.path)) is not None:
+            return known
+        return FileStatus("prepared") if info.path in prepared else _status_of_unnamed(info, named, partitions, limits)
+
+    return plan_entries(stored, status_of, protected)
 
 
 def _named(state: TableState, entries: Entries, limits: Limits, root: str) -> _Named:
@@ -173,7 +179,8 @@ def _status_of_unnamed(info: ObjectInfo, named: _Named, partitions: Collection[s
     if info.path.rpartition("/")[2] in named.elsewhere:
         # The log may call the table's place by another name than we do.
         return FileStatus("live")
-    if is_own_unfinished(info.path) or is_written_here(info.path, partitions):
+    ours = is_own_unfinished(info.path) or info.path.startswith(f"{PREPARED_FOLDER}/")
+    if ours or is_written_here(info.path, partitions):
         return FileStatus(limits.reason_of_unnamed(info.modified_ns))
     return FileStatus("unknown")
 

@@ -91,10 +91,20 @@ class RowCommitter:
         """Write the rows to durable files for this version, or the newest, to be committed later. Raises DataError, StoreError."""
         return self._prepared(snapshot, parts, durable=True)
 
+    def resume(self, snapshot: Snapshot[TableState], staged: StagedRows) -> Prepared[TableState, Commit]:
+        """Durable files that were staged elsewhere, or earlier, to be committed to this version or a later one."""
+        return self._of(None, snapshot, staged, durable=True)
+
     def _prepared(
         self, snapshot: Snapshot[TableState], parts: Sequence[Batches], *, durable: bool
     ) -> Prepared[TableState, Commit]:
         base, first = self._begun(snapshot, parts, settle=durable or self.keeps)
+        return self._of(base, base, first, durable=durable)
+
+    def _of(
+        self, base: Snapshot[TableState] | None, snapshot: Snapshot[TableState], first: StagedRows, *, durable: bool
+    ) -> Prepared[TableState, Commit]:
+        """What was staged for the version `base`, or for whichever; it is proposed to `snapshot` first."""
         staged, files = first, [*first.files]
 
         def propose(now: Snapshot[TableState]) -> Proposal[Commit] | Tally:
@@ -116,7 +126,7 @@ class RowCommitter:
             staged.attempt.discard()
 
         return Prepared(
-            snapshot=base,
+            snapshot=snapshot,
             propose=propose,
             operation=self.operation,
             kind=self.kind,

@@ -19,11 +19,12 @@ from gapless.model.instant import NS_PER
 from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
+from gapless.tables.shared.prepared import PREPARED_FOLDER
 from gapless.tables.shared.vacuum import Limits, Vacuum, VacuumPlan, VacuumReport, linked_folders, list_stored, parse_age
 from gapless.tables.timeseries.care.vacuum_plan import PartsInUse, plan_vacuum
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal, new_commit
 
-FOLDERS = (COVERAGE_FOLDER, TIME_SERIES.parts_folder, STAGED_FOLDER, DATA_FOLDER)
+FOLDERS = (COVERAGE_FOLDER, TIME_SERIES.parts_folder, PREPARED_FOLDER, STAGED_FOLDER, DATA_FOLDER)
 """Where vacuum looks for objects; of the log's folder it only looks at unfinished writes."""
 
 
@@ -83,9 +84,9 @@ class _SeriesVacuum(Vacuum[Commit, TableState]):
     limits: Limits
     parts: PartsInUse
 
-    def plan(self, snapshot: Snapshot[TableState]) -> VacuumPlan:
+    def plan(self, snapshot: Snapshot[TableState], prepared: frozenset[str]) -> VacuumPlan:
         linked = linked_folders(self.env.store, self.stored)
-        return plan_vacuum(snapshot.state, self.stored, self.limits, linked=linked, parts=self.parts)
+        return plan_vacuum(snapshot.state, self.stored, self.limits, linked=linked, parts=self.parts, prepared=prepared)
 
     def start(self, snapshot: Snapshot[TableState], plan: VacuumPlan) -> SeriesProposal | None:
         if not plan.forget:

@@ -10,6 +10,7 @@ from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.formats.timeseries.replay import sidecars_of
 from gapless.model.protocols import ObjectInfo
 from gapless.store.location import is_own_unfinished
+from gapless.tables.shared.prepared import PREPARED_FOLDER
 from gapless.tables.shared.vacuum import FileStatus, Limits, VacuumEntry, VacuumPlan, is_below, plan_entries
 
 
@@ -40,8 +41,10 @@ def plan_vacuum(
     *,
     linked: frozenset[str] = frozenset(),
     parts: PartsInUse = PartsInUse(),
+    prepared: frozenset[str] = frozenset(),
 ) -> VacuumPlan:
-    """Judge each stored object by the newest state; `linked` are folders that symbolic links lead to, in which nothing may go.
+    """Judge each stored object by the newest state; `linked` are folders that symbolic links lead to, in which nothing may go, `prepared`
+    the paths that prepared commits keep.
 
     Every object was listed before the state and `parts` were read: one that was committed in between is then named by them.
     """
@@ -54,12 +57,15 @@ def plan_vacuum(
         name = names[info.path]
         if info.path in named:
             return named[info.path]
+        if info.path in prepared:
+            return FileStatus("prepared")
         if name is not None:
             # A segment's coverage is kept or deleted with the segment.
             return by_id.get(name.file_id) or FileStatus(limits.reason_of_unnamed(written[name.file_id]))
         if status := parts.status_of(info, limits):
             return status
-        return FileStatus(limits.reason_of_unnamed(info.modified_ns) if is_own_unfinished(info.path) else "unknown")
+        ours = is_own_unfinished(info.path) or info.path.startswith(f"{PREPARED_FOLDER}/")
+        return FileStatus(limits.reason_of_unnamed(info.modified_ns) if ours else "unknown")
 
     entries = plan_entries(stored, status_of, linked)
     return VacuumPlan(entries=entries, forget=_forgotten(state, named, entries, linked))

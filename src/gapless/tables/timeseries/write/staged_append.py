@@ -61,12 +61,13 @@ class StagedAppend:
         operation: OperationId | None,
         again: Callable[[pa.RecordBatchReader], AppendReport],
         discard: Callable[[], None] = nothing,
+        prepared: frozenset[str] = frozenset(),
     ) -> AppendReport:
         """Commit the segments as one append to the newest version, or nothing.
 
         Where rows must be looked at one by one ("skip" and "replace" on covered buckets, unique keys, a lost race, columns that changed
         since) the staged segments are read back, and `again` appends their rows. `discard` removes what was staged: it is called once no
-        commit of it can land, nor has. Raises as `table.append`.
+        commit of it can land, nor has. `prepared` are paths that a document protects. Raises as `table.append`.
         """
         with calling_on_error(discard):
             snapshot = context.refresh()
@@ -82,7 +83,7 @@ class StagedAppend:
             if holds_segments(self.attempt.segments, snapshot.state):
                 return AppendReport.of(self.attempt.tally, snapshot.version, already_applied=True)
             direct = self.fits(context, snapshot.state) and stands(appender, snapshot.state, self.attempt)
-        if direct and (report := self._land(appender, snapshot, operation, discard)) is not None:
+        if direct and (report := self._land(appender, snapshot, operation, discard, prepared)) is not None:
             return report
         try:
             # Whatever stands in the way, an append of the same rows knows what to do about it.
@@ -91,14 +92,19 @@ class StagedAppend:
             discard()
 
     def _land(
-        self, appender: Appender, snapshot: Snapshot[TableState], operation: OperationId | None, discard: Callable[[], None]
+        self,
+        appender: Appender,
+        snapshot: Snapshot[TableState],
+        operation: OperationId | None,
+        discard: Callable[[], None],
+        prepared: frozenset[str],
     ) -> AppendReport | None:
         """Commit the segments to this version; None where another commit came first that they cannot follow."""
         applied = () if operation is None else (SetTransaction(operation, self.attempt.tally),)
         proposal = appender.proposal(appender.stager(snapshot).staged(self.attempt, self.schema, applied))
         if not isinstance(proposal, Proposal):
             return AppendReport.of(proposal, snapshot.version)
-        outcome = appender.context.committer.commit(snapshot, replace(proposal, discard=discard))
+        outcome = appender.context.committer.commit(snapshot, replace(proposal, discard=discard, prepared=prepared))
         return None if isinstance(outcome, Conflict) else AppendReport.of(proposal.tally, outcome.version)
 
 

@@ -1,0 +1,26 @@
+"""Sinks and sources: two-phase commit into tables, incremental reads out of them, exactly once; as `gl.connect`."""
+
+from __future__ import annotations
+
+from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore
+from gapless.connect.open import sink, source
+from gapless.connect.runner import Runner, RunnerReport
+from gapless.connect.sink import CommitInfo, Sink, SinkCapabilities
+from gapless.connect.source import Cursor, Source, SourceCapabilities
+from gapless.tables.shared.prepared import PreparedCommit
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointStore",
+    "CommitInfo",
+    "Cursor",
+    "PreparedCommit",
+    "Runner",
+    "RunnerReport",
+    "Sink",
+    "SinkCapabilities",
+    "Source",
+    "SourceCapabilities",
+    "sink",
+    "source",
+]

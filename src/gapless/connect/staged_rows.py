@@ -1,0 +1,98 @@
+"""Rows of a change that can only be decided against the newest version (upsert, overwrite): staged as Parquet until it is finalized."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gapless.errors import CorruptTable, StoreError
+from gapless.files.pages.footer import checksum
+from gapless.model.operation import SequenceId
+from gapless.model.protocols import Store
+from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, folder_of
+
+if TYPE_CHECKING:
+    from gapless.connect.table_sink import Epoch, SinkTable
+
+
+@dataclass(slots=True, kw_only=True)
+class RowsEpoch:
+    """Rows beside the prepared commits of a sink, where no reader of the table looks and no vacuum takes them."""
+
+    table: SinkTable
+    app: str
+    checker: Epoch
+    """Says whether the table takes rows; stores none."""
+    files: list[PreparedFile] = field(default_factory=list)
+    checksums: list[str] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, table: SinkTable, app: str, checker: Epoch) -> RowsEpoch:
+        """With no rows yet."""
+        return cls(table=table, app=app, checker=checker)
+
+    @property
+    def rows(self) -> int:
+        """The rows that were stored."""
+        return sum(file.rows for file in self.files)
+
+    def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
+        """The rows as they came, if the table takes them. Raises DataError."""
+        self.checker.fit(rows)
+        return list(rows.to_batches())
+
+    def add(self, rows: Sequence[pa.RecordBatch]) -> None:
+        """Store rows as one more file. Raises StoreError."""
+        table, onto = pa.Table.from_batches(rows), pa.BufferOutputStream()
+        pq.write_table(table, onto, store_schema=True, compression="zstd")
+        data = onto.getvalue()
+        path = f"{folder_of(self.app)}/rows-{self.table.env.ids.uuid()}.parquet"
+        try:
+            self.table.env.store.put(path, memoryview(data), mode="overwrite")
+        except BaseException:
+            with contextlib.suppress(StoreError):
+                self.table.env.store.delete(path)
+            raise
+        self.files.append(PreparedFile(path=path, rows=table.num_rows, size=data.size))
+        self.checksums.append(checksum(memoryview(data)))
+
+    def prepared(self, operation: SequenceId, change: Mapping[str, Any], attempt: str) -> PreparedCommit:
+        """The document that says all; not stored yet."""
+        env = self.table.env
+        return PreparedCommit(
+            kind=self.table.kind,
+            table=env.store.url,
+            table_id=self.table.table_id,
+            operation=operation,
+            change=change,
+            files=tuple(self.files),
+            staged={"checksums": list(self.checksums)},
+            prepared_ns=env.clock.now_ns(),
+            attempt=attempt,
+        )
+
+    def discard(self) -> None:
+        """Remove what was stored."""
+        for file in self.files:
+            self.table.env.store.delete(file.path)
+
+
+def read_rows(store: Store, prepared: PreparedCommit) -> pa.Table:
+    """The staged rows of a prepared commit. Raises CorruptTable where a file is not what was written, StoreError."""
+    tables = []
+    for file, told in zip(prepared.files, prepared.staged["checksums"], strict=True):
+        data = store.get(file.path)
+        if checksum(data) != told:
+            raise CorruptTable(
+                f"{file.path} does not hold the rows that were prepared",
+                why="Its checksum is another one: it was altered, or damaged",
+                fix="Abort the prepared commit, and send its rows again from the source",
+                path=file.path,
+            )
+        tables.append(pq.read_table(pa.BufferReader(data)))
+    return pa.concat_tables(tables)

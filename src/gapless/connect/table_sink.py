@@ -1,0 +1,351 @@
+"""Sinks into time-series and Delta tables: rows of a checkpoint, staged and committed by the table's own log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Protocol
+
+import pyarrow as pa
+
+from gapless.connect.identity import SinkIdentity
+from gapless.connect.sink import CommitInfo, Sink, SinkCapabilities
+from gapless.connect.staged_rows import RowsEpoch, read_rows
+from gapless.errors import CommitConflict, InvalidOption, SchemaMismatch, VersionNotFound
+from gapless.model.instant import NS_PER
+from gapless.model.operation import SequenceId, Tally
+from gapless.model.protocols import is_old
+from gapless.runtime.environment import Environment
+from gapless.tables.shared.handle import Kind
+from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.landing import ChangeOutcome
+from gapless.tables.shared.prepared import (
+    PreparedCommit,
+    forget_prepared,
+    prepared_commits,
+    require_prepared_files,
+    store_prepared,
+)
+
+MODES = ("append", "upsert", "overwrite")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SPILL_BYTES = 128 << 20
+"""Arrow memory of rows that are held before they are staged."""
+
+
+class Epoch(Protocol):
+    """The rows of one checkpoint in the making."""
+
+    @property
+    def rows(self) -> int:
+        """How many were stored."""
+        ...
+
+    def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
+        """Rows as they are stored. Raises DataError where one does not fit."""
+        ...
+
+    def add(self, rows: Sequence[pa.RecordBatch]) -> None:
+        """Store fitted rows durably: all of them, or none. Raises StoreError."""
+        ...
+
+    def prepared(self, operation: SequenceId, change: Mapping[str, Any], attempt: str) -> PreparedCommit:
+        """The document that says all; not stored yet. Asked again it is the same. Raises what the change certainly deserves."""
+        ...
+
+    def discard(self) -> None:
+        """Remove what was stored."""
+        ...
+
+
+class SinkTable(Protocol):
+    """A table of one kind, as a sink needs it."""
+
+    kind: ClassVar[Kind]
+
+    @property
+    def env(self) -> Environment:
+        """The environment that it is reached by."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The newest version that is known."""
+        ...
+
+    def open(self, schema: pa.Schema) -> None:
+        """Open the table, or make it where it is missing and the options say how. Raises TableNotFound, and what opening raises."""
+        ...
+
+    @property
+    def table_id(self) -> str:
+        """What tells it from a table made in its place; of the newest version that is known."""
+        ...
+
+    def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> Epoch:
+        """An epoch of rows of these columns, to be appended. Raises SchemaMismatch and what writing raises."""
+        ...
+
+    def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
+        """Raise what a change with rows of these columns deserves, before the first row."""
+        ...
+
+    def known(self, operation: SequenceId, mode: str) -> ChangeOutcome | None:
+        """What the newest version tells of an operation of this mode; moves to that version. Raises OperationReused where it was a change of
+        another kind, StoreError: a failed read is no answer.
+        """
+        ...
+
+    def held(self, paths: Sequence[str]) -> frozenset[str]:
+        """Which of these files the newest known version has, or keeps for older ones."""
+        ...
+
+    def append(self, prepared: PreparedCommit) -> ChangeOutcome:
+        """Commit staged files as they are, or their rows."""
+        ...
+
+    def apply(self, prepared: PreparedCommit, rows: pa.Table) -> ChangeOutcome:
+        """Commit another change of these rows."""
+        ...
+
+    def time_of(self, version: int) -> int | None:
+        """When a version was committed (nanoseconds since 1970 UTC); None where the log does not say it any more."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    """The checkpoint in the making."""
+
+    epoch: Epoch
+    attempt: str
+    begun_ns: int
+    """Since 1970 UTC, by the writer's clock."""
+    held: list[pa.RecordBatch] = field(default_factory=list)
+    """Fitted rows that are not stored yet."""
+    held_bytes: int = 0
+
+    def hold(self, rows: list[pa.RecordBatch]) -> None:
+        self.held += rows
+        self.held_bytes += sum(batch.get_total_buffer_size() for batch in rows)
+
+    def store(self) -> None:
+        if self.held:
+            self.epoch.add(self.held)
+            self.held, self.held_bytes = [], 0
+
+
+class TableSink(Sink):
+    """A sink into one table. Made by `gl.connect.sink`.
+
+    Memory holds up to `spill_bytes` of Arrow rows, and what staging them takes; what comes beyond is staged at once.
+    """
+
+    def __init__(
+        self, table: SinkTable, identity: SinkIdentity, change: Mapping[str, Any], *, spill_bytes: int = SPILL_BYTES
+    ) -> None:
+        """`change` has the `mode`, one of `MODES`, and its options."""
+        self._table, self._identity, self._change, self._spill_bytes = table, identity, dict(change), spill_bytes
+        self._schema: pa.Schema | None = None
+        self._running: _Running | None = None
+        self._last: int | None = None
+
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        """All of it: the table's log knows each checkpoint for ever."""
+        return SinkCapabilities(modes=frozenset(MODES))
+
+    @property
+    def identity(self) -> SinkIdentity:
+        """Whose checkpoints these are."""
+        return self._identity
+
+    def initialize(self, schema: pa.Schema) -> None:
+        """Open the table, or make it where the options say how, and check that it takes rows of these columns.
+
+        Raises TableNotFound, SchemaMismatch, UnsupportedType, InvalidOption, UnsupportedTable, StoreError: an error of the store is never
+        taken for a table that is not there.
+        """
+        self._table.open(schema)
+        self._table.check(schema, self._change)
+        self._schema = schema.remove_metadata()
+
+    def write(self, batch: object) -> int:
+        """Take rows; see `Sink.write`. Raises SchemaMismatch for other columns than `initialize` was told, DataError, StoreError."""
+        schema = self._ready()
+        part = as_batches(batch)
+        rows = pa.Table.from_batches(list(part), part.schema)
+        if rows.schema.remove_metadata() != schema:
+            rows = _conformed(rows, schema)
+        running = self._running = self._running or self._begin(schema)
+        running.hold(running.epoch.fit(rows))
+        if running.held_bytes >= self._spill_bytes:
+            running.store()
+        return int(rows.num_rows)
+
+    def prepare(self, checkpoint_id: int) -> PreparedCommit:
+        """Stage all rows and store the document that names them; see `Sink.prepare`. Raises InvalidOption for a number that is not larger
+        than the last one's, DataError, StoreError.
+        """
+        schema, operation = self._ready(), self._identity.operation(checkpoint_id)
+        if self._last is not None and checkpoint_id <= self._last:
+            raise InvalidOption(
+                f"checkpoint_id={checkpoint_id} comes after {self._last}",
+                why="Checkpoints of one sink are counted upward, and a number stands for its rows for ever",
+                fix=f"Pass {self._last + 1} or more",
+                option="checkpoint_id",
+                value=checkpoint_id,
+            )
+        running = self._running = self._running or self._begin(schema)
+        running.store()
+        prepared = running.epoch.prepared(operation, self._change, running.attempt)
+        if prepared.files:
+            store_prepared(self._table.env.store, prepared)
+            self._check_young(running, prepared)
+        self._running, self._last = None, checkpoint_id
+        return prepared
+
+    def finalize(self, prepared: PreparedCommit) -> CommitInfo:
+        """Commit it; see `Sink.finalize`. Raises CommitConflict where an earlier checkpoint of this sink is still to be finalized,
+        PreparedFilesMissing, VersionNotFound where another table lies in the place, and as the change itself.
+        """
+        self._check_mine(prepared)
+        known = self._table.known(prepared.operation, prepared.change["mode"])
+        self._check_table(prepared)
+        if known is None and prepared.files:
+            self._check_order(prepared)
+            require_prepared_files(self._table.env.store, prepared)
+            known = self._commit(prepared)
+        elif known is None:
+            known = ChangeOutcome(Tally(), self._table.version)
+        self._forget(prepared)
+        time_ns = self._table.time_of(known.version)
+        return CommitInfo(
+            checkpoint_id=prepared.checkpoint_id,
+            version=known.version,
+            commit_timestamp=None if time_ns is None else EPOCH + timedelta(microseconds=time_ns // NS_PER["us"]),
+            already_committed=known.already,
+        )
+
+    def abort(self, prepared: PreparedCommit | None = None) -> bool:
+        """Remove its files; see `Sink.abort`. Raises StoreError."""
+        if prepared is None:
+            running, self._running = self._running, None
+            if running is not None:
+                running.epoch.discard()
+            return True
+        self._check_mine(prepared)
+        committed = self._table.known(prepared.operation, prepared.change["mode"]) is not None or bool(
+            self._table.held(prepared.data_files)
+        )
+        self._forget(prepared)
+        return not committed
+
+    def pending(self) -> list[PreparedCommit]:
+        """See `Sink.pending`. Raises CorruptTable for a document that cannot be read, StoreError."""
+        return list(prepared_commits(self._table.env.store, self._identity.app))
+
+    # -- steps -----------------------------------------------------------------------------------------------------------
+
+    def _ready(self) -> pa.Schema:
+        if self._schema is None:
+            raise InvalidOption(
+                "rows came before the sink was told their columns",
+                why="initialize(schema) opens the table and checks that it takes them",
+                fix="Call initialize first",
+                option="schema",
+                value=None,
+            )
+        return self._schema
+
+    def _begin(self, schema: pa.Schema) -> _Running:
+        epoch: Epoch = self._table.begin(schema, self._change)
+        if self._change["mode"] != "append":
+            epoch = RowsEpoch.begin(self._table, self._identity.app, epoch)
+        env = self._table.env
+        return _Running(epoch=epoch, attempt=env.ids.uuid(), begun_ns=env.clock.now_ns())
+
+    def _commit(self, prepared: PreparedCommit) -> ChangeOutcome:
+        if prepared.change["mode"] == "append":
+            return self._table.append(prepared)
+        return self._table.apply(prepared, read_rows(self._table.env.store, prepared))
+
+    def _forget(self, prepared: PreparedCommit) -> None:
+        """Remove the document, and files that no version has: rows that were read back and written anew, or were never the table's files."""
+        if prepared.files:
+            held = self._table.held(prepared.data_files)
+            unneeded = () if held else prepared.needs
+            forget_prepared(self._table.env.store, prepared, unneeded)
+
+    def _check_young(self, running: _Running, prepared: PreparedCommit) -> None:
+        """Raise CommitConflict where a vacuum could have taken a file for one that was left behind, before the document said otherwise.
+
+        Asked after the document is stored: had it been late, the files were old by then.
+        """
+        if not is_old(self._table.env.clock.now_ns(), running.begun_ns):
+            return
+        forget_prepared(self._table.env.store, prepared, prepared.needs)
+        self._running = None
+        raise CommitConflict(
+            f"the rows of checkpoint {prepared.checkpoint_id} of {self._identity.app} were staged half a day ago or longer",
+            why="A vacuum may have taken their files for ones that an interrupted write left; nothing was committed",
+            fix="Prepare a checkpoint more often than every half day, and send these rows again from the source",
+            version=self._table.version,
+            reason="staged too long ago",
+        )
+
+    def _check_mine(self, prepared: PreparedCommit) -> None:
+        if prepared.operation.app != self._identity.app:
+            raise InvalidOption(
+                f"the prepared commit is one of {prepared.operation.app}, and this sink is {self._identity.app}",
+                why="Each sink finalizes and aborts its own checkpoints",
+                fix="Make the sink with the pipeline, name and generation that prepared it",
+                option="prepared",
+                value=prepared.path,
+            )
+
+    def _check_table(self, prepared: PreparedCommit) -> None:
+        if prepared.table_id != self._table.table_id:
+            raise VersionNotFound(
+                f"the table at {self._table.env.store.url} is not the one that checkpoint {prepared.checkpoint_id} was prepared for",
+                why="That was removed, and another one made in its place",
+                fix="Abort the prepared commit, and start the pipeline anew with a higher generation",
+                version=self._table.version,
+            )
+
+    def _check_order(self, prepared: PreparedCommit) -> None:
+        """A later checkpoint that is known says that all before it are: so none may be left out."""
+        for earlier in self.pending():
+            if earlier.checkpoint_id >= prepared.checkpoint_id:
+                continue
+            if self._table.known(earlier.operation, earlier.change["mode"]) is not None:
+                self._forget(earlier)  # finalized by a process that died before it removed the document
+                continue
+            raise CommitConflict(
+                f"checkpoint {earlier.checkpoint_id} of {self._identity.app} is prepared, and comes before {prepared.checkpoint_id}",
+                why="The table remembers the highest checkpoint of a sink, so that one before it could not be committed any more",
+                fix=f"Finalize or abort checkpoint {earlier.checkpoint_id} first",
+                version=self._table.version,
+                reason="an earlier checkpoint is prepared",
+            )
+
+
+def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns and types that were told, in that order. Raises SchemaMismatch."""
+    told, came = set(schema.names), rows.column_names
+    differences = [f"{name}: was not told" for name in came if name not in told]
+    differences += [f"{name}: is missing" for name in schema.names if came.count(name) != 1]
+    if not differences:
+        for field in schema:
+            column = rows.column(field.name)
+            if column.type != field.type and not pa.types.is_null(column.type):
+                differences.append(f"{field.name}: {field.type} was told, {column.type} came")
+    if differences:
+        raise SchemaMismatch(
+            f"the rows have other columns than the sink was told: {'; '.join(differences)}",
+            why="initialize(schema) said which columns and types come",
+            fix="Send these columns in these types, or prepare what there is and call initialize with the new schema",
+            differences=tuple(differences),
+        )
+    return pa.table([rows.column(field.name).cast(field.type) for field in schema], schema=schema)

@@ -1,0 +1,163 @@
+"""Appends to a Delta table in two phases: prepared as durable data files and a document, finalized by whoever has that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.errors import CorruptTable
+from gapless.files.ingest.batches import Batches
+from gapless.formats.delta.action_codec import decode_action, encode_action
+from gapless.formats.delta.actions import AddFile, Commit, Metadata, Protocol, TableState
+from gapless.formats.delta.schema.arrow_types import to_arrow
+from gapless.formats.delta.stats_codec import rows_of
+from gapless.log.format import Snapshot
+from gapless.model.operation import SequenceId, Tally
+from gapless.runtime.committer import Proposal
+from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
+from gapless.tables.delta.handle import DeltaContext, context_of
+from gapless.tables.delta.table import DeltaTable
+from gapless.tables.delta.write.append import Append
+from gapless.tables.delta.write.inputs import fitted, input_columns
+from gapless.tables.delta.write.landing import RowCommitter, StagedRows
+from gapless.tables.delta.write.merge_schema import EvolvedVersion, SchemaMode, evolve_schema, parse_schema_mode
+from gapless.tables.shared.landing import ChangeOutcome
+from gapless.tables.shared.prepared import PreparedCommit, PreparedFile
+
+
+@dataclass(slots=True, kw_only=True)
+class DeltaEpoch:
+    """The data files of one epoch in the making, all for the version of the table that was the newest when it began."""
+
+    context: DeltaContext
+    evolved: EvolvedVersion
+    given: frozenset[str]
+    attempt: StagedWrite
+    target_bytes: int | None = None
+    files: list[AddFile] = field(default_factory=list)
+    rows: int = 0
+    """The rows that were stored."""
+
+    @classmethod
+    def begin(
+        cls, table: DeltaTable, given: pa.Schema, mode: SchemaMode = "strict", *, target_bytes: int | None = None
+    ) -> DeltaEpoch:
+        """For rows of these columns. Raises SchemaMismatch, UnsupportedType, UnsupportedTable, StoreError."""
+        context = context_of(table, to_write=True)
+        newest, env = context.refresh(), context.env
+        part = Batches(source="the rows", schema=given, read=lambda: iter(()))
+        evolved = evolve_schema(newest.state, [part], mode, lambda: f"col-{env.ids.uuid()}")
+        fitted(part, evolved.state)
+        names = frozenset(input_columns(given, to_arrow(evolved.state.metadata.schema)))
+        attempt = StagedWrite.begin(env, committed_here=False)
+        return cls(context=context, evolved=evolved, given=names, attempt=attempt, target_bytes=target_bytes)
+
+    def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
+        """Rows as the table stores them. Raises DataError where one does not fit, or breaks a constraint."""
+        part = Batches(source="the rows", schema=rows.schema, read=lambda: iter(rows.to_batches()), rows_hint=rows.num_rows)
+        return list(fitted(part, self.evolved.state))
+
+    def add(self, rows: Sequence[pa.RecordBatch]) -> None:
+        """Store fitted rows as further durable files: all of them, or none. Raises StoreError."""
+        attempt, mark = self.attempt, len(self.attempt.written)
+        try:
+            files = write_rows(attempt, Target.of(self.evolved.state, target_bytes=self.target_bytes), rows)
+        except BaseException:
+            lost = StagedWrite(self.context.env, attempt.instant_ms, written=attempt.written[mark:])
+            del attempt.written[mark:]
+            lost.discard()
+            raise
+        self.files += files
+        self.rows += sum(batch.num_rows for batch in rows)
+
+    def prepared(self, operation: SequenceId, change: Mapping[str, Any], attempt: str) -> PreparedCommit:
+        """The document that says all; not stored yet."""
+        state = self.evolved.state
+        return PreparedCommit(
+            kind="delta",
+            table=self.context.store.url,
+            table_id=state.metadata.id,
+            operation=operation,
+            change=change,
+            files=tuple(
+                PreparedFile(path=path, rows=rows_of(one.stats) or 0, size=one.size)
+                for path, one in zip(self.attempt.written, self.files, strict=True)
+            ),
+            staged={
+                "instant_ms": self.attempt.instant_ms,
+                "protocol": encode_action(state.protocol),
+                "metadata": encode_action(state.metadata),
+                "given": sorted(self.given),
+                "files": [encode_action(one) for one in self.files],
+            },
+            prepared_ns=self.context.env.clock.now_ns(),
+            attempt=attempt,
+        )
+
+    def discard(self) -> None:
+        """Remove what was stored, of which no document says anything."""
+        self.attempt.discard()
+
+
+def mode_of(change: Mapping[str, Any]) -> SchemaMode:
+    """What an append does with columns that the table lacks; raises InvalidOption."""
+    return parse_schema_mode(change.get("schema_mode", "strict"), ("strict", "merge"))
+
+
+def finalize_append(table: DeltaTable, prepared: PreparedCommit) -> ChangeOutcome:
+    """Commit prepared files as one append to the newest version, or say that they were. No prepared file is removed.
+
+    Raises CorruptTable for a document that makes no sense, and as `table.append`.
+    """
+
+    def check_writable() -> None:
+        context_of(table, to_write=True)
+
+    def propose(snapshot: Snapshot[TableState], fresh: StagedRows) -> Proposal[Commit] | Tally:
+        proposal = append.propose(snapshot, fresh)
+        return replace(proposal, prepared=frozenset(prepared.needs)) if isinstance(proposal, Proposal) else proposal
+
+    context = context_of(table, to_write=True)
+    append = Append(env=context.env, operation=prepared.operation)
+    committer = RowCommitter(
+        committer=context.committer,
+        propose=propose,
+        check_writable=check_writable,
+        mode=mode_of(prepared.change),
+        operation=prepared.operation,
+        kind="append",
+    )
+    return committer.resume(context.refresh(), _staged(context, prepared)).commit(context.committer)
+
+
+def _staged(context: DeltaContext, prepared: PreparedCommit) -> StagedRows:
+    try:
+        said = prepared.staged
+        protocol, metadata = _action(said["protocol"], prepared.path), _action(said["metadata"], prepared.path)
+        files = tuple(_action(one, prepared.path) for one in said["files"])
+        assert isinstance(protocol, Protocol)
+        assert isinstance(metadata, Metadata)
+        adds = tuple(one for one in files if isinstance(one, AddFile))
+        attempt = StagedWrite(context.env, int(said["instant_ms"]), written=[*prepared.needs])
+        return StagedRows(
+            attempt=attempt,
+            evolved=EvolvedVersion(state=TableState(protocol=protocol, metadata=metadata)),
+            files=adds,
+            rows=prepared.records_written,
+            given=frozenset(map(str, said["given"])),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError, AssertionError) as error:
+        raise CorruptTable(
+            f"{prepared.path} names no data files that can be read",
+            why=f"{type(error).__name__}: {error}",
+            fix="Abort it, and send its rows again from the source",
+            path=prepared.path,
+        ) from error
+
+
+def _action(said: Mapping[str, Any], path: str) -> object:
+    ((name, body),) = said.items()
+    return decode_action(name, body, path)

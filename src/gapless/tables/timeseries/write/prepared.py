@@ -1,0 +1,164 @@
+"""Appends to a time-series table in two phases: prepared as durable segments and a document, finalized by whoever has that."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.errors import CorruptTable
+from gapless.files.ingest.batches import Batches
+from gapless.files.sort.run import gather_runs
+from gapless.files.write.staged_write import StagedWrite
+from gapless.formats.timeseries.actions import TableMeta
+from gapless.formats.timeseries.codec.metadata import decode_meta, encode_meta, with_features
+from gapless.formats.timeseries.codec.segment import decode_segment, encode_segment
+from gapless.formats.timeseries.replay import sidecars_of
+from gapless.model.operation import SequenceId
+from gapless.model.properties import OnOverlap, parse_on_overlap
+from gapless.model.schema import entity_types, stored_schema
+from gapless.model.segment import Segment
+from gapless.tables.shared.landing import ChangeOutcome
+from gapless.tables.shared.prepared import PreparedCommit, PreparedFile
+from gapless.tables.timeseries.context import SeriesContext
+from gapless.tables.timeseries.handle import context_of
+from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.tables.timeseries.write.append import Appender
+from gapless.tables.timeseries.write.stage import RUN_BYTES, Stager
+from gapless.tables.timeseries.write.staged_append import StagedAppend, schema_with, stands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesEpoch:
+    """The segments of one epoch in the making, all for the version of the table that was the newest when it began."""
+
+    context: SeriesContext
+    given: pa.Schema
+    stager: Stager
+    meta: TableMeta
+    attempt: StagedWrite
+
+    @classmethod
+    def begin(cls, table: TimeSeriesTable, given: pa.Schema) -> SeriesEpoch:
+        """For rows of these columns. Raises SchemaMismatch, UnsupportedType, UpgradeNeeded, UnsupportedTable, StoreError."""
+        context = context_of(table, to_write=True)
+        context = replace(context, snapshot=context.refresh())
+        state = context.snapshot.state
+        meta = with_features(replace(state.meta, schema=schema_with(given, context, state, "the rows")))
+        stager = Stager.of(context, replace(state, meta=meta), "allow")
+        return cls(context=context, given=given, stager=stager, meta=meta, attempt=StagedWrite.begin(context.env))
+
+    def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
+        """Rows as the table stores them. Raises DataError where one does not fit."""
+        part = Batches(source="the rows", schema=rows.schema, read=lambda: iter(rows.to_batches()), rows_hint=rows.num_rows)
+        return list(self.stager.fitted((part,), self.schema))
+
+    def add(self, rows: Sequence[pa.RecordBatch]) -> None:
+        """Store fitted rows as further durable segments: all of them, or none. Raises StoreError."""
+        meta, attempt = self.meta, self.attempt
+        marks = len(attempt.written), len(attempt.segments)
+        types = entity_types(self.schema, meta.index)
+        try:
+            for run in gather_runs(iter(rows), stored_schema(self.schema, meta.ids), meta.index, self.context.grid, RUN_BYTES):
+                self.stager.write(run, attempt, types)
+        except BaseException:
+            lost = StagedWrite(self.context.env, attempt.instant, written=attempt.written[marks[0] :])
+            del attempt.written[marks[0] :], attempt.segments[marks[1] :], attempt.coverage[marks[1] :]
+            lost.discard()
+            raise
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's schema once it has taken the rows."""
+        assert self.meta.schema is not None
+        return self.meta.schema
+
+    @property
+    def rows(self) -> int:
+        """The rows that were stored."""
+        return sum(segment.rows for segment in self.attempt.segments)
+
+    def prepared(self, operation: SequenceId, change: Mapping[str, Any], attempt: str) -> PreparedCommit:
+        """The document that says all; not stored yet. Raises CoverageOverlap under "reject", as far as the newest version goes."""
+        self._check_overlap(change)
+        segments = self.attempt.segments
+        return PreparedCommit(
+            kind="timeseries",
+            table=self.context.store.url,
+            table_id=table_id(self.meta),
+            operation=operation,
+            change=change,
+            files=tuple(PreparedFile(path=one.path, rows=one.rows, size=one.size or 0) for one in segments),
+            kept=tuple(path for one in segments for path in sidecars_of(one)),
+            staged={
+                "instant": self.attempt.instant,
+                "meta": encode_meta(self.meta),
+                "given": base64.b64encode(self.given.serialize().to_pybytes()).decode(),
+                "segments": [encode_segment(one) for one in segments],
+            },
+            prepared_ns=self.context.env.clock.now_ns(),
+            attempt=attempt,
+        )
+
+    def discard(self) -> None:
+        """Remove what was stored, of which no document says anything."""
+        self.attempt.discard()
+
+    def _check_overlap(self, change: Mapping[str, Any]) -> None:
+        context, state = self.context, self.context.refresh().state
+        policy = policy_of(change) or state.meta.properties.on_overlap
+        if policy == "reject":
+            stands(Appender(context=context, on_overlap=policy), state, self.attempt)
+
+
+def policy_of(change: Mapping[str, Any]) -> OnOverlap | None:
+    """The overlap policy that a change names, None for the table's; raises InvalidOption."""
+    said = change.get("on_overlap")
+    return None if said is None else parse_on_overlap(said)
+
+
+def finalize_append(table: TimeSeriesTable, prepared: PreparedCommit) -> ChangeOutcome:
+    """Commit prepared segments as one append to the newest version, or say that they were. No prepared file is removed.
+
+    Raises CorruptTable for a document that makes no sense, CoverageOverlap under "reject", and as `table.append`.
+    """
+    context = context_of(table, to_write=True)
+    staged = _staged(context, prepared)
+    policy, operation = policy_of(prepared.change), prepared.operation
+    report = staged.append(
+        context,
+        policy,
+        operation,
+        lambda rows: table.append(rows, on_overlap=policy, operation_id=(operation.app, operation.sequence)),
+        prepared=frozenset(prepared.needs),
+    )
+    return ChangeOutcome(report, report.version, already=report.already_applied)
+
+
+def table_id(meta: TableMeta) -> str:
+    """What tells a time-series table from another one that is made in its place."""
+    return str(meta.created_ns)
+
+
+def _staged(context: SeriesContext, prepared: PreparedCommit) -> StagedAppend:
+    try:
+        said = prepared.staged
+        meta = decode_meta(said["meta"], prepared.path)
+        given = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["given"])))
+        segments: list[Segment] = [decode_segment(body) for body in said["segments"]]
+        instant = str(said["instant"])
+        assert meta.schema is not None
+    except (KeyError, ValueError, TypeError, AssertionError) as error:
+        raise CorruptTable(
+            f"{prepared.path} names no segments that can be read",
+            why=f"{type(error).__name__}: {error}",
+            fix="Abort it, and send its rows again from the source",
+            path=prepared.path,
+        ) from error
+    attempt = StagedWrite(context.env, instant, written=[*prepared.needs], segments=segments)
+    types = entity_types(meta.schema, meta.index)
+    attempt.coverage += [context.cache.of(segment, types) for segment in segments]
+    return StagedAppend(attempt=attempt, meta=meta, given=given)

@@ -1,0 +1,96 @@
+"""The checkpoint store decides each number once, survives damage of one copy, and keeps what is not finished."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapless.connect import Checkpoint, CheckpointStore, Cursor
+from gapless.errors import CommitConflict, CorruptTable, LogWarning
+
+
+def checkpoint(number: int, row: int = 0) -> Checkpoint:
+    return Checkpoint(id=number, cursor=Cursor(source="table", state={"row": row}), prepared={})
+
+
+def test_what_was_decided_is_where_a_pipeline_goes_on(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    begun = store.recover()
+    assert (begun.decided, begun.finished, begun.aborted) == (None, True, ())
+    one = checkpoint(begun.next_id, 7)
+    store.record(one)
+    store.decide(one)
+    found = CheckpointStore(tmp_path).recover()
+    assert (found.decided, found.finished) == (one, False)
+    store.finish(one)
+    found = CheckpointStore(tmp_path).recover()
+    assert (found.decided, found.finished) == (one, True)
+    assert found.next_id > one.id
+
+
+def test_a_coordinator_that_was_given_up_cannot_decide_any_more(tmp_path: Path) -> None:
+    slow, quick = CheckpointStore(tmp_path), CheckpointStore(tmp_path)
+    number = slow.recover().next_id
+    theirs = checkpoint(number)
+    slow.record(theirs)
+    found = quick.recover()
+    assert found.aborted == (theirs,)
+    with pytest.raises(CommitConflict, match="another coordinator"):
+        slow.decide(theirs)
+    assert quick.recover().decided is None
+    # Nor one that has not recorded yet.
+    mine = checkpoint(found.next_id)
+    quick.recover()
+    quick.record(mine)
+    with pytest.raises(CommitConflict):
+        quick.decide(mine)
+
+
+def test_eo_07_of_two_that_decide_one_number_one_wins(tmp_path: Path) -> None:
+    one, other = CheckpointStore(tmp_path), CheckpointStore(tmp_path)
+    number = max(one.recover().next_id, other.recover().next_id)
+    one.record(checkpoint(number, 1))
+    with pytest.raises(CommitConflict):
+        other.record(checkpoint(number, 2))
+    one.record(checkpoint(number, 1))  # sent again, it is the same
+    one.decide(checkpoint(number, 1))
+    one.decide(checkpoint(number, 1))
+
+
+def test_a_torn_manifest_is_taken_from_its_decision_and_an_undecided_one_is_left_out(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    number = store.recover().next_id
+    decided = checkpoint(number, 3)
+    store.record(decided)
+    store.decide(decided)
+    manifest = tmp_path / f"{number:020d}.json"
+    whole = manifest.read_bytes()
+    manifest.write_bytes(whole[: len(whole) // 2])
+    with pytest.warns(LogWarning, match="copy"):
+        assert store.recover().decided == decided
+    manifest.write_bytes(whole.replace(b'"row": 3', b'"row": 4'))
+    with pytest.warns(LogWarning, match="copy"):
+        found = store.recover()
+    assert found.decided == decided
+    later = checkpoint(found.next_id)
+    store.record(later)
+    (tmp_path / f"{later.id:020d}.json").write_bytes(b"{")
+    manifest.write_bytes(whole)
+    with pytest.warns(LogWarning, match="not decided"):
+        found = store.recover()
+    assert (found.decided, found.aborted) == (decided, ())
+    (tmp_path / f"{number:020d}.decided").write_bytes(b"")
+    with pytest.raises(CorruptTable):
+        store.recover()
+
+
+def test_finished_checkpoints_go_and_what_is_not_finished_stays(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=2)
+    for row in range(6):
+        one = checkpoint(store.recover().next_id, row)
+        store.record(one)
+        store.decide(one)
+        store.finish(one)
+    assert len(list(tmp_path.glob("*.json"))) == 2
+    assert store.recover().decided == one

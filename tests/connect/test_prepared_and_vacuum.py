@@ -1,0 +1,127 @@
+"""What a prepared commit names stays, however old it is and whatever is tidied, until it is finalized or aborted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapless.connect import sink
+from gapless.errors import CommitConflict, CorruptTable
+from gapless.runtime import environment
+from gapless.tables.shared import handle
+from support.pipelines import KINDS, SCHEMA, made, opened, rows
+
+MONTH = 30 * 86_400
+
+
+@dataclass
+class MovedClock:
+    """The machine's clock, moved on."""
+
+    inner: Any
+    ahead_s: float = 0.0
+
+    def now_ns(self) -> int:
+        return int(self.inner.now_ns()) + int(self.ahead_s * 1e9)
+
+    def monotonic(self) -> float:
+        return float(self.inner.monotonic()) + self.ahead_s
+
+    def sleep(self, seconds: float) -> None:
+        self.ahead_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> MovedClock:
+    """The clock of every table that is opened from now on."""
+    moved = MovedClock(environment.Environment(store=None).clock)  # type: ignore[arg-type]  # only its clock is wanted
+    open_environment = handle.open_environment
+
+    def opening(*place: Any) -> environment.Environment:
+        env = open_environment(*place)
+        return environment.Environment(store=env.store, clock=moved)
+
+    for module in ("gapless.tables.timeseries.table", "gapless.tables.delta.table", "gapless.tables.timeseries.read.view"):
+        monkeypatch.setattr(f"{module}.open_environment", opening, raising=False)
+    return moved
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert", "overwrite"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_commit_prepared_a_month_ago_is_finalized_whole(kind: str, mode: str, tmp_path: Path, clock: MovedClock) -> None:
+    place = tmp_path / "t"
+    made(kind, place).append(rows(0, 2))
+    options: dict[str, Any] = {"key": ["ts"]} if mode == "upsert" else {}
+    mine = sink(f"{kind}:{place}", pipeline="orders", name="main", mode=mode, **options)
+    mine.initialize(SCHEMA)
+    mine.write(rows(2, 3))
+    prepared = mine.prepare(1)
+    clock.ahead_s = MONTH
+    table = opened(kind, place)
+    table.append(rows(10, 1))
+    table.append(rows(11, 1))
+    table.compact()
+    shown = table.vacuum(timedelta(0), **({"enforce_retention": False} if kind == "delta" else {}))
+    reasons = {entry.path: entry.reason for entry in shown.entries}
+    assert {reasons[path] for path in (prepared.path, *prepared.needs)} == {"prepared"}
+    table.vacuum(timedelta(0), dry_run=False, **({"enforce_retention": False} if kind == "delta" else {}))
+    if kind == "delta":
+        table.cleanup_log(timedelta(0), enforce_retention=False)
+    late = sink(f"{kind}:{place}", pipeline="orders", name="main", mode=mode, **options)
+    late.initialize(SCHEMA)
+    assert late.pending() == [prepared]
+    late.finalize(prepared)
+    found = sorted(opened(kind, place).scan().to_arrow()["v"].to_pylist())
+    assert found == ([2, 3, 4] if mode == "overwrite" else [0, 1, 2, 3, 4, 10, 11])
+    assert opened(kind, place).verify(deep=True).ok
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_aborted_or_never_prepared_is_an_orphan(kind: str, tmp_path: Path, clock: MovedClock) -> None:
+    place = tmp_path / "t"
+    made(kind, place).append(rows(0, 1))
+    for mode in ("append", "upsert"):
+        options: dict[str, Any] = {"key": ["ts"]} if mode == "upsert" else {}
+        mine = sink(f"{kind}:{place}", pipeline="orders", name=mode, mode=mode, spill_bytes=1, **options)
+        mine.initialize(SCHEMA)
+        mine.write(rows(5, 1))  # staged, and then the process is gone
+    left = {one for one in place.rglob("*.parquet") if "_log" not in str(one)}
+    assert len(left) == 3
+    clock.ahead_s = MONTH
+    opened(kind, place).vacuum(dry_run=False)
+    assert len({one for one in place.rglob("*.parquet") if "_log" not in str(one)}) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_were_staged_for_half_a_day_are_not_prepared(kind: str, tmp_path: Path, clock: MovedClock) -> None:
+    place = tmp_path / "t"
+    made(kind, place)
+    mine = sink(f"{kind}:{place}", pipeline="orders", name="main", spill_bytes=1)
+    mine.initialize(SCHEMA)
+    mine.write(rows(0, 1))
+    clock.ahead_s = MONTH
+    with pytest.raises(CommitConflict, match="half a day"):
+        mine.prepare(1)
+    assert mine.pending() == []
+    mine.write(rows(0, 1))
+    mine.finalize(mine.prepare(1))
+    assert opened(kind, place).scan().count() == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_document_that_cannot_be_read_stops_vacuum(kind: str, tmp_path: Path, clock: MovedClock) -> None:
+    place = tmp_path / "t"
+    made(kind, place)
+    mine = sink(f"{kind}:{place}", pipeline="orders", name="main")
+    mine.initialize(SCHEMA)
+    mine.write(rows(0, 1))
+    prepared = mine.prepare(1)
+    (place / prepared.path).write_bytes(b"{")
+    clock.ahead_s = MONTH
+    with pytest.raises(CorruptTable, match=prepared.attempt):
+        opened(kind, place).vacuum(dry_run=False)
+    assert all((place / file).exists() for file in prepared.needs)

@@ -1,0 +1,32 @@
+"""Tables of hourly rows that pipelines read and write."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import gapless as gl
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+SCHEMA = pa.schema([pa.field("ts", pa.timestamp("us", "UTC"), nullable=False), ("id", pa.int64()), ("v", pa.int64())])
+KINDS = ("timeseries", "delta")
+
+
+def rows(first: int, count: int, ids: int = 5) -> pa.Table:
+    """One row an hour: `v` is its number, `id` that modulo `ids`."""
+    numbers = range(first, first + count)
+    columns = {"ts": [START + timedelta(hours=n) for n in numbers], "id": [n % ids for n in numbers], "v": list(numbers)}
+    return pa.table(columns, schema=SCHEMA)
+
+
+def made(kind: str, place: Path | str) -> Any:
+    """An empty table."""
+    return gl.delta.create(place, SCHEMA) if kind == "delta" else gl.create(place, index="ts", bucket="1h", schema=SCHEMA)
+
+
+def opened(kind: str, place: Path | str) -> Any:
+    """The table there."""
+    return gl.delta.open(place) if kind == "delta" else gl.open(place)
