@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gapless import errors, spark
+    from gapless import connect, errors, spark
     from gapless._version import __version__
     from gapless.coverage.calendar import Calendar, Sessions, WeeklyHours
     from gapless.coverage.gap import Coverage, CoveredBucket, Gap, Window
