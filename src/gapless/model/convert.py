@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -23,7 +26,24 @@ class Misfit(Exception):
         self.why, self.row, self.value = why, row, value
 
 
-def convert(array: pa.Array, target: pa.DataType, fields: Fields = AS_NAMED) -> pa.Array:
+Leaf = Callable[[pa.Array, pa.DataType], pa.Array]
+"""How values without children become another type; raises Misfit."""
+
+
+def convert_leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Values without children as type `target`, where the types themselves say that all fit, or values of one kind that each do."""
+    source = array.type
+    if source == target:
+        return array
+    both_integers = pa.types.is_integer(source) and pa.types.is_integer(target)
+    both_decimals = pa.types.is_decimal(source) and pa.types.is_decimal(target)
+    reason = None if both_integers or both_decimals else why_not(source, target)
+    if reason:
+        raise Misfit(reason)
+    return exact_cast(array, target)
+
+
+def convert(array: pa.Array, target: pa.DataType, fields: Fields = AS_NAMED, leaf: Leaf = convert_leaf) -> pa.Array:
     """The same values as type `target`; raises Misfit at the first that it does not hold.
 
     Encodings are opened, units and widths changed, lists and maps rebuilt under the target's child names. Struct fields are
@@ -36,12 +56,12 @@ def convert(array: pa.Array, target: pa.DataType, fields: Fields = AS_NAMED) -> 
     if pa.types.is_null(array.type) or pa.types.is_null(target):
         return _nulls(array, target)
     if pa.types.is_struct(array.type) and pa.types.is_struct(target):
-        return _struct(array, target, fields)
+        return _struct(array, target, fields, leaf)
     if is_any_list(array.type) and is_any_list(target):
-        return _list(array, target, fields.below("element"))
+        return _list(array, target, fields.below("element"), leaf)
     if pa.types.is_map(array.type) and pa.types.is_map(target):
-        return _map(array, target, fields)
-    return _leaf(array, target)
+        return _map(array, target, fields, leaf)
+    return leaf(array, target)
 
 
 def constant(value: Bound | None, type_: pa.DataType, rows: int) -> pa.Array:
@@ -77,18 +97,6 @@ def _nulls(array: pa.Array, target: pa.DataType) -> pa.Array:
     if array.null_count < len(array):
         raise Misfit(f"{array.type} is not the type null")
     return pa.nulls(len(array), target)
-
-
-def _leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
-    source = array.type
-    if source == target:
-        return array
-    both_integers = pa.types.is_integer(source) and pa.types.is_integer(target)
-    both_decimals = pa.types.is_decimal(source) and pa.types.is_decimal(target)
-    reason = None if both_integers or both_decimals else why_not(source, target)
-    if reason:
-        raise Misfit(reason)
-    return exact_cast(array, target)
 
 
 def exact_cast(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -159,7 +167,7 @@ def _mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-def _struct(array: pa.Array, target: pa.DataType, fields: Fields) -> pa.Array:
+def _struct(array: pa.Array, target: pa.DataType, fields: Fields, leaf: Leaf) -> pa.Array:
     found = dict(zip((child.name for child in array.type), array.flatten(), strict=True))
     arrays = []
     for child in target:
@@ -169,7 +177,7 @@ def _struct(array: pa.Array, target: pa.DataType, fields: Fields) -> pa.Array:
             if given is None:
                 arrays.append(constant(fields.fills.get(at), child.type, len(array)))
             else:
-                arrays.append(convert(given, child.type, fields.below(child.name)))
+                arrays.append(convert(given, child.type, fields.below(child.name), leaf))
         except Misfit as misfit:
             raise Misfit(f"in field {child.name!r}: {misfit.why}", misfit.row, misfit.value) from None
         if not child.nullable:
@@ -205,9 +213,9 @@ def _filler(type_: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(type_, 1, [None, *pa.nulls(1, type_).buffers()[1:]])
 
 
-def _list(array: pa.Array, target: pa.DataType, fields: Fields) -> pa.Array:
+def _list(array: pa.Array, target: pa.DataType, fields: Fields, leaf: Leaf) -> pa.Array:
     counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    items = _items(array.flatten(), target.value_field, counts, "its values", fields)
+    items = _items(array.flatten(), target.value_field, counts, "its values", partial(_convert_items, fields=fields, leaf=leaf))
     if pa.types.is_fixed_size_list(target):
         return _fixed_size(array, items, counts, target)
     kind, width = (pa.LargeListArray, pa.int64()) if pa.types.is_large_list(target) else (pa.ListArray, pa.int32())
@@ -218,17 +226,23 @@ def _ends(counts: npt.NDArray[np.int64]) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int64())
 
 
-def _items(items: pa.Array, field: pa.Field, counts: npt.NDArray[np.int64], where: str, fields: Fields) -> pa.Array:
+def _items(
+    items: pa.Array,
+    field: pa.Field,
+    counts: npt.NDArray[np.int64],
+    where: str,
+    convert_all: Callable[[pa.Array, pa.Field], pa.Array],
+) -> pa.Array:
     """The values of all lists, converted; a Misfit's row is the list's."""
     try:
-        return _convert_items(items, field, fields)
+        return convert_all(items, field)
     except Misfit as misfit:
         row = misfit.row if misfit.row is None else int(np.searchsorted(np.cumsum(counts), misfit.row, side="right"))
         raise Misfit(f"in {where}: {misfit.why}", row, misfit.value) from None
 
 
-def _convert_items(items: pa.Array, field: pa.Field, fields: Fields) -> pa.Array:
-    found = convert(items, field.type, fields)
+def _convert_items(items: pa.Array, field: pa.Field, fields: Fields, leaf: Leaf) -> pa.Array:
+    found = convert(items, field.type, fields, leaf)
     if not field.nullable and found.null_count:
         raise Misfit("they may not be null", pc.index(found.is_null(), True).as_py())
     return found
@@ -248,7 +262,7 @@ def _fixed_size(array: pa.Array, items: pa.Array, counts: npt.NDArray[np.int64],
     return pa.FixedSizeListArray.from_arrays(items, type=target, mask=_mask(array))
 
 
-def _map(array: pa.Array, target: pa.DataType, fields: Fields) -> pa.Array:
+def _map(array: pa.Array, target: pa.DataType, fields: Fields, leaf: Leaf) -> pa.Array:
     # Through no cast to a list of structs: that takes empty slots below null structs for nulls.
     offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -256,6 +270,14 @@ def _map(array: pa.Array, target: pa.DataType, fields: Fields) -> pa.Array:
     entries = array.values.slice(offsets[0], offsets[-1] - offsets[0])
     if counts.sum() < len(entries):
         entries = entries.filter(pa.array(np.repeat(valid, np.diff(offsets))))
-    keys = _items(entries.field(0), target.key_field, counts, "its keys", fields.below("key"))
-    items = _items(entries.field(1), target.item_field, counts, "its values", fields.below("value"))
+    keys = _items(
+        entries.field(0), target.key_field, counts, "its keys", partial(_convert_items, fields=fields.below("key"), leaf=leaf)
+    )
+    items = _items(
+        entries.field(1),
+        target.item_field,
+        counts,
+        "its values",
+        partial(_convert_items, fields=fields.below("value"), leaf=leaf),
+    )
     return pa.MapArray.from_arrays(_ends(counts).cast(pa.int32()), keys, items, type=target, mask=_mask(array))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -231,6 +231,23 @@ def annotated_field(stored: pa.Field, declared: pa.Field) -> pa.Field:
     return stored.with_type(type_).with_metadata(declared.metadata)
 
 
+def with_known_types(source: pa.DataType, target: pa.DataType) -> pa.DataType:
+    """The source type with the target's wherever its own is null, since no value said what it is, at any depth.
+
+    >>> str(with_known_types(pa.list_(pa.null()), pa.list_(pa.int8())))
+    'list<item: int8>'
+    """
+    if pa.types.is_null(source):
+        return target
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        wanted = {one.name: one.type for one in target}
+        return with_children(source, lambda one: one.with_type(with_known_types(one.type, wanted.get(one.name, one.type))))
+    if not ((is_any_list(source) and is_any_list(target)) or (pa.types.is_map(source) and pa.types.is_map(target))):
+        return source
+    below = iter([one.type for one in children(target)])
+    return with_children(source, lambda one: one.with_type(with_known_types(one.type, next(below))))
+
+
 Reason = str
 Rule = Callable[[pa.DataType, pa.DataType], "Reason | None"]
 _FINER = {"s": 0, "ms": 1, "us": 2}
@@ -249,7 +266,7 @@ def why_not(source: pa.DataType, target: pa.DataType) -> Reason | None:
     >>> why_not(pa.int64(), pa.int32())
     'int32 does not hold every int64'
     """
-    return _compare(source, target, _leaf)
+    return compare_types(source, target, why_leaf_does_not_fit)
 
 
 def why_not_widen(source: pa.DataType, target: pa.DataType) -> Reason | None:
@@ -261,7 +278,7 @@ def why_not_widen(source: pa.DataType, target: pa.DataType) -> Reason | None:
     >>> why_not_widen(pa.timestamp("us"), pa.timestamp("ns"))
     'timestamp[ns] does not reach as far as timestamp[us]'
     """
-    return _compare(source, target, _widening)
+    return compare_types(source, target, _widening)
 
 
 def wider_types(source: pa.DataType) -> tuple[str, ...]:
@@ -276,36 +293,40 @@ def wider_types(source: pa.DataType) -> tuple[str, ...]:
     return (*map(str, known), *([more] if more else []))
 
 
-def _compare(source: pa.DataType, target: pa.DataType, rule: Rule) -> Reason | None:
+def compare_types(source: pa.DataType, target: pa.DataType, rule: Rule, *, sizes: bool = True) -> Reason | None:
+    """Why values of `source` are not kept as `target` by a rule for types without children; None where they are.
+
+    `sizes` demands of a list that its type says the size that lists of `target` have.
+    """
     given, source = source, bare_type(source)
     if pa.types.is_null(source) or source == target:
         return None
     if pa.types.is_timestamp(target) and (how := how_to_timestamp(given, target.tz)):
         return how
+    below = partial(compare_types, rule=rule, sizes=sizes)
     if pa.types.is_struct(source) and pa.types.is_struct(target):
-        return _struct(source, target, rule)
+        return _struct(source, target, below)
     if is_any_list(source) and is_any_list(target):
-        return _list(source, target, rule)
+        return (_size(source, target) if sizes else None) or _child("its values", source.value_type, target.value_type, below)
     if pa.types.is_map(source) and pa.types.is_map(target):
         key, value = (source.key_type, target.key_type), (source.item_type, target.item_type)
-        return _child("key", *key, rule) or _child("value", *value, rule)
+        return _child("key", *key, below) or _child("value", *value, below)
     return rule(source, target)
 
 
-def _child(name: str, source: pa.DataType, target: pa.DataType, rule: Rule) -> Reason | None:
-    reason = _compare(source, target, rule)
+def _child(name: str, source: pa.DataType, target: pa.DataType, below: Rule) -> Reason | None:
+    reason = below(source, target)
     return f"in {name}: {reason}" if reason else None
 
 
-def _list(source: pa.DataType, target: pa.DataType, rule: Rule) -> Reason | None:
-    if pa.types.is_fixed_size_list(target):
-        size = source.list_size if pa.types.is_fixed_size_list(source) else None
-        if size != target.list_size:
-            return f"every list must have {target.list_size} values by its type"
-    return _child("its values", source.value_type, target.value_type, rule)
+def _size(source: pa.DataType, target: pa.DataType) -> Reason | None:
+    if not pa.types.is_fixed_size_list(target):
+        return None
+    size = source.list_size if pa.types.is_fixed_size_list(source) else None
+    return None if size == target.list_size else f"every list must have {target.list_size} values by its type"
 
 
-def _struct(source: pa.DataType, target: pa.DataType, rule: Rule) -> Reason | None:
+def _struct(source: pa.DataType, target: pa.DataType, below: Rule) -> Reason | None:
     counts = Counter(child.name for child in source)
     declared = {child.name: child for child in target}
     for name, count in counts.items():
@@ -316,7 +337,7 @@ def _struct(source: pa.DataType, target: pa.DataType, rule: Rule) -> Reason | No
     for child in target:
         if child.name not in counts and not child.nullable:
             return f"its field {child.name!r} is missing and may not be null"
-    reasons = (_child(repr(child.name), child.type, declared[child.name].type, rule) for child in source)
+    reasons = (_child(repr(child.name), child.type, declared[child.name].type, below) for child in source)
     return next((reason for reason in reasons if reason), None)
 
 
@@ -324,7 +345,7 @@ def _widening(source: pa.DataType, target: pa.DataType) -> Reason | None:
     t = pa.types
     if source == target:
         return None
-    if reason := _leaf(source, target):
+    if reason := why_leaf_does_not_fit(source, target):
         return reason
     if t.is_timestamp(source):
         return _reach(source, target)
@@ -344,7 +365,8 @@ def _reach(source: pa.DataType, target: pa.DataType) -> Reason | None:
     return f"{target} is coarser than {source}" if coarser else None
 
 
-def _leaf(source: pa.DataType, target: pa.DataType) -> Reason | None:
+def why_leaf_does_not_fit(source: pa.DataType, target: pa.DataType) -> Reason | None:
+    """`why_not` of types without children."""
     t = pa.types
     if t.is_timestamp(source) and t.is_timestamp(target):
         return _timestamp(source, target)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
 
 from gapless.errors import DataError, InvalidValue, SchemaMismatch, UnreadableInput
+from gapless.model.by_value import Floats
 from gapless.model.types import is_any_list
 from gapless.model.valid_values import ForbiddenValue, forbidden_values, may_be_forbidden
 
@@ -30,6 +31,10 @@ class Batches:
     """Rows in all, where known beforehand."""
     bytes_hint: int | None = None
     """Size of the file, where it is one."""
+    inferred: Mapping[str, Floats] = field(default_factory=dict)
+    """The columns whose type nobody declared: it was found from their values, and a table's column takes each value that it holds.
+    Such rows can be read again.
+    """
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The record batches, read as they are asked for."""
@@ -155,7 +160,12 @@ def naming(part: Batches) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise type(error)(f"{part.source}: {error.what}", why=error.why, fix=error.fix, **error.facts) from error
+        raise with_source(error, part.source) from error
+
+
+def with_source(error: DataError, source: str) -> DataError:
+    """The same error, whose message begins with the source of the rows."""
+    return type(error)(f"{source}: {error.what}", why=error.why, fix=error.fix, **error.facts)
 
 
 Progress = Callable[[int, int | None], None]
@@ -163,19 +173,20 @@ Progress = Callable[[int, int | None], None]
 
 
 def watched(parts: Sequence[Batches], progress: Progress) -> list[Batches]:
-    """The same sources; as they are read, `progress` is told after each batch, counting over all of them."""
+    """The same sources; as they are read, `progress` is told after each batch, counting over all of them. One that is read again counts anew."""
     hints = [part.rows_hint for part in parts]
     known = [hint for hint in hints if hint is not None]
-    total, done = sum(known) if len(known) == len(hints) else None, 0
+    total = sum(known) if len(known) == len(hints) else None
+    done = [0] * len(parts)
 
-    def watch(part: Batches) -> Iterator[pa.RecordBatch]:
-        nonlocal done
+    def watch(place: int, part: Batches) -> Iterator[pa.RecordBatch]:
+        done[place] = 0
         for batch in part:
             yield batch
-            done += batch.num_rows
-            progress(done, total)
+            done[place] += batch.num_rows
+            progress(sum(done), total)
 
-    return [replace(part, read=partial(watch, part)) for part in parts]
+    return [replace(part, read=partial(watch, place, part)) for place, part in enumerate(parts)]
 
 
 def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType:
@@ -208,19 +219,19 @@ def unified_schema(parts: Sequence[Batches]) -> pa.Schema:
     fields: dict[str, pa.Field] = {}
     origin: dict[str, str] = {}
     for part in parts:
-        for field in part.schema:
-            seen = fields.get(field.name)
+        for given in part.schema:
+            seen = fields.get(given.name)
             if seen is None:
-                fields[field.name], origin[field.name] = field, part.source
+                fields[given.name], origin[given.name] = given, part.source
                 continue
             try:
-                merged = merge_types(seen.type, field.type)
+                merged = merge_types(seen.type, given.type)
             except (TypeError, ValueError) as clash:
                 raise SchemaMismatch(
-                    f"column {field.name!r} is {field.type} in {part.source}, but {seen.type} in {origin[field.name]}",
+                    f"column {given.name!r} is {given.type} in {part.source}, but {seen.type} in {origin[given.name]}",
                     why="The files of one append make one table, and these types have no common one that loses nothing",
                     fix="Append them to tables of their own, or state the type (schema= at create, types= for CSV)",
-                    differences=(f"{field.name}: {seen.type} against {field.type}",),
+                    differences=(f"{given.name}: {seen.type} against {given.type}",),
                 ) from clash
-            fields[field.name] = pa.field(field.name, merged, nullable=seen.nullable or field.nullable)
+            fields[given.name] = pa.field(given.name, merged, nullable=seen.nullable or given.nullable)
     return pa.schema(list(fields.values()))

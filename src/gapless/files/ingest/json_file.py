@@ -17,9 +17,11 @@ from gapless.files.ingest.batches import Batches, rows_without_columns
 from gapless.files.ingest.csv_file import known_type
 from gapless.files.ingest.input_file import InputFile, reading
 from gapless.files.ingest.instants import holds_times, plan_reading, read_cells, refuse_times, survey_times
-from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema, to_array
+from gapless.files.ingest.plain_values import plain_array, telling_types
+from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema
 from gapless.files.ingest.text_file import TextFile
 from gapless.files.ingest.texts import Candidates, Cells, survey, without
+from gapless.model.by_value import Floats
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Json
 
@@ -135,12 +137,12 @@ def survey_json(path: InputFile, options: Json, index: IndexSpec | None, schema:
     """Read a file once to see what its columns hold; raises UnreadableInput or InvalidValue."""
     types: dict[str, pa.DataType] = {}
     texts: dict[str, Candidates] = {}
-    exact = _text_names(index, schema)
+    exact, told = _text_names(index, schema), telling_types(schema)
     for row, _, columns in _chunks(path, options, exact):
         found: dict[str, pa.DataType] = {}
         for name, values in columns.items():
             if not _is_text(name, index, schema):
-                found[name] = to_array(values, name, str(path), row).type
+                found[name] = plain_array(values, name, (str(path), row), told).type
                 continue
             cells, before = _cells(values, name, path, row), texts.get(name)
             counts = index is None or name != index.column or options.timestamp_format is None
@@ -165,7 +167,7 @@ def open_json(
         for name in own.texts
     }
     types = {name: plan[name].type if name in plan else found.types[name] for name in (*own.texts, *own.types)}
-    typed = pa.schema(list(types.items()))
+    typed, told = pa.schema(list(types.items())), telling_types(schema)
     exact = _text_names(index, schema)
 
     def read() -> Iterator[pa.RecordBatch]:
@@ -178,8 +180,9 @@ def open_json(
                 if name in plan and name in columns:
                     arrays.append(read_cells(_cells(columns[name], name, path, row), plan[name]))
                     continue
-                array = to_array(columns[name], name, str(path), row) if name in columns else None
+                array = plain_array(columns[name], name, (str(path), row), told) if name in columns else None
                 arrays.append(fit_column(array, type_, rows, (name, str(path), row)))
             yield pa.record_batch(arrays, schema=typed)
 
-    return Batches(source=str(path), schema=typed, read=read, bytes_hint=path.size)
+    inferred: dict[str, Floats] = dict.fromkeys(types.keys() - plan.keys(), "nearest")
+    return Batches(source=str(path), schema=typed, read=read, bytes_hint=path.size, inferred=inferred)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -24,7 +24,9 @@ from gapless.files.ingest.batches import (
     with_schema,
     without_empty,
 )
-from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema, to_array
+from gapless.files.ingest.plain_values import plain_array, telling_types
+from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema
+from gapless.model.by_value import Floats
 from gapless.tables.shared.frame_types import check_duckdb_types, check_pandas_types, check_polars_types
 from gapless.tables.shared.library_errors import said, typed_library_errors
 
@@ -36,8 +38,8 @@ ACCEPTED = (
 )
 
 
-def as_batches(data: object) -> Batches:
-    """Take rows from what a user has, lazily where it is lazy.
+def as_batches(data: object, table: pa.Schema | None = None) -> Batches:
+    """Take rows from what a user has, lazily where it is lazy. `table` is the schema of the table they come to, which says where maps are.
 
     - Arrow tables, batches, `RecordBatchReader`s, and all that has `__arrow_c_stream__` or `__arrow_c_array__`: as they are.
     - pandas DataFrame: an index with a name becomes columns; one without is dropped if it only counts rows, else refused.
@@ -56,20 +58,26 @@ def as_batches(data: object) -> Batches:
     """
     for is_kind, read in _KINDS:
         if is_kind(data):
-            # What an iterable of the user's raises stays what it is.
-            with nullcontext() if read is _from_iterable else typed_library_errors(_name(data)):
+            with typed_library_errors(_name(data)):
                 return checked_values(read(data))
+    if isinstance(data, Mapping):
+        with typed_library_errors(_name(data)):
+            return checked_values(_from_columns(data, telling_types(table)))
+    if isinstance(data, Iterable):
+        # What an iterable of the user's raises stays what it is.
+        return checked_values(_from_iterable(data, telling_types(table)))
     raise _refuse(data, f"Rows can come from {ACCEPTED}", "Turn it into one of these")
 
 
-def parts_of(data: object) -> list[Batches]:
+def parts_of(data: object, table: pa.Schema | None) -> list[Batches]:
     """An object's rows, or those of several open files, as the parts of one change; without those that have neither columns nor rows.
+    `table` is the schema of the table.
 
     Raises UnreadableInput.
     """
     opened = isinstance(data, list | tuple) and any(isinstance(part, Batches) for part in data)
     parts: Iterable[object] = data if opened else (data,)  # type: ignore[assignment]  # looked at above
-    return without_empty(part if isinstance(part, Batches) else as_batches(part) for part in parts)
+    return without_empty(part if isinstance(part, Batches) else as_batches(part, table) for part in parts)
 
 
 def _refuse(data: object, why: str, fix: str) -> UnreadableInput:
@@ -178,7 +186,15 @@ def _from_pandas(frame: Any) -> Batches:
         why = f"{_failing_column(frame)}: {said(cause)}"
         fix = "Give every column one type that Arrow has (astype), or leave the column out"
         raise _refuse(frame, why, fix) from cause
-    return _from_table(table, _name(frame))
+    dtypes = {str(name): frame.index.get_level_values(name).dtype for name in (names if named else ())}
+    dtypes |= {str(name): dtype for name, dtype in frame.dtypes.items()}
+    # What pandas holds as objects are Python's own values. Arrow's types, and only they, were declared.
+    inferred: dict[str, Floats] = {
+        name: "nearest" if str(dtype) == "object" else "exact"
+        for name, dtype in dtypes.items()
+        if not hasattr(dtype, "pyarrow_dtype")
+    }
+    return replace(_from_table(table, _name(frame)), inferred=inferred)
 
 
 def _failing_column(frame: Any) -> str:
@@ -211,7 +227,7 @@ def _from_dataset(dataset: Any) -> Batches:
     return _from_reader(_name(dataset), scanner.to_reader())
 
 
-def _from_columns(data: Mapping[str, Any]) -> Batches:
+def _from_columns(data: Mapping[str, Any], told: Mapping[str, pa.DataType]) -> Batches:
     source = "a dict of columns"
     arrays: dict[str, pa.Array | pa.ChunkedArray] = {}
     for name, values in data.items():
@@ -219,11 +235,22 @@ def _from_columns(data: Mapping[str, Any]) -> Batches:
             why = f"Under {name!r} it holds {str(values)[:60]!r}, a {type(values).__name__}"
             raise _refuse(data, why, "Give each column as a list or an array; give one row as [row]")
         plain = isinstance(values, list | tuple)
-        arrays[name] = to_array(values, name, source, 0) if plain else _to_arrow(data, name, values)
+        arrays[name] = plain_array(values, name, (source, 0), told) if plain else _to_arrow(data, name, values)
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise _refuse(data, f"Its columns have different lengths: {lengths}", "Give all columns the same length")
-    return _from_table(pa.table(arrays), source)
+    inferred = {name: floats for name, values in data.items() if (floats := _floats_of(values)) is not None}
+    return replace(_from_table(pa.table(arrays), source), inferred=inferred)
+
+
+def _floats_of(values: object) -> Floats | None:
+    """How the floats of a column are taken where its type was not declared; None where it was: by Arrow, and what hands over Arrow's types."""
+    if isinstance(values, list | tuple):
+        return "nearest"
+    declared = isinstance(values, pa.Array | pa.ChunkedArray) or hasattr(getattr(values, "dtype", None), "pyarrow_dtype")
+    if declared or _comes_from("polars", "Series")(values):
+        return None
+    return "nearest" if str(getattr(values, "dtype", None)) == "object" else "exact"
 
 
 def _is_column(name: object, values: object) -> bool:
@@ -239,14 +266,14 @@ def _to_arrow(data: object, name: str, values: Any) -> pa.Array | pa.ChunkedArra
         raise _refuse(data, f"Column {name!r} does not have one type: {cause}", "Give every column one type") from cause
 
 
-def _from_iterable(data: Iterable[object]) -> Batches:
+def _from_iterable(data: Iterable[object], told: Mapping[str, pa.DataType]) -> Batches:
     items = iter(data)
     first = next(items, None)
     if first is None:
         return _from_table(pa.table({}), _name(data))
     whole = chain([first], items)
     if isinstance(first, Mapping):
-        return _from_rows(whole)
+        return _from_rows(whole, told)
     if isinstance(first, pa.RecordBatch):
         return _from_batch_iterable(first, whole)
     why = f"Its first item is {str(first)[:60]!r}, of type {_name(first)}"
@@ -270,14 +297,15 @@ def _from_batch_iterable(first: pa.RecordBatch, batches: Iterator[object]) -> Ba
     return Batches(source=source, schema=schema, read=read_once(source, check()))
 
 
-def _from_rows(rows: Iterator[object]) -> Batches:
+def _from_rows(rows: Iterator[object], told: Mapping[str, pa.DataType]) -> Batches:
     """Read all dicts, 10,000 at a time, then give every chunk the types that the whole needs."""
     source = "an iterable of dicts"
     types: dict[str, pa.DataType] = {}
     chunks: list[tuple[int, int, dict[str, pa.Array]]] = []
     row = 0
     while chunk := list(islice(rows, CHUNK_ROWS)):
-        arrays = {name: to_array(values, name, source, row) for name, values in columns_of(chunk, source, row).items()}
+        columns = columns_of(chunk, source, row)
+        arrays = {name: plain_array(values, name, (source, row), told) for name, values in columns.items()}
         types = merge_schema(types, {name: array.type for name, array in arrays.items()}, source)
         chunks.append((row, len(chunk), arrays))
         row += len(chunk)
@@ -290,7 +318,8 @@ def _from_rows(rows: Iterator[object]) -> Batches:
             fitted = [fit_column(arrays.get(name), type_, count, (name, source, first)) for name, type_ in types.items()]
             yield pa.RecordBatch.from_arrays(fitted, schema=schema)
 
-    return Batches(source=source, schema=schema, read=read, rows_hint=row)
+    inferred: dict[str, Floats] = dict.fromkeys(types, "nearest")
+    return Batches(source=source, schema=schema, read=read, rows_hint=row, inferred=inferred)
 
 
 def _from_path(data: object) -> Batches:
@@ -309,7 +338,5 @@ _KINDS: Sequence[tuple[Callable[[object], bool], Callable[[Any], Batches]]] = (
     (_comes_from("pyarrow", "Dataset", "Scanner"), _from_dataset),
     (lambda data: hasattr(data, "__arrow_c_stream__"), _from_stream),
     (lambda data: hasattr(data, "__arrow_c_array__"), _from_c_array),
-    (lambda data: isinstance(data, Mapping), _from_columns),
-    (lambda data: isinstance(data, Iterable), _from_iterable),
 )
-"""How to read each kind of object; the first that fits is taken."""
+"""How to read each kind of object whose values have their types; the first that fits is taken."""

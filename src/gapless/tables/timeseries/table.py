@@ -131,7 +131,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         input's own batches. Raises CoverageOverlap, SchemaMismatch, NullKey and the other DataErrors, CommitConflict,
         CommitOutcomeUnknown, UpgradeNeeded, StoreError.
         """
-        return self._append(partial(parts_of, data), on_overlap, operation_id)
+        return self._append(partial(parts_of, data, self.schema), on_overlap, operation_id)
 
     def append_file(
         self,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gapless.errors import InvalidOption
+from gapless.model.by_value import Floats, convert_by_value, why_never
 from gapless.model.convert import Misfit
 from gapless.model.fit import refuse_misfit
 from gapless.predicate.range import find_column
@@ -28,6 +31,27 @@ class Assignment:
     def name(self) -> str:
         """Its path as SQL writes it; no two are written alike."""
         return ".".join(map(_quoted, self.path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferredColumns:
+    """Columns of the rows that SQL sees whose types nobody declared: those of a merge's source that was given as plain values."""
+
+    floats: Mapping[str, Floats]
+    """By name, how their floats are taken."""
+    rows: npt.NDArray[np.int64]
+    """The number of each row in the input, for messages."""
+
+    def as_type(self, name: str, column: pa.ChunkedArray, one: Assignment) -> pa.ChunkedArray | None:
+        """A column as values of the type that is assigned; None where its type was declared, or can't ever fit. Raises InvalidValue."""
+        if name not in self.floats or why_never(column.type, one.type) is not None:
+            return None
+        whole = column.combine_chunks()
+        try:
+            return pa.chunked_array([convert_by_value(whole, one.type, self.floats[name])], one.type)
+        except Misfit as misfit:
+            first = 0 if misfit.row is None else int(self.rows[misfit.row]) - misfit.row
+            raise refuse_misfit(misfit, whole, pa.field(one.name, one.type), first) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +100,13 @@ class Assignments:
         """The names of the columns that they change."""
         return frozenset(one.path[0] for one in self.each)
 
-    def apply(self, rows: pa.Table, seen: pa.Table) -> pa.Table:
-        """Rows of the table with the new values, which SQL computes from the rows of `seen`. Raises what `evaluate` raises."""
+    def apply(self, rows: pa.Table, seen: pa.Table, inferred: InferredColumns | None = None) -> pa.Table:
+        """Rows of the table with the new values, which SQL computes from the rows of `seen`. Raises what `evaluate` raises.
+
+        Where the SQL is the name of one of the `inferred` columns, each of its values is taken that the type holds.
+        """
         texts = {one.name: one for one in self.each if isinstance(one.value, str)}
-        plain = {name: column for name, one in texts.items() if (column := _plain_column(one, seen)) is not None}
+        plain = {name: column for name, one in texts.items() if (column := _plain_column(one, seen, inferred)) is not None}
         computed = {name: str(one.value) for name, one in texts.items() if name not in plain}
         types = pa.schema([pa.field(name, texts[name].type) for name in computed])
         found = evaluate(seen, computed, types) if computed else None
@@ -130,8 +157,9 @@ def _scalar(value: object, kind: pa.DataType, name: str) -> pa.Scalar:
             option="values",
             value=value,
         ) from error
+    plain = not isinstance(value, pa.Scalar) and why_never(given.type, kind) is None
     try:
-        return assigned_values(given, kind, naive_is_utc=False)[0]
+        return (convert_by_value(given, kind) if plain else assigned_values(given, kind, naive_is_utc=False))[0]
     except Misfit as misfit:
         raise refuse_misfit(misfit, given, field, 0) from None
 
@@ -145,11 +173,15 @@ def _array(value: object, kind: pa.DataType) -> pa.Array:
     return pa.array([value])
 
 
-def _plain_column(one: Assignment, seen: pa.Table) -> pa.ChunkedArray | None:
-    """The column that the SQL names and nothing else, where it has the type that is wanted."""
+def _plain_column(one: Assignment, seen: pa.Table, inferred: InferredColumns | None) -> pa.ChunkedArray | None:
+    """The column that the SQL names and nothing else, where it has the type that is wanted, or none that was declared."""
     known = parse_expression(str(one.value), seen.schema, "duckdb")
-    named = len(known.columns) == 1 and known.sql == f"(c{known.columns[0]})"
-    return seen.column(known.columns[0]) if named and seen.schema.field(known.columns[0]).type == one.type else None
+    if len(known.columns) != 1 or known.sql != f"(c{known.columns[0]})":
+        return None
+    field, column = seen.schema.field(known.columns[0]), seen.column(known.columns[0])
+    if field.type == one.type:
+        return column
+    return None if inferred is None else inferred.as_type(field.name, column, one)
 
 
 def _column(found: pa.Table | None, name: str) -> pa.ChunkedArray:

@@ -19,10 +19,11 @@ from gapless.files.ingest.batches import table_without_columns
 from gapless.files.read.row_filter import EVERYTHING
 from gapless.formats.delta.actions import AddFile, TableState
 from gapless.formats.delta.deletion_vector import Positions
+from gapless.model.by_value import Floats
 from gapless.predicate import predicate as p
 from gapless.predicate.predicate import Predicate
 from gapless.predicate.range import NameIndex, conjunction, key_bounds
-from gapless.tables.delta.expressions.assignments import Assignments
+from gapless.tables.delta.expressions.assignments import Assignments, InferredColumns
 from gapless.tables.delta.expressions.evaluate import true_rows
 from gapless.tables.delta.expressions.sql import parse_expression
 from gapless.tables.delta.files.open_file import POSITION, Projection
@@ -223,6 +224,8 @@ class MergeEdit:
     """Whose columns are written."""
     names: Names
     source: pa.Table
+    inferred: Mapping[str, Floats]
+    """The source's columns whose types nobody declared."""
     keys: Sequence[KeyPair]
     clauses: Sequence[BoundClause]
 
@@ -247,7 +250,9 @@ class MergeEdit:
                 if one.assignments is None:
                     gone[at[taken]] = True
                 elif len(taken):
-                    updates.append((at[taken], self._updated(one.assignments, _take(rows, at[taken]), _take(seen, taken))))
+                    old, inferred = _take(rows, at[taken]), self._inferred(theirs[taken]) if at is mine else None
+                    new = one.assignments.apply(old, _take(seen, taken), inferred)
+                    updates.append((at[taken], changed_rows(new, self.state, one.assignments.columns)))
         return _edit(rows, gone, updates)
 
     def inserts(self, unmatched: Numbers) -> pa.Table | None:
@@ -258,7 +263,7 @@ class MergeEdit:
         for number, one in enumerate(clauses):
             taken = np.flatnonzero(chosen == number)
             if len(taken) and one.assignments is not None:
-                made.append((taken, self._new_rows(one.assignments, _take(seen, taken))))
+                made.append((taken, self._new_rows(one.assignments, _take(seen, taken), unmatched[taken])))
         return _in_order(made) if made else None
 
     def _of(self, match: str) -> list[BoundClause]:
@@ -275,15 +280,19 @@ class MergeEdit:
     def _flat(self, rows: pa.Table, side: Side) -> pa.Table:
         return rows.rename_columns([self.names.flat_name(side, name) for name in rows.column_names])
 
-    def _updated(self, assignments: Assignments, rows: pa.Table, seen: pa.Table) -> pa.Table:
-        return changed_rows(assignments.apply(rows, seen), self.state, assignments.columns)
+    def _inferred(self, rows: Numbers) -> InferredColumns:
+        """The columns of inferred types, by their names in SQL, in these rows of the source."""
+        return InferredColumns(
+            floats={self.names.flat_name("source", name): one for name, one in self.inferred.items()}, rows=rows
+        )
 
-    def _new_rows(self, assignments: Assignments, seen: pa.Table) -> pa.Table:
+    def _new_rows(self, assignments: Assignments, seen: pa.Table, rows: Numbers) -> pa.Table:
         given = [field for field in self.names.target if field.name in assignments.columns]
         empty = table_without_columns(seen.num_rows)
         for field in given:
             empty = empty.append_column(field.with_nullable(True), pa.nulls(seen.num_rows, field.type))
-        return given_rows(assignments.apply(empty, seen), self.state, "the merge's new rows")
+        new = assignments.apply(empty, seen, self._inferred(rows))
+        return given_rows(new, self.state, "the merge's new rows")
 
     def _check_single(self, mine: Numbers, theirs: Numbers, chosen: Numbers, clauses: Sequence[BoundClause]) -> None:
         """Raise DuplicateKey where several rows of the source would change one row, and not all by deleting it."""

@@ -16,10 +16,11 @@ from gapless.files.ingest.batches import Batches, with_schema
 from gapless.formats.delta.actions import Json, TableState
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.formats.delta.schema.char_varchar import char_lengths
+from gapless.model.by_value import Floats
 from gapless.model.convert import convert
 from gapless.model.operation import ChangeReport, OperationArgument
 from gapless.model.stats import distinct
-from gapless.model.types import bare_type, declared_field
+from gapless.model.types import bare_type, declared_field, with_known_types
 from gapless.predicate.range import NameIndex, matching
 from gapless.tables.delta.merge.match import BoundClause, MergeEdit, Numbers, match_rows, source_bounds_condition
 from gapless.tables.delta.merge.plan import Act, Clause, Match, Names, check_clauses, key_pairs, source_columns
@@ -42,6 +43,8 @@ class MergeRows:
     """A merge, as it was described."""
 
     source: pa.Table
+    inferred: Mapping[str, Floats]
+    """The source's columns whose types nobody declared; see `Batches`."""
     on: str
     target_alias: str
     source_alias: str
@@ -65,7 +68,12 @@ class MergeRows:
         """The version with the source's columns added to it, where that was asked for. Raises SchemaMismatch, UnsupportedType."""
         if self.schema_mode != "merge":
             return state
-        part = Batches(source="the merge's source", schema=self.source.schema, read=lambda: iter(self.source.to_batches()))
+        part = Batches(
+            source="the merge's source",
+            schema=self.source.schema,
+            read=lambda: iter(self.source.to_batches()),
+            inferred=self.inferred,
+        )
         return evolve_schema(state, [part], "merge", self.new_name).state
 
     def decide(self, before: BaseVersion) -> RowChangePlan:
@@ -86,6 +94,7 @@ class MergeRows:
             state=before.after,
             names=names,
             source=self.source,
+            inferred=self.inferred,
             keys=key_pairs(self.on, names),
             clauses=[BoundClause.of(clause, names) for clause in self.clauses],
         )
@@ -253,8 +262,10 @@ class Merging(RowOperations):
             raise InvalidOption(
                 f"both sides are called {source_alias!r}", fix="Pass two aliases", option="source_alias", value=source_alias
             )
+        batches = source if isinstance(source, Batches) else as_batches(source, self.schema)
         change = MergeRows(
-            source=_held(source, self.schema),
+            source=_held(batches, self.schema),
+            inferred=batches.inferred,
             on=on,
             target_alias=target_alias,
             source_alias=source_alias,
@@ -264,9 +275,8 @@ class Merging(RowOperations):
         return Merge(change, self._change_rows)
 
 
-def _held(source: object, table: pa.Schema) -> pa.Table:
-    """A source's rows in plain types: no views, dictionaries or large texts; columns of nothing but nulls in the table's type."""
-    batches = source if isinstance(source, Batches) else as_batches(source)
+def _held(batches: Batches, table: pa.Schema) -> pa.Table:
+    """A source's rows in plain types: no views, dictionaries or large texts; what is nothing but nulls in the table's type."""
     twice = sorted(name for name, count in Counter(batches.schema.names).items() if count > 1)
     if twice:
         raise SchemaMismatch(
@@ -286,7 +296,6 @@ def _converted(batch: pa.RecordBatch, shape: pa.Schema) -> pa.RecordBatch:
 
 
 def _plain_type(given: pa.Field, table: pa.Schema) -> pa.DataType:
-    if not pa.types.is_null(bare_type(given.type)):
-        return declared_field(given).type
     known = matching(given.name, table.names)
-    return table.field(known[0]).type if len(known) == 1 else pa.null()
+    told = with_known_types(bare_type(given.type), table.field(known[0]).type) if len(known) == 1 else given.type
+    return pa.null() if pa.types.is_null(bare_type(told)) else declared_field(given.with_type(told)).type

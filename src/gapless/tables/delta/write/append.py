@@ -76,7 +76,7 @@ class Appending(DeltaHandle):
         hold; a row that breaks a constraint) and the other DataErrors, InvalidOption, UnsupportedTable, CommitConflict,
         CommitOutcomeUnknown, StoreError.
         """
-        return self._append(partial(parts_of, data), operation_id, schema_mode)
+        return self._append(partial(parts_of, data, self.schema), operation_id, schema_mode)
 
     def append_file(
         self,

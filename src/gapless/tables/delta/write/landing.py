@@ -9,8 +9,9 @@ from itertools import chain
 
 import pyarrow as pa
 
-from gapless.errors import CorruptTable, SchemaMismatch
+from gapless.errors import CorruptTable, InvalidValue, SchemaMismatch
 from gapless.files.ingest.batches import Batches
+from gapless.files.ingest.table_types import with_table_types
 from gapless.formats.delta.actions import AddFile, Commit, TableState, canonical
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
@@ -138,18 +139,29 @@ class RowCommitter:
     def _begun(
         self, snapshot: Snapshot[TableState], parts: Sequence[Batches], *, settle: bool
     ) -> tuple[Snapshot[TableState], StagedRows]:
-        """The rows, written for this version, or for the newest where that has columns which this one lacks."""
+        """The rows, written for this version, or for the newest where that has columns which this one lacks, or wider types."""
         self.check_writable()
         try:
             inputs = self._fitted(snapshot, parts)
         except SchemaMismatch:
-            newest = self.committer.refresh(snapshot)
-            if newest.state.metadata == snapshot.state.metadata:
+            if (newest := self._with_other_columns(snapshot)) is None:
                 raise
-            snapshot = newest
-            self.check_writable()
-            inputs = self._fitted(snapshot, parts)
-        return snapshot, self._written(inputs, settle=settle)
+            snapshot, inputs = newest, self._fitted(newest, parts)
+        try:
+            return snapshot, self._written(inputs, settle=settle)
+        except InvalidValue:
+            # Of other inputs what was read may be gone.
+            if not all(part.inferred for part in parts) or (newest := self._with_other_columns(snapshot)) is None:
+                raise
+        return newest, self._written(self._fitted(newest, parts), settle=settle)
+
+    def _with_other_columns(self, snapshot: Snapshot[TableState]) -> Snapshot[TableState] | None:
+        """The newest version, where its columns or rules are others than those of this one."""
+        newest = self.committer.refresh(snapshot)
+        if newest.state.metadata == snapshot.state.metadata:
+            return None
+        self.check_writable()
+        return newest
 
     def _fitted(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> _Fitted:
         """The inputs on their way, none of which was read yet. Raises SchemaMismatch."""
@@ -157,6 +169,7 @@ class RowCommitter:
         declared = to_arrow(now.state.metadata.schema)
         if parts and not declared.names:
             raise _no_columns(parts[0].source)
+        parts = [with_table_types(part, declared) for part in parts]
         return _Fitted(
             evolved=now,
             streams=[self._checked(fitted(part, now.state), now.state) for part in parts],

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from gapless.errors import InvalidChange, InvalidOption, SchemaMismatch, nearest
 from gapless.files.ingest.batches import Batches, unified_schema
+from gapless.files.ingest.table_types import unfit_columns, with_table_types
 from gapless.formats.delta.actions import Action, Metadata, TableState
 from gapless.formats.delta.features import needed_features, raised
 from gapless.formats.delta.properties import Settings
-from gapless.formats.delta.schema.arrow_types import VOID, arrow_type, from_arrow, from_arrow_field
+from gapless.formats.delta.schema.arrow_types import VOID, arrow_type, from_arrow, from_arrow_field, to_arrow
 from gapless.formats.delta.schema.column_mapping import assign, check_names
 from gapless.formats.delta.schema.column_mapping import widen as widened
 from gapless.formats.delta.schema.types import ArrayType, DeltaType, MapType, PrimitiveType, StructField, StructType
@@ -62,10 +63,17 @@ def evolve_schema(state: TableState, parts: Iterable[Batches], mode: SchemaMode,
         widening = mode == "merge" and Settings.of(state.configuration).type_widening
         for part in parts:
             schema = _merged_fields(schema, list(part.schema), adds=mode == "merge")
-            schema = _widened(schema, part.schema, state.metadata) if widening else schema
+            schema = _widened(schema, _needed_types(part, to_arrow(schema)), state.metadata) if widening else schema
     if schema == state.metadata.schema:
         return EvolvedVersion(state=state)
     return _restated(state, schema, new_name)
+
+
+def _needed_types(part: Batches, table: pa.Schema) -> pa.Schema:
+    """An input's types, where columns of inferred types have the table's if that holds all their values."""
+    unfit = unfit_columns(part, table)
+    fitting = {name: floats for name, floats in part.inferred.items() if name not in unfit}
+    return with_table_types(replace(part, inferred=fitting), table).schema
 
 
 def _adopted(state: TableState, parts: tuple[Batches, ...]) -> StructType:

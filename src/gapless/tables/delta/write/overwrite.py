@@ -158,7 +158,7 @@ class Overwriting(DeltaHandle):
         The report counts `rows` and `removed_rows`. Older versions keep their rows until vacuum. Raises NotSupported (an append-only
         table), InvalidValue for a row that does not satisfy `where`, and what `append` and `delete` raise.
         """
-        return self._overwrite(partial(parts_of, data), where, partitions, operation_id, schema_mode)
+        return self._overwrite(partial(parts_of, data, self.schema), where, partitions, operation_id, schema_mode)
 
     def _overwrite(
         self,

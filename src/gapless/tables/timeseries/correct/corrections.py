@@ -149,7 +149,7 @@ class Corrections(Handle):
         CommitOutcomeUnknown, UpgradeNeeded, CorruptTable, StoreError.
         """
         upsert = parse_upsert(key, on_duplicate, ())
-        return self._correct("upsert", upsert.of_input, partial(_held, data), operation_id).change_report
+        return self._correct("upsert", upsert.of_input, partial(_held, data, self.schema), operation_id).change_report
 
     def delete(
         self,
@@ -190,7 +190,7 @@ class Corrections(Handle):
         start, end = parse_span(span)
         asked = CorrectionArguments(start=start, end=end, entity=entity)
         replacement = asked.replace(self.index, self.schema)
-        return self._correct("replace", lambda _: replacement, partial(_held, data), operation_id).change_report
+        return self._correct("replace", lambda _: replacement, partial(_held, data, self.schema), operation_id).change_report
 
     def drop_before(self, time: object, *, operation_id: OperationArgument = None) -> ChangeReport:
         """Delete all rows whose index value lies before `time` (an index value, as in `scan`): retention.
@@ -223,9 +223,9 @@ class Corrections(Handle):
         return Rewriter(context=context, operation=operation).apply(newest, correction(parts), parts)
 
 
-def _held(data: object) -> list[Batches]:
+def _held(data: object, table: pa.Schema | None) -> list[Batches]:
     """The parts of an input, held in memory once they are read."""
-    return [*map(_read_once, parts_of(data))]
+    return [*map(_read_once, parts_of(data, table))]
 
 
 def _read_once(part: Batches) -> Batches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, takewhile
 from typing import Any, Protocol, TypedDict
@@ -21,6 +21,7 @@ from gapless.coverage.expected import Span
 from gapless.coverage.gap import Coverage, Gap
 from gapless.errors import DataError, FillStopped, GaplessError, InvalidOption, InvalidValue, nearest
 from gapless.files.ingest.batches import Batches, read_once, without_empty
+from gapless.files.ingest.table_types import with_table_types
 from gapless.files.sort.run import unit_ns
 from gapless.model.fit import fit
 from gapless.model.index import Identity, IndexSpec
@@ -60,10 +61,11 @@ class FetchedRows:
         """
         if answer is None:
             return None
-        batches = answer if isinstance(answer, Batches) else as_batches(answer)
+        batches = answer if isinstance(answer, Batches) else as_batches(answer, self.schema)
         if not batches.schema.names:
             # Rows without any field are the append's to refuse.
             return next(iter(without_empty([batches])), None)
+        batches = with_table_types(batches, self.schema)
         read = iter(batches)
         first = next((batch for batch in read if batch.num_rows), None)
         if first is None:
@@ -71,7 +73,7 @@ class FetchedRows:
         missing = [name for name in self.index.entity if name not in batches.schema.names]
         named = self._named(first, missing)
         checked = self._checked(chain([named], map(partial(self._named, missing=missing), read)), named.schema)
-        return Batches(source=batches.source, schema=named.schema, read=read_once(batches.source, checked))
+        return replace(batches, schema=named.schema, read=read_once(batches.source, checked))
 
     def _named(self, batch: pa.RecordBatch, missing: list[str]) -> pa.RecordBatch:
         for name in missing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -46,7 +46,7 @@ def merge(stager: Stager, parts: Sequence[Batches], schema: pa.Schema) -> Merged
     bucket of it is covered, by the table or by another. What `parts` give may then be read again.
     """
     counts = [part.rows_hint or 0 for part in parts]
-    if not all(counts) or any(part.schema != parts[0].schema for part in parts[1:]):
+    if not all(counts) or any((one.schema, one.inferred) != (parts[0].schema, parts[0].inferred) for one in parts[1:]):
         return None
     try:
         if stager.schema_for((parts[0],)) != schema:
@@ -70,7 +70,7 @@ def merge(stager: Stager, parts: Sequence[Batches], schema: pa.Schema) -> Merged
 def _sorted(stager: Stager, parts: Sequence[Batches], schema: pa.Schema, counts: Sequence[int]) -> tuple[Run, npt.NDArray[Any]]:
     """One run of all rows, and for each of them the place of its part."""
     meta = stager.state.meta
-    together = Batches(source="a group of appends", schema=parts[0].schema, read=lambda: _one_batch(parts))
+    together = replace(parts[0], source="a group of appends", read=lambda: _one_batch(parts))
     table = pa.Table.from_batches(stager.fitted((together,), schema), stored_schema(schema, meta.ids))
     members = pa.array(np.repeat(np.arange(len(parts), dtype=np.int32), counts))
     run = sort_run(table.append_column(_MEMBER, members), meta.index, stager.grid)
@@ -150,8 +150,8 @@ def gather_small(part: Batches) -> tuple[Batches, bool]:
         size += bytes_of(batch, SMALL_BYTES - size)
         if rows > SMALL_ROWS or size > SMALL_BYTES:
             whole: Iterator[pa.RecordBatch] = chain(held, left)
-            return Batches(source=part.source, schema=part.schema, read=read_once(part.source, whole)), False
-    return Batches(source=part.source, schema=part.schema, read=lambda: iter(held), rows_hint=rows), True
+            return replace(part, read=read_once(part.source, whole)), False
+    return replace(part, read=lambda: iter(held), rows_hint=rows), True
 
 
 def append_group(latest: Latest, members: Sequence[Member]) -> list[Result]:

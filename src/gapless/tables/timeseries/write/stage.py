@@ -11,6 +11,7 @@ from gapless.coverage.bitmap import CoverageMap, Overlap, overlap
 from gapless.coverage.bucket import Grid, LocalDayGrid, LocalMonthGrid
 from gapless.errors import DuplicateKey, InvalidValue
 from gapless.files.ingest.batches import Batches, bytes_of, naming, unified_schema
+from gapless.files.ingest.table_types import with_table_types
 from gapless.files.sort.run import Run, gather_runs, index_values, pieces, unit_ns
 from gapless.files.write.segment_encoder import encode_segment
 from gapless.files.write.staged_write import STREAMED_BYTES, StagedWrite
@@ -130,8 +131,9 @@ class Stager:
         if schema is None and parts:
             schema = adopt_schema(parts[0].schema if len(parts) == 1 else unified_schema(parts), index)
         for part in parts:
+            given = with_table_types(part, schema).schema
             with naming(part):
-                schema = reconcile(schema, part.schema, index, self.state.meta.ids).schema
+                schema = reconcile(schema, given, index, self.state.meta.ids).schema
         return schema
 
     def runs(self, parts: Iterable[Batches], schema: pa.Schema) -> Iterator[Run]:
@@ -142,7 +144,7 @@ class Stager:
     def fitted(self, parts: Iterable[Batches], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows as the table stores them, in the order in which they come; raises DataError for one that does not fit, naming its source."""
         meta = self.state.meta
-        for part in parts:
+        for part in (with_table_types(one, schema) for one in parts):
             row = 0
             for piece in (piece for batch in part for piece in pieces(batch, RUN_BYTES)):
                 with naming(part):
