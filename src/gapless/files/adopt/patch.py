@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless.coverage.bitmap import CoverageMap
+from gapless.files.compare.bits import same_bits
 from gapless.files.pages.column_stats import MAX_BOUND_CHARACTERS, GrowingStats, stats_of
 from gapless.files.pages.encodings import CODEC_PROFILES, DELTA, DICTIONARY, PLAIN, Encodings
 from gapless.files.pages.file_assembly import Chunk, is_closely_packed, spliced, the_chunk
@@ -94,8 +95,8 @@ class PatchedSource:
         """Some columns of a row group. Raises CorruptTable."""
         return read_group(self.file, self.segment, group, names)
 
-    def patched(self, changes: Mapping[int, Change], coverage: CoverageMap) -> EncodedSegment:
-        """The segment with these changes, by row group; it covers what it did. Raises CorruptTable."""
+    def patched(self, changes: Mapping[int, Change], coverage: CoverageMap) -> EncodedSegment | None:
+        """The segment with these changes, by row group; it covers what it did. None where they change no value. Raises CorruptTable."""
         chunks: dict[tuple[int, int], Chunk] = {}
         found: dict[str, dict[int, ColumnStats]] = {}
         for group, change in changes.items():
@@ -106,6 +107,8 @@ class PatchedSource:
             for name, (leaf, chunk) in zip(fresh, side_by_side(acts, old.nbytes), strict=True):
                 chunks[group, leaf] = chunk
                 found.setdefault(name, {})[group] = stats_of(fresh[name], None)
+        if not chunks:
+            return None
         file = spliced(self.data, chunks)
         known = self.segment.stats
         return EncodedSegment(
@@ -126,7 +129,7 @@ class PatchedSource:
             return []
         first, end = int(at.min()), int(at.max()) + 1
         were = self.between(group, names, (first, end)).take(pa.array(at - first))
-        return [name for name in names if not _bits(were.column(name)).equals(_bits(change.rows.column(name)))]
+        return [name for name in names if not same_bits(were.select([name]), change.rows.select([name]))]
 
     def _encoded(self, group: int, leaf: int, values: pa.ChunkedArray) -> tuple[int, Chunk]:
         """A column of a row group by its number, encoded as it was."""
@@ -176,10 +179,3 @@ def _encodings(chunk: pq.ColumnChunkMetaData, name: str) -> Encodings:
         others={name: how} if how == DELTA else {},
         uncompressed=frozenset([name] if chunk.compression == "UNCOMPRESSED" else ()),
     )
-
-
-def _bits(column: pa.ChunkedArray) -> pa.Array:
-    """Values so that only those of the same bits are equal: zeros have two signs, and NaN equals nothing."""
-    values = column.combine_chunks()
-    whole = {pa.float64(): pa.int64(), pa.float32(): pa.int32(), pa.float16(): pa.int16()}.get(values.type)
-    return values if whole is None else values.view(whole)

@@ -21,7 +21,7 @@ from gapless.model.convert import convert
 from gapless.model.operation import ChangeReport, OperationArgument
 from gapless.model.stats import distinct
 from gapless.model.types import bare_type, declared_field, with_known_types
-from gapless.predicate.range import NameIndex, matching
+from gapless.predicate.range import NameIndex
 from gapless.tables.delta.merge.match import BoundClause, MergeEdit, Numbers, match_rows, source_bounds_condition
 from gapless.tables.delta.merge.plan import Act, Clause, Match, Names, check_clauses, key_pairs, source_columns
 from gapless.tables.delta.read.scan import select_files
@@ -284,7 +284,8 @@ def _held(batches: Batches, table: pa.Schema) -> pa.Table:
             fix="Rename its columns, or leave some out",
             differences=tuple(f"{name}: comes several times" for name in twice),
         )
-    kinds = [_plain_type(one, table) for one in batches.schema]
+    names = NameIndex(table.names)
+    kinds = [_plain_type(one, table, names) for one in batches.schema]
     shape = pa.schema(list(zip(batches.schema.names, kinds, strict=True)))
     held = [_converted(batch, shape) for batch in batches]
     return pa.Table.from_batches(held, schema=shape)
@@ -295,7 +296,7 @@ def _converted(batch: pa.RecordBatch, shape: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=shape) if columns else with_schema(batch, shape)
 
 
-def _plain_type(given: pa.Field, table: pa.Schema) -> pa.DataType:
-    known = matching(given.name, table.names)
+def _plain_type(given: pa.Field, table: pa.Schema, names: NameIndex) -> pa.DataType:
+    known = names.matching(given.name)
     told = with_known_types(bare_type(given.type), table.field(known[0]).type) if len(known) == 1 else given.type
     return pa.null() if pa.types.is_null(bare_type(told)) else declared_field(given.with_type(told)).type

@@ -145,7 +145,8 @@ class Corrections(Handle):
             operation_id: As in `append`.
 
         Several rows of the table with one key all give way to the one row. The report counts `rows` = `inserted_rows` + `updated_rows`.
-        Raises DuplicateKey, SchemaMismatch, NullKey and the other DataErrors, UnknownColumn, InvalidOption, CommitConflict,
+        A segment whose rows would be what they are is not written anew, and where the table has every row already, nothing counts and
+        nothing is committed but the operation id. Raises DuplicateKey, SchemaMismatch, NullKey and the other DataErrors, UnknownColumn, InvalidOption, CommitConflict,
         CommitOutcomeUnknown, UpgradeNeeded, CorruptTable, StoreError.
         """
         upsert = parse_upsert(key, on_duplicate, ())

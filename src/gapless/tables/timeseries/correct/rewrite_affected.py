@@ -112,8 +112,8 @@ class AffectedFiles:
 def rewrite_affected(before: BaseVersion, changes: RowChanges, attempt: StagedWrite) -> RewriteResult:
     """Write what takes the place of the segments that the changes affect, as segments of `attempt`.
 
-    A new row goes into the successor of the segment that covers its bucket, if one does. Segments
-    of which every row certainly goes are not read. Raises CorruptTable, StoreError.
+    A new row goes into the successor of the segment that covers its bucket, if one does. A segment whose rows would be what they are stays.
+    Segments of which every row certainly goes are not read. Raises CorruptTable, StoreError.
     """
     cut, coverage = changes.cut, changes.rows.coverage
     affected = AffectedFiles.of(before, cut, coverage)
@@ -123,8 +123,7 @@ def rewrite_affected(before: BaseVersion, changes: RowChanges, attempt: StagedWr
     for segment in before.state.segments:
         arrivals = placement.homes.get(segment.path)
         if arrivals is not None or (segment.path in affected.reached and writer.loses_rows(segment)):
-            writer.succeed(segment, arrivals)
-            rewritten.append(segment)
+            rewritten += [segment] if writer.succeed(segment, arrivals) else []
     writer.write_new(placement.rest)
     removed = [*affected.dropped, *rewritten]
     tally = Tally(
@@ -136,6 +135,9 @@ def rewrite_affected(before: BaseVersion, changes: RowChanges, attempt: StagedWr
         replaced_buckets=affected.replaced(coverage),
         updated_rows=writer.losses.keys,
     )
+    if not removed and not attempt.segments:
+        # Every row that comes is there already.
+        tally = Tally()
     paths = tuple(segment.path for segment in removed)
     return RewriteResult(
         removed=paths, coverage=coverage, tally=tally, keeps_overlaps=keeps_overlaps(before, attempt.coverage, frozenset(paths))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gapless.errors import NullKey
 from gapless.files.adopt.patch import Change, PatchedSource
+from gapless.files.compare.bits import same_bits
 from gapless.files.compare.keys import KeyIds
 from gapless.files.read.page_pruning import KeyFilter, kept_positions
 from gapless.files.read.row_filter import RowFilter
@@ -34,7 +35,8 @@ from gapless.tables.timeseries.write.stage import as_written
 class Patched:
     """A segment in which rows have other values."""
 
-    encoded: EncodedSegment
+    encoded: EncodedSegment | None
+    """None where they have the values already."""
     hits: KeyIds
     """The numbers of their keys, each once; as many rows have changed."""
 
@@ -46,22 +48,23 @@ class Patcher:
     before: BaseVersion
     cut: KeySelector
 
-    def patch(self, segment: Segment, arrivals: pa.Table, stored: pa.Table) -> Patched | None:
-        """The segment with rows that take the place of those with their keys, `stored` as files hold them; None where it must be written anew.
-
-        That is where its file is not as we would write it now, or a row goes for which none of `arrivals` comes to the same place.
-        Raises CorruptTable, StoreError.
-        """
-        before, keys = self.before, self.cut.keys
+    def open(self, segment: Segment, stored: pa.Schema) -> PatchedSource | None:
+        """The segment, whose rows may be changed; None where its file is not as we would write it now. Raises CorruptTable, StoreError."""
+        before = self.before
         if (
-            set(keys.columns) != set(before.keys)
+            set(self.cut.keys.columns) != set(before.keys)
             or segment.sorted_by != before.keys
             or METADATA_FEATURE in before.after.reader_features
         ):
             return None
-        source = PatchedSource.open(before.store, segment, stored.schema, before.meta.properties.codec)
-        if source is None:
-            return None
+        return PatchedSource.open(before.store, segment, stored, before.meta.properties.codec)
+
+    def patch(self, source: PatchedSource, arrivals: pa.Table, stored: pa.Table) -> Patched | None:
+        """The segment with rows that take the place of those with their keys, `stored` as files hold them; None where it must be written anew.
+
+        That is where a row goes for which none of `arrivals` comes to the same place. Raises CorruptTable, StoreError.
+        """
+        before, keys = self.before, self.cut.keys
         found = list(self._found(source))
         hits, coming = np.concatenate([np.zeros(0, dtype=np.int64), *(ids for _, _, ids in found)]), keys.match(arrivals)
         if len(np.unique(hits)) != len(hits) or not np.array_equal(np.sort(hits), np.sort(coming)):
@@ -73,7 +76,28 @@ class Patcher:
             for group, positions, ids in found
             if len(ids)
         }
-        return Patched(source.patched(changes, before.coverage(segment)), hits)
+        return Patched(source.patched(changes, before.coverage(source.segment)), hits)
+
+    def standing(self, segment: Segment, arrivals: pa.Table) -> KeyIds | None:
+        """The numbers of the keys of `arrivals`, where each of them is a row of the segment already, the only one there with its key, and
+        no other row goes. Else None, as soon as that shows. Raises CorruptTable, StoreError.
+        """
+        keys = self.cut.keys
+        coming = keys.match(arrivals)
+        by_key = np.argsort(coming)
+        hits: list[KeyIds] = []
+        for rows in self.before.rows(segment, replace(self.cut.seen, columns=tuple(arrivals.column_names))):
+            ids = keys.match(rows)
+            at = np.flatnonzero(ids >= 0)
+            places = np.searchsorted(coming[by_key], ids[at])
+            known = places < len(coming)
+            if not known.all() or not np.array_equal(coming[by_key][places], ids[at]):
+                return None
+            if not same_bits(rows.take(pa.array(at)), arrivals.take(pa.array(by_key[places]))):
+                return None
+            hits.append(ids[at])
+        found = np.concatenate([np.zeros(0, dtype=np.int64), *hits])
+        return found if np.array_equal(np.sort(found), coming[by_key]) else None
 
     def _found(self, source: PatchedSource) -> Iterator[tuple[int, KeyIds, KeyIds]]:
         """By row group that may hold a key: the positions of the rows that have one, and its number."""
@@ -124,36 +148,40 @@ class SegmentRewriter:
         seen = self.before.rows(segment, self.cut.seen)
         return any(self.cut.split(rows).kept.num_rows < rows.num_rows for rows in seen)
 
-    def succeed(self, segment: Segment, arrivals: Run | None) -> None:
-        """Write the segment's rows less those that go, and `arrivals`, as one segment; nothing where no row is left.
+    def succeed(self, segment: Segment, arrivals: Run | None) -> bool:
+        """Write the segment's rows less those that go, and `arrivals`, as one segment; nothing where no row is left. False where the segment
+        is to stay, since that leaves every row as it is.
 
         A segment whose rows are in no order, as other writers leave them, becomes as many segments as an append of its rows would.
         """
         index, grid, schema = self.before.index, self.before.grid, self.before.schema
-        if arrivals is not None and self._patched(segment, arrivals):
-            return
+        if arrivals is not None and isinstance(self.cut, KeySelector):
+            patched = self._patched(Patcher(before=self.before, cut=self.cut), segment, arrivals)
+            if patched is not None:
+                self.losses.rows += len(patched.hits)
+                self.losses.hits.append(patched.hits)
+                if patched.encoded is not None:
+                    self.attempt.write(patched.encoded, self.before.state, self.before.entity_types)
+                return patched.encoded is not None
         kept = self._kept(segment)
         if segment.sorted_by == self.before.keys:
             new = sort_run(schema.empty_table(), index, grid) if arrivals is None else arrivals
             self.write(merge_runs(kept, new, index, grid))
-            return
+            return True
         tables = chain(kept, () if arrivals is None else (arrivals.table,))
         batches = (batch for table in tables for batch in table.to_batches())
         for run in gather_runs(batches, schema, index, grid, stage.RUN_BYTES):
             self.write((run,))
-
-    def _patched(self, segment: Segment, arrivals: Run) -> bool:
-        """Write the segment with `arrivals` in the place of as many rows that have their keys; False where it has other rows, too."""
-        if not isinstance(self.cut, KeySelector):
-            return False
-        patcher = Patcher(before=self.before, cut=self.cut)
-        patched = patcher.patch(segment, arrivals.table, self._stored(arrivals).table)
-        if patched is None:
-            return False
-        self.losses.rows += len(patched.hits)
-        self.losses.hits.append(patched.hits)
-        self.attempt.write(patched.encoded, self.before.state, self.before.entity_types)
         return True
+
+    def _patched(self, patcher: Patcher, segment: Segment, arrivals: Run) -> Patched | None:
+        """The segment with `arrivals` in the place of as many rows that have their keys; None where it has other rows, too."""
+        stored = self._stored(arrivals).table
+        source = patcher.open(segment, stored.schema)
+        if source is not None:
+            return patcher.patch(source, arrivals.table, stored)
+        standing = patcher.standing(segment, arrivals.table)
+        return None if standing is None else Patched(None, standing)
 
     def write_new(self, rows: Run) -> None:
         """Write new rows as segments of bounded size."""
