@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.errors import InvalidValue, shorten
+from gapless.files.ingest.decimal_texts import UnfitText, readable_decimals
 
 _CLOCK = r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,%d})?)?)"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -133,8 +134,13 @@ def parse(cells: Cells, type_: pa.DataType, decimal_point: str = ".") -> pa.Arra
     if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
         numbers = pointed(texts, decimal_point) if decimal_point != "." else texts
         _demand(cells, numbers, _LOOSE_NUMBER, what)
+        if pa.types.is_decimal(type_):
+            try:
+                return cast(cells, readable_decimals(numbers, type_), type_, what)
+            except UnfitText as unfit:
+                raise cells.refuse(unfit.row, what, "Mend the value, or list it under nulls= if it means null") from None
         values = cast(cells, numbers, type_, what)
-        lost = _overflow(texts, values) if pa.types.is_floating(type_) else None
+        lost = _overflow(texts, values)
         if lost is not None:
             raise cells.refuse(lost, f"It is too large for {type_}", "Read the column as text or decimal (types=)")
         return values
