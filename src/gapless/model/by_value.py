@@ -108,9 +108,11 @@ def _float_of_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _decimal_of_float(array: pa.Array, target: pa.DataType) -> pa.Array:
     wide = pc.cast(array, pa.float64())
-    # Arrow wraps decimals that it reads from texts.
-    too_large = pc.greater_equal(pc.abs(wide), 10.0 ** (target.precision - target.scale))
-    _refuse(too_large, array, f"{target} does not hold it exactly")
+    # Arrow makes other numbers of texts that are far out of a decimal's reach, on either side.
+    size = pc.abs(wide)
+    too_large = pc.greater_equal(size, float(f"1e{target.precision - target.scale}"))
+    too_small = pc.and_(pc.greater(size, 0.0), pc.less(size, float(f"1e-{target.scale}")))
+    _refuse(pc.or_(too_large, too_small), array, f"{target} does not hold it exactly")
     texts = pc.cast(wide, pa.string())
     try:
         return exact_cast(texts, target)
