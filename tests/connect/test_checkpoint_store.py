@@ -47,7 +47,7 @@ def test_a_coordinator_that_was_given_up_cannot_decide_any_more(tmp_path: Path) 
         quick.decide(mine)
 
 
-def test_eo_07_of_two_that_decide_one_number_one_wins(tmp_path: Path) -> None:
+def test_of_two_that_decide_one_number_one_wins(tmp_path: Path) -> None:
     one, other = CheckpointStore(tmp_path), CheckpointStore(tmp_path)
     number = max(one.recover().next_id, other.recover().next_id)
     one.record(checkpoint(number, 1))

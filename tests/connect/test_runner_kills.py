@@ -57,7 +57,7 @@ def leftovers(place: str) -> list[str]:
 @pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.long)], ids=["before", "after"])
 @pytest.mark.parametrize("mode", ["append", pytest.param("upsert", marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_eo_05_killed_at_any_call_and_run_again_each_row_is_there_once(
+def test_log_15_killed_at_any_call_and_run_again_each_row_is_there_once(
     kind: str, mode: str, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies_at, finished = 0, False

@@ -62,7 +62,7 @@ def test_rows_are_durable_and_unseen_until_they_are_finalized(kind: str, path: P
     assert abs(info.commit_timestamp - datetime.now(UTC)) < timedelta(hours=1)
 
 
-def test_finalize_is_idempotent_from_any_process_and_after_the_log_was_cleaned(kind: str, path: Path) -> None:
+def test_eo_07_finalize_is_idempotent_from_any_process_and_after_the_log_was_cleaned(kind: str, path: Path) -> None:
     mine = new_sink(kind, path)
     mine.write(rows(0, 3))
     first = mine.prepare(1)
@@ -121,7 +121,7 @@ def test_rows_given_up_before_prepare_leave_nothing(kind: str, path: Path) -> No
     assert not [one for one in path.rglob("*.parquet") if "_log" not in str(one)]
 
 
-def test_two_pipelines_and_a_new_generation_never_see_each_other(kind: str, path: Path) -> None:
+def test_eo_05_two_pipelines_and_a_new_generation_never_see_each_other(kind: str, path: Path) -> None:
     for number, mine in enumerate(
         (new_sink(kind, path), new_sink(kind, path, "returns"), new_sink(kind, path, generation=2)), start=1
     ):

@@ -73,7 +73,7 @@ def test_where_a_source_begins(kind: str, path: Path) -> None:
             source(f"{kind}:{path}", start=wrong).poll()
 
 
-def test_cdc_09_compaction_emits_nothing_and_each_row_comes_once(kind: str, path: Path) -> None:
+def test_compaction_emits_nothing_and_each_row_comes_once(kind: str, path: Path) -> None:
     reader = source(f"{kind}:{path}", start="earliest")
     assert len(values(reader.poll(4))) == 4
     opened(kind, path).compact()
