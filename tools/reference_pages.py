@@ -132,7 +132,9 @@ def errors_page() -> str:
         (
             "The command line prints the same three parts on stderr, with the code in brackets, and exits with the exit code. Exit codes"
             " that come from no error: 0 (fine), 3 (`gaps --fail-if-any` found something), 130 (Ctrl-C), 141 (the reader of a pipe"
-            " went away). An option that is not known exits with 2. `GAPLESS_TRACEBACK=1` adds a traceback."
+            " went away). An option that is not known (`usage`) exits with 2; an error of the system (`os-error`, such as a stdout that is"
+            " closed: nothing is begun then), of memory (`memory`) or of ours (`bug`) with 1, and so does a full disk under stdout"
+            " (`storage-full`). Exit codes stay as they are, so that cron and CI may rely on them. `GAPLESS_TRACEBACK=1` adds a traceback."
         ),
         "| error | code | exit code |\n|---|---|---|\n" + "\n".join(_error_row(kind) for kind in error_classes()),
         *(_error_section(kind) for kind in error_classes()),

@@ -15,6 +15,7 @@ from typer.models import ArgumentInfo
 
 from gapless._version import __version__
 from gapless.cli.show.failure import CLOSED_PIPE, INTERRUPTED, interruption, print_error, print_failure
+from gapless.cli.show.streams import check_stdout, discard, flush_or_discard, take_closed_streams
 
 COMMANDS = {
     "create": ("gapless.cli.write", "Create an empty time-series table; its columns come with the first append."),
@@ -135,6 +136,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; `arguments` are those of the process where not given."""
+    take_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -152,12 +154,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and print its error; returns the exit code."""
     try:
+        check_stdout()
         code = call(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        _discard_stdout()
+        discard(sys.stdout)
         return CLOSED_PIPE
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the last stop: each becomes a block on stderr
+        flush_or_discard(sys.stdout)
         return print_error(error)
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code
         print_failure(interruption())
@@ -256,8 +260,3 @@ def _group(context: typer.Context) -> None:
     """Print the help, where no command was given."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
-
-
-def _discard_stdout() -> None:
-    """Whoever read stdout has gone; let nothing complain about it when the process ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

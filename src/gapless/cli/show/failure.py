@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +16,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from gapless.cli.show.console import stderr_console
+from gapless.cli.show.streams import discard
 from gapless.draw.label import printable
-from gapless.errors import GaplessError
+from gapless.errors import GaplessError, StorageFull
 
 if TYPE_CHECKING:
     from typer import TyperException as _CallError
@@ -140,6 +143,13 @@ def failure_of(error: BaseException) -> Failure:
             return _usage(error)
         case KeyboardInterrupt():
             return interruption()
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT) if error.filename is None:
+            return Failure(
+                code=StorageFull.code,
+                what=f"what the command has to say cannot be written: {error.strerror}",
+                why="Where stdout leads there is no room. A change that was made stands; only its report is lost",
+                fix="Make room; `gapless history PATH` shows what was changed",
+            )
         case OSError():
             return Failure(
                 code="os-error", what=_os_text(error), fix=f"Set {TRACEBACK}=1 to see where, if that does not tell enough"
@@ -169,10 +179,14 @@ def interruption() -> Failure:
 
 def print_error(error: BaseException) -> int:
     """Print the block, and a traceback where GAPLESS_TRACEBACK is set; returns the exit code."""
-    if os.environ.get(TRACEBACK, "") not in ("", "0"):
-        stderr_console().print(Text("".join(traceback.format_exception(error)).rstrip()))
     failure = failure_of(error)
-    print_failure(failure)
+    try:
+        if os.environ.get(TRACEBACK, "") not in ("", "0"):
+            stderr_console().print(Text("".join(traceback.format_exception(error)).rstrip()))
+        print_failure(failure)
+        sys.stderr.flush()
+    except OSError:  # nobody can be told; the exit code still says it
+        discard(sys.stderr)
     return failure.exit_code
 
 

@@ -135,7 +135,7 @@ def parse_columns(columns: object, schema: pa.Schema, exclude: object = None) ->
 class Rows:
     """A lazy result over one pinned version of the table; each call reads anew.
 
-    Anything that takes an Arrow stream takes it as it is: `polars.from_arrow(rows)`, `pyarrow.table(rows)`.
+    Anything that takes an Arrow stream takes it as it is: `polars.DataFrame(rows)`, `pyarrow.table(rows)`.
     """
 
     schema: pa.Schema

@@ -79,6 +79,8 @@ class _Query:
 
     def _name(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
         """Make the table known by a name; a column that DuckDB cannot hold raises once a query reads it."""
+        if not self.schema.names:
+            return  # DuckDB has no such table; a query that asks for it is told so
         unheld = unsupported_columns(self.schema)
         if not unheld:
             connection.register(name, self.source.dataset)
@@ -91,6 +93,13 @@ class _Query:
     def _refusal(self, error: Exception) -> GaplessError:
         if self.source.failures:
             return self.source.failures.pop()
+        if not self.schema.names:
+            return InvalidQuery(
+                f"the table {self.names[0]!r} has no columns, and SQL cannot ask a table without any",
+                why=f"It has no rows either: its columns come with the first append, or were never said. DuckDB says: {error}",
+                fix="Append rows first",
+                sql=self.sql,
+            )
         return InvalidQuery(
             f"DuckDB cannot answer the query: {error}",
             why=f"The table is known as {' and '.join(repr(name) for name in self.names)}",
