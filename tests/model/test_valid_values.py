@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gapless.model.valid_values import first_forbidden, forbidden_values, may_be_forbidden
+from gapless.model.valid_values import first_forbidden, forbidden_values, holds_digits, may_be_forbidden
 from support.forbidden import LATIN, decimals, texts
 
 TEXTS = [b"ok", None, "héé".encode(), LATIN, b"\xff"]
@@ -178,3 +178,14 @@ def _is_utf8(raw: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.decimal128(28, 3), pa.decimal128(29, 0), pa.decimal128(38, 5), pa.decimal256(76, 40)], ids=str
+)
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_the_longest_number_of_a_type_has_room_in_it_and_one_more_has_not(type_: pa.DataType, sign: str) -> None:
+    longest = Decimal(f"{sign}{'9' * type_.precision}E-{type_.scale}")
+    assert holds_digits(longest, type_)
+    assert not holds_digits(Decimal(f"{sign}1E{type_.precision - type_.scale}"), type_)
+    assert first_forbidden(pa.array([longest], type_)) is None

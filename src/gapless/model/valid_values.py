@@ -67,7 +67,7 @@ def holds_digits(value: object, type_: pa.DataType) -> bool:
     >>> holds_digits(Decimal("399.96"), pa.decimal128(4, 2)), holds_digits(Decimal("39.96"), pa.decimal128(4, 2))
     (False, True)
     """
-    return isinstance(value, Decimal) and abs(value.scaleb(type_.scale, _EXACT)) < 10**type_.precision
+    return isinstance(value, Decimal) and value.scaleb(type_.scale, _EXACT).copy_abs() < 10**type_.precision
 
 
 def _first_of_chunks(column: pa.ChunkedArray) -> ForbiddenValue | None:
