@@ -156,7 +156,7 @@ def unreadable(path: str, size: int, error: Exception) -> CorruptTable:
     return CorruptTable(
         f"coverage {path!r} cannot be read",
         why=f"Its {size} bytes are damaged or of another table: {error}",
-        fix="Restore the object from a copy",
+        fix="Run `gapless repair`, which makes it again from the rows",
         path=path,
     )
 

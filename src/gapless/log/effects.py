@@ -121,5 +121,10 @@ class GetDrive(Request[Drive]):
 
 
 @dataclass(frozen=True, slots=True)
+class GetUrl(Request[str]):
+    """Where the table is, as commands take it: for messages."""
+
+
+@dataclass(frozen=True, slots=True)
 class NewId(Request[str]):
     """A unique name."""

@@ -19,6 +19,7 @@ from gapless.log.effects import (
     Delete,
     Get,
     GetDrive,
+    GetUrl,
     ListNames,
     NewId,
     Now,
@@ -171,6 +172,8 @@ class Environment:
                 return None
             case GetDrive():
                 return self.drive
+            case GetUrl():
+                return self.store.url
             case NewId():
                 return self.ids.uuid()
             case _:

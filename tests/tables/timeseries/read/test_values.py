@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -88,6 +89,18 @@ def test_a_naive_time_is_the_wall_clock_of_a_table_with_a_zone() -> None:
 @pytest.mark.parametrize("value", [dt.date(2017, 10, 15), "2017-10-15", np.datetime64("2017-10-15")])
 def test_a_date_whose_midnight_is_skipped_begins_at_the_change(value: object) -> None:
     assert read(value, LOCAL, UTC_SCHEMA) == read("2017-10-15T03:00Z", LOCAL, UTC_SCHEMA)
+
+
+def test_a_date_whose_day_begins_within_a_skipped_hour_begins_at_the_change() -> None:
+    """Toronto went from 23:30 on the 30th to 00:30 on the 31st."""
+    toronto = replace(LOCAL, timezone="America/Toronto")
+    assert read(dt.date(1919, 3, 31), toronto, UTC_SCHEMA) == read("1919-03-31T04:30Z", toronto, UTC_SCHEMA)
+    assert read(dt.date(1919, 3, 30), toronto, UTC_SCHEMA) == read("1919-03-30T05:00Z", toronto, UTC_SCHEMA)
+
+
+def test_a_date_whose_midnight_comes_twice_begins_at_the_first() -> None:
+    havana = replace(LOCAL, timezone="America/Havana")
+    assert read("2024-11-03", havana, UTC_SCHEMA) == read("2024-11-03T04:00Z", havana, UTC_SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from gapless.formats.timeseries.actions import AddSegment, Commit, LiveSegment, 
 from gapless.formats.timeseries.checkpoint.part import PartRef, PartRows, decode_part, encode_part
 from gapless.formats.timeseries.checkpoint.segments import PartRequest
 from gapless.formats.timeseries.replay import LiveSegments
-from gapless.log.effects import Concurrently, Conversation, Drive, Get, GetDrive, T, Warn, perform
+from gapless.formats.timeseries.segment_coverage import repair_command
+from gapless.log.effects import Concurrently, Conversation, Drive, Get, GetDrive, GetUrl, T, Warn, perform
 from gapless.log.format import Snapshot, TableFormat
 from gapless.log.segment import list_log, read_commits
 from gapless.model.segment import check
@@ -64,10 +65,14 @@ def decode_stored(ref: PartRef, data: bytes | None) -> PartRows | str:
 
 
 def _recovered(table_format: Log, ref: PartRef, gone: frozenset[int], what: str) -> Conversation[PartRows]:
-    yield from perform(Warn(f"{what}; the commits or other log checkpoints serve instead"))
     known = yield from rows_of_commits(table_format, ref)
-    if known is None:
+    if known is not None:
+        command = repair_command((yield from perform(GetUrl())))
+        yield from perform(Warn(f"{what}; the commits serve instead, and `{command}` makes it again"))
+    else:
         known = yield from _rows_of_checkpoints(table_format, ref, gone)
+        if known is not None:
+            yield from perform(Warn(f"{what}; other log checkpoints serve instead"))
     if known is None:
         raise _lost(ref, "The log was cleaned of the commits that it stood for, and no other checkpoint tells what they did")
     return PartRows.recovered(known, ref.path, ref.segments)
@@ -142,6 +147,9 @@ def _lost(ref: PartRef, why: str) -> CorruptTable:
     return CorruptTable(
         f"the part {ref.path} of a log checkpoint cannot be read",
         why=f"{why}; it told which segments the versions {ref.start} to {ref.end} made live",
-        fix="Open the table again; where that does not help, bring the file back from a backup",
+        fix=(
+            "Open the table again, for a newer log checkpoint may not need it; where that does not help, bring the file back from a"
+            " backup: `gapless repair` has nothing else to make it from"
+        ),
         path=ref.path,
     )

@@ -9,19 +9,19 @@ import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap, overlap
 from gapless.coverage.bucket import Grid
-from gapless.coverage.codec import decode
 from gapless.coverage.expected import covered_range
 from gapless.formats.timeseries.actions import Action, Commit, TableMeta, UpdateTableMeta
 from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.common_schema import common_schema
 from gapless.formats.timeseries.conflict.rules import change_of, rules
-from gapless.log.effects import Conversation, Get, perform
+from gapless.formats.timeseries.segment_coverage import read_coverage
+from gapless.log.effects import Conversation, Get, GetUrl, perform
 from gapless.log.format import Compatible, Conflicting
 from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap, Properties
-from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage, check, overlapping
+from gapless.model.segment import Segment, SidecarCoverage, overlapping
 
 OVERLAP = "overlap"
 OPERATION = "operation"
@@ -96,15 +96,9 @@ def overlapping_coverage(segments: Iterable[Segment], coverage: CoverageMap, gri
 
 def coverage_of(segment: Segment, types: tuple[EntityType, ...]) -> Conversation[CoverageMap]:
     """Ask for what a segment covers; raises CorruptTable where that is missing or damaged."""
-    match segment.coverage:
-        case InlineCoverage(data):
-            return decode(data, types, path=segment.path)
-        case SidecarCoverage(path, expected):
-            sidecar = (yield from perform(Get(path))) or b""
-            check(sidecar, expected, path)
-            return decode(sidecar, types, path=path)
-    # No coverage is not an empty one: nothing would then be an overlap.
-    return decode(b"", types, path=segment.path)
+    sidecar = segment.coverage
+    stored = (yield from perform(Get(sidecar.path))) if isinstance(sidecar, SidecarCoverage) else None
+    return read_coverage(segment, stored, types, (yield from perform(GetUrl())))
 
 
 KEEPS_OVERLAPS = "keeps_overlaps"

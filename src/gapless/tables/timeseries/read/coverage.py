@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
 from gapless.coverage.bitmap import CoverageMap, bias, canonical_key
 from gapless.coverage.bucket import Grid
-from gapless.coverage.codec import Part, decode, decode_index, decode_read, plan_reads
+from gapless.coverage.codec import Part, decode_index, decode_read, plan_reads
 from gapless.errors import CorruptTable, LogWarning, ObjectNotFound
 from gapless.files.pages.footer import check
+from gapless.formats.timeseries.segment_coverage import (
+    altered_sidecar,
+    foreign_coverage,
+    lost_sidecar,
+    read_coverage,
+    repair_command,
+)
 from gapless.model.index import EntityType, Identity
 from gapless.model.protocols import Store
-from gapless.model.segment import InlineCoverage, Segment, SidecarCoverage
+from gapless.model.segment import Segment, SidecarCoverage
 
 IdentityFilter = frozenset[Identity] | Callable[[Identity], bool]
 """Some identities, or a test of one."""
@@ -93,7 +100,11 @@ class CoverageCache:
         return [s for s in segments if s.path in holding or s.identity is not None or s.path not in self._known]
 
     def _all(self, segment: Segment, types: tuple[EntityType, ...]) -> CoverageMap:
-        coverage = decode(self._bytes_of(segment), types, path=_place(segment))
+        stored = None
+        if isinstance(segment.coverage, SidecarCoverage):
+            with contextlib.suppress(ObjectNotFound):
+                stored = self.store.get(segment.coverage.path)
+        coverage = read_coverage(segment, stored, types, self.store.url)
         self._check(segment, coverage)
         return coverage
 
@@ -102,11 +113,14 @@ class CoverageCache:
         size = sum(part.end - part.start for part in parts.index.values())
         if 2 * sum(parts.index[i].end - parts.index[i].start for i in missing) > size:
             return _restricted(self.of(segment, types), frozenset(chosen))
+        place = _place(segment)
         for read in plan_reads(parts.index, missing):
-            place = _place(segment)
-            with _naming_loss(segment, place):
-                data = self.store.get(place, read.start, read.end - read.start)
-            found = decode_read(data, read, path=place)
+            try:
+                found = decode_read(self.store.get(place, read.start, read.end - read.start), read, path=place)
+            except ObjectNotFound as error:
+                raise lost_sidecar(segment, place, self.store.url) from error
+            except CorruptTable as error:
+                raise altered_sidecar(error, self.store.url) from error
             self._check(segment, CoverageMap(found))
             parts.loaded.update(found)
         return CoverageMap({identity: parts.loaded[identity] for identity in chosen})
@@ -123,7 +137,8 @@ class CoverageCache:
             check(data, sidecar.index_checksum, sidecar.index_path)
             parts = self._parts[segment.path] = _Parts(decode_index(data, types, path=sidecar.index_path))
         except (ObjectNotFound, CorruptTable) as error:
-            warnings.warn(f"{error.what}; the whole of {sidecar.path} is read instead", LogWarning, stacklevel=2)
+            mended = f"`{repair_command(self.store.url)}` makes it again"
+            warnings.warn(f"{error.what}; the whole of {sidecar.path} is read instead, and {mended}", LogWarning, stacklevel=2)
             return None
         return parts
 
@@ -133,25 +148,7 @@ class CoverageCache:
         low, high = (self.grid.id_of(bound) + shift for bound in (segment.bounds.first, segment.bounds.last))
         for identity, bitmap in coverage.items():
             if (segment.identity is not None and identity != segment.identity) or bitmap.min() < low or bitmap.max() > high:
-                place = _place(segment)
-                raise CorruptTable(
-                    f"the coverage in {place} is not that of segment {segment.path}",
-                    why="It covers another identity, or index values outside the segment's range",
-                    fix="Bring the file back from a backup; scans still work",
-                    path=place,
-                )
-
-    def _bytes_of(self, segment: Segment) -> bytes:
-        match segment.coverage:
-            case InlineCoverage(data):
-                return data
-            case SidecarCoverage(path, expected):
-                with _naming_loss(segment, path):
-                    data = self.store.get(path)
-                check(data, expected, path)
-                return data
-            case None:
-                raise _lost(segment.path, "The log names no coverage for this segment")
+                raise foreign_coverage(segment, self.store.url)
 
 
 def _choose(held: Mapping[Identity, object], wanted: IdentityFilter) -> list[Identity]:
@@ -174,19 +171,5 @@ def _accepts(wanted: IdentityFilter, identity: Identity) -> bool:
     return wanted(identity) if callable(wanted) else identity in wanted
 
 
-@contextlib.contextmanager
-def _naming_loss(segment: Segment, path: str) -> Iterator[None]:
-    try:
-        yield
-    except ObjectNotFound as error:
-        raise _lost(path, f"The log names it for segment {segment.path}, but nothing is stored there") from error
-
-
 def _place(segment: Segment) -> str:
     return segment.coverage.path if isinstance(segment.coverage, SidecarCoverage) else segment.path
-
-
-def _lost(path: str, why: str) -> CorruptTable:
-    return CorruptTable(
-        f"the coverage in {path} is lost", why=why, fix="Bring the file back from a backup; scans still work", path=path
-    )

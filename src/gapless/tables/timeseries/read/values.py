@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gapless.coverage.local_days import parse_zone
+from gapless.coverage.local_days import midnight_s, parse_zone
 from gapless.errors import InvalidTime
 from gapless.model.index import IndexSpec
-from gapless.model.instant import NS_PER, format_instant, ns_from_date, ns_from_datetime
+from gapless.model.instant import NS_PER, NS_PER_DAY, format_instant, ns_from_date, ns_from_datetime
 from gapless.tables.shared.versions import read_time, whole_number
 
 _DATETIME_NS = (ns_from_date(date.min), ns_from_date(date.max))
@@ -30,7 +30,7 @@ def parse_index_value(value: object, index: IndexSpec, schema: pa.Schema | None,
         return _parse_integer(value, index, name)
     ns, aware = read_time(value, name)
     if aware is None:
-        return _localise(ns, index, value, name, is_date=True) if index.timezone else ns
+        return midnight_s(parse_zone(index.timezone), ns // NS_PER_DAY) * NS_PER["s"] if index.timezone else ns
     table_aware = is_aware(index, schema)
     if aware and table_aware is False:
         raise InvalidTime(
@@ -46,7 +46,7 @@ def parse_index_value(value: object, index: IndexSpec, schema: pa.Schema | None,
             fix=f"Pass an offset, such as {format_instant(ns)!r}",
             value=value,
         )
-    return _localise(ns, index, value, name, is_date=False) if not aware and index.timezone else ns
+    return _localise(ns, index, value, name) if not aware and index.timezone else ns
 
 
 def presenter(index: IndexSpec, schema: pa.Schema | None, *like: object) -> Callable[[int], Any]:
@@ -137,8 +137,8 @@ def _parse_integer(value: object, index: IndexSpec, name: str) -> int:
     return number
 
 
-def _localise(ns: int, index: IndexSpec, value: object, name: str, *, is_date: bool) -> int:
-    """The instant of a wall-clock time in the table's zone; the first moment of a day whose midnight is skipped."""
+def _localise(ns: int, index: IndexSpec, value: object, name: str) -> int:
+    """The instant of a wall-clock time in the table's zone."""
     assert index.timezone is not None
     zone = parse_zone(index.timezone)
     whole, rest = divmod(ns, NS_PER["us"])
@@ -151,7 +151,7 @@ def _localise(ns: int, index: IndexSpec, value: object, name: str, *, is_date: b
         raise InvalidTime(
             f"{name}={value!r} is out of range", why="Local times reach from year 1 to 9999", value=value
         ) from error
-    if not is_date and (offsets[0] != offsets[1] or not exists):
+    if offsets[0] != offsets[1] or not exists:
         raise InvalidTime(
             f"{name}={value!r} is {'skipped' if not exists else 'ambiguous'} in {index.timezone}",
             why="The clock changes there",
