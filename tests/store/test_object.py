@@ -26,7 +26,7 @@ from gapless.errors import (
     StoreUnavailable,
 )
 from gapless.model.protocols import DefersWrites
-from gapless.store.object_store import object_store_error
+from gapless.store.object_store_errors import object_store_error
 from gapless.store.open import open_store
 from gapless.testing.store.case import in_child
 

@@ -1,9 +1,8 @@
-"""A store in a bucket: S3 and compatible, Google Cloud Storage, Azure; obstore's errors as StoreErrors."""
+"""A store in a bucket: S3 and compatible, Google Cloud Storage, Azure."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,11 +16,11 @@ from gapless.errors import (
     ObjectExists,
     ObjectNotFound,
     StoreError,
-    StoreUnavailable,
 )
 from gapless.model.instant import ns_from_datetime
 from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, TaggedObject
 from gapless.store.background_writes import BackgroundWrites
+from gapless.store.credentials import are_named
 from gapless.store.location import (
     RETRY_OPTIONS,
     Location,
@@ -37,80 +36,20 @@ from gapless.store.location import (
     truncated,
     unknown_option,
 )
+from gapless.store.object_store_errors import no_credentials_error, object_store_error
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutResult, UpdateVersion
     from obstore.store import ObjectStore as Client
 
 
-_Meaning = tuple[type[GaplessError], str, str]
-"""The error, why, and what to do."""
-
-_EXISTS: _Meaning = (
-    ObjectExists,
-    "It was to be created, and a create replaces nothing",
-    "Read what is there: it can be our own, sent twice",
-)
-_ABSENT: _Meaning = (ObjectNotFound, "Nothing is stored under this path", "Check the path")
-_NO_KEY: _Meaning = (InvalidPath, "The service has no such keys", "Use other characters in the path")
-_SILENT: _Meaning = (
-    StoreUnavailable,
-    "The service gave no usable answer, which does not say whether the effect took place",
-    "Check the endpoint and the network, then look whether it is there",
-)
-_BY_NAME: dict[str, _Meaning] = {
-    "AlreadyExistsError": _EXISTS,
-    "PreconditionError": _EXISTS,
-    "NotFoundError": _ABSENT,
-    "FileNotFoundError": _ABSENT,
-    "InvalidPathError": _NO_KEY,
-    "ValueError": _NO_KEY,
-    "PermissionDeniedError": (
-        AccessDenied,
-        "These credentials may not do that",
-        "Check the credentials in storage_options or the environment, and the bucket's policy",
-    ),
-    "UnauthenticatedError": (
-        AccessDenied,
-        "The credentials are missing, wrong or expired",
-        "Set them in storage_options (access_key_id, secret_access_key, …) or in the environment",
-    ),
-    "NotSupportedError": (
-        StoreError,
-        "The service or these storage options do not offer it",
-        "Set conditional_put='etag' in storage_options, or use a service with conditional writes",
-    ),
-}
-# Where the class of an exception says less than its text.
-_BY_PHRASE: dict[str, _Meaning] = {
-    "NoSuchBucket": (StoreError, "The bucket does not exist", "Check its name, region and endpoint, or make it"),
-    "builder error": (
-        StoreError,
-        "The endpoint is plain http, or no URL",
-        'Set allow_http="true" in storage_options if http is meant',
-    ),
-}
-
-# What obstore says of a request that it sent more than once by itself.
-_SENT_AGAIN = re.compile(r", after [1-9]\d* retries, max_retries")
-
-
-def object_store_error(error: Exception, *, act: str, path: str, url: str) -> GaplessError:
-    """The error of a store that says what an exception of obstore means; `act` is what was done, such as "writing"."""
-    text = str(error).partition("\n\nDebug source:")[0].strip()
-    phrased = next((meaning for phrase, meaning in _BY_PHRASE.items() if phrase in text), None)
-    kind, why, fix = phrased or _BY_NAME.get(type(error).__name__, _SILENT)
-    if act == "writing" and kind is not ObjectExists and _SENT_AGAIN.search(text):
-        kind, why = (
-            StoreUnavailable,
-            f"{why}; but an earlier try of the same write got no usable answer and may have taken effect",
-        )
-    return kind(f"{act} {path!r} in {url} failed: {text.partition(chr(10))[0][:500]}", why=why, fix=fix, path=path)
-
-
 _MAX_RETRIES = 6
 _RETRY_TIMEOUT_S = 30
+_FIRST_RETRIES = 1
+"""Retries of the first request of a client without credentials. A metadata service is given a second each time: it is near, or absent."""
 _LIST_CHUNK = 1000
+_FOUND: set[tuple[str, frozenset[tuple[str, str]]]] = set()
+"""Places and options that name no credentials, for which a metadata service gave some in this process."""
 _USED_IN: list[int] = []
 """The process that first used a bucket, if any did: its client's threads serve all stores, and no forked child has them."""
 
@@ -126,7 +65,9 @@ class ObjectStore:
     def __init__(self, location: Location, options: Mapping[str, str] | None = None) -> None:
         self._location = location
         self._options = dict(options or {})
-        self._client = _make_client(location, {**dict(location.options), **check_options(self._options)})
+        self._given = {**dict(location.options), **check_options(self._options)}
+        self._client = _make_client(location, self._given)
+        self._has_credentials = are_named(location.kind, self._given, os.environ)
         self._key_prefix = f"{location.path}/" if location.path else ""
         # S3 and GCS list in the order of keys; directory buckets and Azure's hierarchical namespaces need not.
         express = str(self._options.get("s3_express", "")).lower() == "true" or location.container.endswith("--x-s3")
@@ -339,12 +280,34 @@ class ObjectStore:
         self._refuse_after_fork(act, path)
         import obstore
 
+        if not self._has_credentials:
+            self._look_for_credentials(act, path)
         try:
             yield obstore
         except GaplessError:
             raise
         except Exception as error:
             raise object_store_error(error, act=act, path=path, url=self.url) from error
+
+    def _look_for_credentials(self, act: str, path: str) -> None:
+        """Raise AccessDenied where options and environment name no credentials, and no metadata service gives any.
+
+        A client of its own asks with fewer retries, which takes seconds: whoever has credentials here keeps all retries for later, when
+        their service may not answer for a while.
+        """
+        import obstore
+
+        key = f"{self._location.kind}:{self._location.container}", frozenset(self._given.items())
+        if key not in _FOUND:
+            retries = min(retry_setting(self._given, "max_retries", _MAX_RETRIES), _FIRST_RETRIES)
+            client = _make_client(self._location, {**self._given, "max_retries": str(retries)})
+            try:
+                obstore.head(client, f"{self._key_prefix}_credentials")
+            except Exception as error:
+                if none := no_credentials_error(error, act=act, path=path, url=self.url):
+                    raise none from error
+            _FOUND.add(key)
+        self._has_credentials = True
 
 
 def _asked(start: int, length: int | None) -> Any:
@@ -377,6 +340,11 @@ def _check_key(key: str) -> str:
     return key
 
 
+_NAME_ACCOUNT = (
+    'Pass storage_options={"account_name": …}, set AZURE_STORAGE_ACCOUNT_NAME, or write container@account.dfs.core.windows.net'
+)
+
+
 def _make_client(location: Location, options: dict[str, str]) -> Client:
     from obstore.exceptions import BaseError, UnknownConfigurationKeyError
     from obstore.store import AzureStore, GCSStore, S3Store
@@ -395,7 +363,7 @@ def _make_client(location: Location, options: dict[str, str]) -> Client:
         raise InvalidOption(
             f"the storage options for {location.url} are refused: {str(error).partition(chr(10))[0]}",
             why="obstore cannot make a client of them",
-            fix="Correct the option it names, in storage_options or in the environment",
+            fix=_NAME_ACCOUNT if "Account must be" in str(error) else "Correct the option it names, in storage_options or in the environment",
             option="storage_options", value=tuple(options),
         ) from error  # fmt: skip
     return client
