@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import pyarrow as pa
 
 from gapless.errors import InvalidOption
 from gapless.files.compare.row_diff import CHANGE_TYPE
-from gapless.log.format import Entry, State, TableFormat
+from gapless.log.format import Entry, Snapshot, State, TableFormat
 from gapless.log.versions import read_back
 from gapless.model.instant import NS_PER
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.scan import Rows, parse_columns
-from gapless.tables.shared.versions import no_version, whole_number
+from gapless.tables.shared.versions import Versions, no_version, parse_instant_value, parse_version, whole_number
 
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
@@ -38,6 +38,56 @@ class CommitChange(Generic[Change]):
     time_ns: int
     """Its commit time (nanoseconds since 1970 UTC)."""
     change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesEnd:
+    """An end of a range of changes, as a caller gave it: `from_version` or `from_time`, or `to_version` or `to_time`."""
+
+    which: Literal["from", "to"]
+    version: object
+    time: object
+
+    def check(self) -> None:
+        """Raise InvalidOption where it is given twice, or is a beginning and not given."""
+        both = self.version is not None and self.time is not None
+        none = self.version is None and self.time is None
+        if both or (none and self.which == "from"):
+            twice = "two beginnings" if self.which == "from" else "two ends"
+            raise InvalidOption(
+                f"the range of changes has {twice if both else 'no beginning'}",
+                why="A version or a time says it",
+                fix=f"Pass {self.which}_version= or {self.which}_time=",
+                option=f"{self.which}_version",
+                value=self.version,
+            )
+
+
+def find_range(
+    versions: Versions[Entry, State],
+    env: Environment,
+    newest: Snapshot[State],
+    begin: ChangesEnd,
+    end: ChangesEnd,
+    *,
+    seen: int,
+) -> tuple[int, int]:
+    """The first and the last version, both inclusive, of a range of changes; the last is `seen` where no end is given.
+
+    Raises InvalidOption, InvalidTime; VersionNotFound for a time from which, or by which, versions were committed that can be read no longer;
+    CorruptTable, StoreError.
+    """
+    begin.check()
+    end.check()
+    if end.time is not None:
+        last = versions.at_time(env, newest, parse_instant_value(end.time, name="to_time"), name="to_time")
+    else:
+        last = seen if end.version is None else parse_version(end.version, "to_version", first=versions.table_format.first)
+    if begin.time is None:
+        return parse_version(begin.version, "from_version", first=versions.table_format.first), last
+    first = versions.since(env, newest, parse_instant_value(begin.time, name="from_time"))
+    # A handle that lags has seen nothing of that time: no changes, and no range to swap.
+    return (first if end.version is not None or end.time is not None else min(first, last + 1)), last
 
 
 def check_range(first: int, last: int, *, earliest: int, newest: int) -> None:

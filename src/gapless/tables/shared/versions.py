@@ -94,8 +94,28 @@ class Versions(ABC, Generic[Entry, State]):
         self.check_kept(newest.state, version)
         return version
 
-    def at_time(self, env: Environment, newest: Snapshot[State], time_ns: int) -> int:
-        """The version that was the newest at a time (nanoseconds since 1970 UTC); raises as `find`."""
+    def since(self, env: Environment, newest: Snapshot[State], time_ns: int) -> int:
+        """The first version that was committed at a time (nanoseconds since 1970 UTC) or later; one past the newest where there is none.
+
+        Raises VersionNotFound where that may be one that can be read no longer; CorruptTable, StoreError.
+        """
+        found = env.drive(self.version_at(newest, time_ns - 1))
+        if not isinstance(found, TooEarly):
+            return found + 1
+        # Versions that are gone may have come at that time or later, unless the earliest that is left came then.
+        if found.first == self.table_format.first or found.time_ns <= time_ns:
+            return found.first
+        asked, first = format_instant(time_ns), format_instant(found.time_ns)
+        why, _ = self.why_gone(newest.state, found.first, first)
+        raise VersionNotFound(
+            f"the first version that was committed at {asked} or later may be one that can be read no longer",
+            why=why,
+            fix=f"Ask from {first} or from version {found.first} on",
+            version=found.first,
+        )
+
+    def at_time(self, env: Environment, newest: Snapshot[State], time_ns: int, *, name: str = "time") -> int:
+        """The version that was the newest at a time (nanoseconds since 1970 UTC), given as the argument `name`; raises as `find`."""
         found = env.drive(self.version_at(newest, time_ns))
         if not isinstance(found, TooEarly):
             return found
@@ -103,10 +123,13 @@ class Versions(ABC, Generic[Entry, State]):
         if found.first > self.table_format.first:
             why, fix = self.why_gone(newest.state, found.first, first)
             raise VersionNotFound(
-                f"the version that was the newest at {asked} can be read no longer", why=why, fix=fix, version=found.first
+                f"the version that was the newest at {asked} can be read no longer",
+                why=why,
+                fix=fix if name == "time" else f"Pass {name}={first!r} or later",
+                version=found.first,
             )
         raise InvalidTime(
-            f"time={asked!r} is before the table's first commit",
+            f"{name}={asked!r} is before the table's first commit",
             why=f"Version {found.first} was committed at {first}",
             fix=f"Pass a time from {first} on",
             value=asked,

@@ -335,6 +335,31 @@ def test_a_cleaned_log_tells_what_is_left() -> None:
     )
 
 
+def test_a_time_from_which_cleaned_versions_may_have_come_is_refused() -> None:
+    table = fed(**{"delta.checkpointInterval": "4"})
+    table.append(*range(7))
+    times = [entry.time for entry in table.open().history()]
+    for version in range(4):
+        table.store.delete(DELTA.path_of(version))
+    view, ms = table.open(), timedelta(milliseconds=1)
+    assert view.changes(from_time=times[4]).to_arrow().column("id").to_pylist() == [3, 4, 5, 6]
+    assert view.changes(from_time=times[6], to_time=times[6]).to_arrow().column("id").to_pylist() == [5]
+    for early in (times[4] - ms, times[3], times[0] - ms):
+        with pytest.raises(VersionNotFound, match=r"cleaned of versions before 4, .*\. Ask from .* or from version 4 on"):
+            view.changes(from_time=early)
+        with pytest.raises(VersionNotFound, match=r"can be read no longer.* Pass to_time="):
+            view.changes(4, to_time=early)
+
+
+def test_a_handle_that_lags_tells_no_changes_of_later_times() -> None:
+    table = fed()
+    table.append(*range(3))
+    view = table.open()
+    assert view.at(2).changes(from_time=view.history()[3].time).to_arrow().num_rows == 0
+    with pytest.raises(InvalidOption, match="begin after version 1"):
+        view.changes(from_time=view.history()[3].time, to_version=1)
+
+
 def test_a_table_with_such_a_column_of_its_own_is_not_fed(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("_commit_version", pa.int64())])
     table = DeltaTable.create(tmp_path / "t", schema)

@@ -18,7 +18,7 @@ from gapless.errors import InvalidOption, InvalidTime, VersionNotFound
 from gapless.formats.delta.format import DELTA
 from gapless.model.instant import NS_PER
 from gapless.tables.delta.lifecycle import open_table
-from gapless.tables.delta.read.versions import VERSIONS, find_version, version_since
+from gapless.tables.delta.read.versions import VERSIONS, find_version
 from gapless.tables.delta.table import DeltaTable
 from gapless.testing.store.stores import DictStore
 from support.clocked_delta import SCHEMA, ClockedDelta, at, numbered
@@ -135,7 +135,7 @@ def test_times_that_run_backward_or_are_missing_are_shown_as_the_latest_before(s
         assert table.at(time=asked_at).version == expected
     assert times_of(table) == [at(one * NS_PER["ms"]) for one in shown]
     first = min((version for version in range(6) if shown[version] >= asked), default=6)
-    assert version_since(table._env, table._snapshot, asked_at) == first
+    assert VERSIONS.since(table._env, table._snapshot, asked * NS_PER["ms"]) == first
 
 
 _FIVE = ClockedDelta()

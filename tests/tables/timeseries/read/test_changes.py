@@ -5,20 +5,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.errors import InvalidOption, UnknownColumn, VersionNotFound
+from gapless.errors import InvalidOption, InvalidTime, UnknownColumn, VersionNotFound
 from gapless.formats.timeseries.actions import Commit, ExpireVersions
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.effects import Conversation
 from gapless.log.format import Compatible
 from gapless.runtime.committer import Committer, Proposal
+from support.clocked_table import Clocked, rows_at
 from support.hourly import START, hours
 
 _counter = itertools.count()
@@ -77,6 +80,79 @@ def test_appended_rows_are_inserts(table: gl.TimeSeriesTable) -> None:
 def test_both_ends_of_a_range_are_inclusive(table: gl.TimeSeriesTable) -> None:
     assert [row[0] for row in told(table.changes(3, 3))] == [3]
     assert {row[0] for row in told(table.changes(1, 3))} == {2, 3}
+
+
+def clocked() -> Clocked:
+    """Versions 2 to 6, each with the row of one hour."""
+    world = Clocked()
+    for hour in range(5):
+        world.table.append(rows_at(hour))
+    return world
+
+
+def values(rows: gl.Rows) -> list[float]:
+    found: list[float] = rows.to_arrow().column("v").to_pylist()
+    return found
+
+
+def test_a_range_is_named_by_times() -> None:
+    table = clocked().table
+    times: list[Any] = [None, *(entry.time for entry in table.history())]
+    us = timedelta(microseconds=1)
+    assert values(table.changes(from_time=times[3], to_time=times[5])) == [1.0, 2.0, 3.0]
+    assert values(table.changes(from_time=times[3] + us, to_time=times[5] - us)) == [2.0]
+    assert values(table.changes(from_time=times[3] + us, to_time=times[4] - us)) == [], "none was committed between"
+    assert values(table.changes(from_time=times[1] - timedelta(days=9))) == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert values(table.changes(3, to_time=datetime(9000, 1, 1, tzinfo=UTC))) == [1.0, 2.0, 3.0, 4.0]
+    assert values(table.changes(from_time=times[5], to_version=5)) == [3.0]
+    assert values(table.changes(from_time=str(times[5]), to_time=pd.Timestamp(times[5]))) == [3.0]
+    assert values(table.changes(from_time=times[6] + us)) == []
+    assert values(table.at(3).changes(from_time=times[2])) == [0.0, 1.0], "to the version that the handle sees"
+    assert values(table.at(3).changes(from_time=times[6])) == [], "of which that handle has seen nothing"
+
+
+def test_times_of_a_range_are_refused_that_say_none() -> None:
+    table = clocked().table
+    times: list[Any] = [None, *(entry.time for entry in table.history())]
+    with pytest.raises(InvalidTime, match=r"to_time='.*' is before the table's first commit"):
+        table.changes(1, to_time=times[1] - timedelta(microseconds=1))
+    with pytest.raises(InvalidOption, match="begin after version 3"):
+        table.changes(from_time=times[5], to_time=times[3])
+    with pytest.raises(InvalidOption, match="begin after version 3"):
+        table.changes(from_time=times[5], to_version=3)
+    for wrong in ("2026-01-09T12:00:00", datetime(2026, 1, 9), date(2026, 1, 9), 5, pd.NaT, np.array([1, 2])):
+        with pytest.raises(InvalidTime, match="from_time"):
+            table.changes(from_time=wrong)
+        with pytest.raises(InvalidTime, match="to_time"):
+            table.changes(1, to_time=wrong)
+    twice: list[dict[str, Any]] = [
+        {},
+        {"to_version": 2},
+        {"from_version": 1, "from_time": times[1]},
+        {"from_version": 1, "to_version": 2, "to_time": times[3]},
+    ]
+    for given in twice:
+        with pytest.raises(InvalidOption, match=r"no beginning|two beginnings|two ends"):
+            table.changes(**given)
+
+
+def test_a_time_from_which_expired_versions_may_have_come_is_refused() -> None:
+    """Version 4 is the earliest that is kept: who asks for all since before it may not be told the later ones alone."""
+    table = clocked().table
+    times: list[Any] = [None, *(entry.time for entry in table.history())]
+    us = timedelta(microseconds=1)
+    table.expire(keep_versions=4)
+    assert table._snapshot.state.earliest == 4
+    assert values(table.changes(from_time=times[4])) == [2.0, 3.0, 4.0]
+    assert values(table.changes(from_time=times[4] + us)) == [3.0, 4.0]
+    for early in (times[4] - us, times[3], times[2], times[1] - timedelta(days=1)):
+        with pytest.raises(
+            VersionNotFound, match=r"Versions before 4, .* are expired; .* begins with version 4\. Ask from"
+        ) as refused:
+            table.changes(from_time=early)
+        assert refused.value.version == 4
+        with pytest.raises(VersionNotFound, match=r"can be read no longer.* Pass to_time="):
+            table.changes(4, to_time=early)
 
 
 def test_the_columns_of_the_feed(table: gl.TimeSeriesTable) -> None:

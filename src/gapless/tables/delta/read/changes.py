@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, SchemaMismatch, VersionNotFound
+from gapless.errors import SchemaMismatch, VersionNotFound
 from gapless.formats.delta.actions import AddFile, Commit, Metadata, RemoveFile, TableState
 from gapless.formats.delta.features import check_readable
 from gapless.formats.delta.format import DELTA
@@ -18,36 +18,9 @@ from gapless.log.versions import read_range
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.open_file import PathResolver
 from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, FileChange, changed_files, files_of, unreadable_as
-from gapless.tables.delta.read.versions import VERSIONS, first_missing, open_version, version_since
+from gapless.tables.delta.read.versions import first_missing, open_version
 from gapless.tables.shared.changes import COMMIT_FIELDS, change_feed, check_range, collect_changes, feed_schema
 from gapless.tables.shared.scan import Rows
-from gapless.tables.shared.versions import parse_instant_value, parse_version
-
-
-def first_version(env: Environment, newest: Snapshot[TableState], version: object, time: object) -> int:
-    """Where a range of changes begins, by `from_version` or `from_time`. Raises InvalidOption, InvalidTime, CorruptTable, StoreError."""
-    _check_one("from", version, time, needed=True)
-    return version_since(env, newest, time) if time is not None else parse_version(version, "from_version", first=DELTA.first)
-
-
-def last_version(env: Environment, newest: Snapshot[TableState], version: object, time: object, default: int) -> int:
-    """Where a range of changes ends, by `to_version` or `to_time`. Raises as `first_version`, and VersionNotFound."""
-    _check_one("to", version, time, needed=False)
-    if time is not None:
-        return VERSIONS.at_time(env, newest, parse_instant_value(time, name="to_time"))
-    return default if version is None else parse_version(version, "to_version", first=DELTA.first)
-
-
-def _check_one(end: str, version: object, time: object, *, needed: bool) -> None:
-    both = version is not None and time is not None
-    if both or (needed and version is None and time is None):
-        raise InvalidOption(
-            f"the range of changes has {'two beginnings' if both and end == 'from' else 'two ends' if both else 'no beginning'}",
-            why="A version or a time says it",
-            fix=f"Pass {end}_version= or {end}_time=",
-            option=f"{end}_version",
-            value=version,
-        )
 
 
 def change_rows(

@@ -24,7 +24,7 @@ from gapless.model.operation import OperationId
 from gapless.runtime.environment import TOGETHER, Environment
 from gapless.tables.delta.files.open_file import PathResolver, ResolvedPath
 from gapless.tables.shared.changes import duration_of
-from gapless.tables.shared.versions import Versions, explained, parse_instant_value
+from gapless.tables.shared.versions import Versions, explained
 
 
 class DeltaVersions(Versions[Commit, TableState]):
@@ -61,15 +61,6 @@ class DeltaVersions(Versions[Commit, TableState]):
 
 VERSIONS = DeltaVersions()
 find_version, open_version = VERSIONS.find, VERSIONS.open
-
-
-def version_since(env: Environment, newest: Snapshot[TableState], time: object, *, name: str = "from_time") -> int:
-    """The first version that was committed at a time or later, of those that the log still has; one past the newest where there is none.
-
-    Raises InvalidTime for a time without a zone, CorruptTable, StoreError.
-    """
-    found = env.drive(VERSIONS.version_at(newest, parse_instant_value(time, name=name) - 1))
-    return found.first if isinstance(found, TooEarly) else found + 1
 
 
 def earliest_version() -> Conversation[int]:

@@ -16,11 +16,11 @@ from gapless.store.open import table_name
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.lifecycle import open_table
-from gapless.tables.delta.read.changes import change_rows, first_version, last_version
+from gapless.tables.delta.read.changes import change_rows
 from gapless.tables.delta.read.rows import DeltaRows, LiveFile, Scan, pin_version
 from gapless.tables.delta.read.scan import Planner, RowCondition
 from gapless.tables.delta.read.versions import VERSIONS, DeltaHistoryEntry, VersionFiles, history_entry
-from gapless.tables.shared.changes import read_history
+from gapless.tables.shared.changes import ChangesEnd, find_range, read_history
 from gapless.tables.shared.handle import Location, open_environment
 from gapless.tables.shared.scan import Condition, Rows, parse_columns
 from gapless.tables.shared.sql import query_version
@@ -88,7 +88,8 @@ class DeltaView(DeltaHandle):
         Args:
             from_version: The first version whose changes are told; one past the newest gives no rows, for a reader that has seen all.
             to_version: The last, inclusive; the one this handle sees where not given.
-            from_time: Instead of `from_version`: the first version that was committed then or later.
+            from_time: Instead of `from_version`: the first version that was committed then or later, by the commit times in the log: an aware
+                datetime, an ISO text with an offset, or a pandas Timestamp with a zone. After the last commit there are no rows.
             to_time: Instead of `to_version`: the last version that was committed by then.
             columns: Columns to give back, in this order; all where not given.
             exclude: Columns not to give back, instead of `columns`.
@@ -103,8 +104,8 @@ class DeltaView(DeltaHandle):
         columns; InvalidTime, InvalidOption, UnknownColumn, CorruptTable, StoreError.
         """
         newest = self._env.drive(refresh(DELTA, self._snapshot))
-        first = first_version(self._env, newest, from_version, from_time)
-        last = last_version(self._env, newest, to_version, to_time, self.version)
+        begin, end = ChangesEnd("from", from_version, from_time), ChangesEnd("to", to_version, to_time)
+        first, last = find_range(VERSIONS, self._env, newest, begin, end, seen=self.version)
         return change_rows(self._env, newest, first, last, columns, exclude)
 
     # -- reading -------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.store.open import table_name
-from gapless.tables.shared.changes import read_history
+from gapless.tables.shared.changes import ChangesEnd, find_range, read_history
 from gapless.tables.shared.handle import Location, open_environment
 from gapless.tables.shared.scan import Rows
 from gapless.tables.shared.sql import query_version
@@ -86,9 +86,11 @@ class TableView(Handle):
 
     def changes(
         self,
-        from_version: int,
+        from_version: int | None = None,
         to_version: int | None = None,
         *,
+        from_time: object = None,
+        to_time: object = None,
         columns: Sequence[str] | None = None,
         exclude: Collection[str] | None = None,
     ) -> Rows:
@@ -97,6 +99,9 @@ class TableView(Handle):
         Args:
             from_version: The first version whose changes are told; one past the newest gives no rows, for a reader that has seen all.
             to_version: The last, inclusive; the one this handle sees where not given.
+            from_time: Instead of `from_version`: the first version that was committed then or later, by the commit times in the log: an aware
+                datetime, an ISO text with an offset, or a pandas Timestamp with a zone. After the last commit there are no rows.
+            to_time: Instead of `to_version`: the last version that was committed by then.
             columns: Columns to give back, in this order; all where not given. Rows are told apart by all their columns all the same.
             exclude: Columns not to give back, instead of `columns`.
 
@@ -112,11 +117,12 @@ class TableView(Handle):
         and that a restore brought back within the range is null in rows that a correction or compaction wrote anew in between.
 
         In bounded memory: about twice that of a scan in index order, or all rows of one index value. Raises VersionNotFound for a range
-        that is not there, or was expired or cleaned, with what remains; InvalidOption, UnknownColumn, CorruptTable, StoreError.
+        that is not there, or was expired or cleaned, with what remains; InvalidTime, InvalidOption, UnknownColumn, CorruptTable, StoreError.
         """
-        first = parse_version(from_version, "from_version")
-        last = self.version if to_version is None else parse_version(to_version, "to_version")
-        return change_rows(self._env, newest_of(self._env, self._snapshot), first, last, columns, exclude)
+        newest = newest_of(self._env, self._snapshot)
+        begin, end = ChangesEnd("from", from_version, from_time), ChangesEnd("to", to_version, to_time)
+        first, last = find_range(VERSIONS, self._env, newest, begin, end, seen=self.version)
+        return change_rows(self._env, newest, first, last, columns, exclude)
 
     def diff(self, from_version: int, to_version: int | None = None) -> VersionDiff:
         """What differs between two versions, the second of which is the one this handle sees where not given: columns, properties,
