@@ -12,7 +12,7 @@ import pyarrow as pa
 from gapless.connect.identity import SinkIdentity
 from gapless.connect.sink import CommitInfo, Sink, SinkCapabilities
 from gapless.connect.staged_rows import RowsEpoch, read_rows
-from gapless.errors import CommitConflict, InvalidOption, SchemaMismatch, VersionNotFound
+from gapless.errors import CommitConflict, InvalidOption, NotSupported, SchemaMismatch, VersionNotFound
 from gapless.model.instant import NS_PER
 from gapless.model.operation import SequenceId, Tally
 from gapless.model.protocols import is_old
@@ -150,6 +150,18 @@ class TableSink(Sink):
         self._schema: pa.Schema | None = None
         self._running: _Running | None = None
         self._last: int | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """All that it was made with; raises NotSupported once it is initialized."""
+        if self._schema is not None:
+            raise NotSupported(
+                "a sink that is initialized can be neither pickled nor copied",
+                why="It holds rows that were written and not prepared yet; two of it would commit them twice",
+                fix="Send it before initialize(), or make it in the other process with gl.connect.sink(…); a prepared commit"
+                " can be sent: it is a document",
+                feature="pickling of a sink at work",
+            )
+        return self.__dict__
 
     @property
     def capabilities(self) -> SinkCapabilities:

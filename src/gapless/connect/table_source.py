@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gapless.connect.source import Cursor, Polled, Source, SourceCapabilities
 from gapless.connect.source_tables import SourceTable
-from gapless.errors import InvalidOption, SchemaMismatch, VersionNotFound, nearest
+from gapless.errors import InvalidOption, NotSupported, SchemaMismatch, VersionNotFound, nearest
 from gapless.model.instant import NS_PER
 from gapless.tables.shared.changes import TYPE_FIELD
 from gapless.tables.shared.versions import no_version
@@ -79,6 +79,17 @@ class TableSource(Source):
         self._timestamp: datetime | None = None
         self._rows: Iterator[_Piece] | None = None
         self._left: _Piece | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """All that it was made with; raises NotSupported once it is started."""
+        if self._place is not None:
+            raise NotSupported(
+                "a source that is started can be neither pickled nor copied",
+                why="It is in the middle of reading",
+                fix="Send its cursor, and make it in the other process: gl.connect.source(…), then start(cursor)",
+                feature="pickling of a source at work",
+            )
+        return self.__dict__
 
     @property
     def capabilities(self) -> SourceCapabilities:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from gapless.errors import ObjectExists, ObjectNotFound
+from gapless.errors import NotSupported, ObjectExists, ObjectNotFound
 from gapless.model.protocols import Capabilities, ObjectInfo, PutMode, TaggedObject
 from gapless.store.location import (
     check_new_path,
@@ -43,6 +43,23 @@ class MemoryStore:
         self._now_ns = now_ns
         with _LOCKS[0]:
             self._objects = _SPACES.setdefault(name, {})
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Raise NotSupported: what is pickled goes to another process, which does not see this one's memory."""
+        raise NotSupported(
+            f"{self.url} cannot be pickled",
+            why="What it holds lies in the memory of this process, and no other process sees it",
+            fix="Make the table on disk or in a bucket, or send its rows: table.scan().to_arrow()",
+            feature="pickling of what lies in memory",
+        )
+
+    def __copy__(self) -> MemoryStore:
+        """The store itself: there is one of each name."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> MemoryStore:
+        """The store itself: there is one of each name."""
+        return self
 
     @property
     def url(self) -> str:

@@ -40,6 +40,10 @@ class DeltaHandle(AtVersion[TableState]):
         return self._state.protocol
 
     @property
+    def _table_id(self) -> object:
+        return self._state.metadata.id
+
+    @property
     def _state(self) -> TableState:
         return self._snapshot.state
 

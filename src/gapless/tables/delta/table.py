@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -55,6 +55,10 @@ class DeltaTable(
         """Use `create` or `open`."""
         super().__init__(env, table_name(location), snapshot)
         self._beside_series: bool | None = None
+
+    @classmethod
+    def _made(cls, env: Environment, snapshot: Snapshot[TableState], newest: Snapshot[TableState] | None) -> Self:  # noqa: ARG003
+        return cls(env, env.store.url, snapshot)
 
     @classmethod
     def create(  # what a table is, said once, at its birth

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal
+from typing import Generic, Literal, Self
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, TableExists
+from gapless.errors import InvalidOption, TableExists, VersionNotFound
 from gapless.log.commit import Committed, Unknown, commit
 from gapless.log.effects import Conversation
 from gapless.log.format import Conflicting, Entry, Snapshot, State, TableFormat
@@ -21,8 +22,8 @@ from gapless.runtime.environment import Environment
 from gapless.store.open import open_store, probe_put_if_absent
 
 
-class AtVersion(Generic[State]):
-    """A table at one version."""
+class AtVersion(ABC, Generic[State]):
+    """A table at one version. Pickled as its place and that version, and opened anew where it is unpickled."""
 
     def __init__(self, env: Environment, name: str, snapshot: Snapshot[State]) -> None:
         """The table that `env` reaches, at the version of `snapshot`."""
@@ -44,11 +45,67 @@ class AtVersion(Generic[State]):
         """The version this handle sees."""
         return self._snapshot.version
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle as the place, with what its store was opened with (credentials among it), and the version.
+
+        Pickling raises NotSupported for a table in memory. Unpickling raises TableNotFound, VersionNotFound (the version is expired, or of a
+        table that was made anew in its place), UnsupportedTable, CorruptTable, StoreError.
+        """
+        return _unpickled, (type(self), self._env, self.version, self._table_id), self._carried()
+
+    def __copy__(self) -> Self:
+        """A handle of its own, at the same version; nothing is read."""
+        copy = self._made(self._env, self._snapshot, self._newest_known)
+        copy.__dict__.update(self._carried())
+        return copy
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """As `copy.copy`: versions never change."""
+        return self.__copy__()
+
+    @classmethod
+    @abstractmethod
+    def _opened(cls, env: Environment, version: int) -> tuple[Snapshot[State], Snapshot[State] | None]:
+        """A version, and the newest one where that can be read; raises as `open_at`."""
+
+    @classmethod
+    @abstractmethod
+    def _made(cls, env: Environment, snapshot: Snapshot[State], newest: Snapshot[State] | None) -> Self:
+        """A handle of this kind; `newest` is the newest version, where it is known."""
+
+    @property
+    @abstractmethod
+    def _table_id(self) -> object:
+        """What tells the table from another one that is made in its place."""
+
+    @property
+    def _newest_known(self) -> Snapshot[State] | None:
+        """The newest version, where this handle is at an older one and knows it."""
+        return None
+
+    def _carried(self) -> dict[str, object]:
+        """What a copy takes over beside place and version."""
+        return {}
+
     def _move_to(self, snapshot: Snapshot[State]) -> None:
         # Threads that share the handle may publish in any order; it never moves back.
         with self._moving:
             if snapshot.version > self._snapshot.version:
                 self._snapshot = snapshot
+
+
+def _unpickled(kind: type[AtVersion[State]], env: Environment, version: int, table_id: object) -> AtVersion[State]:
+    # Both are of the class above.
+    snapshot, newest = kind._opened(env, version)  # noqa: SLF001
+    found = kind._made(env, snapshot, newest)  # noqa: SLF001
+    if found._table_id != table_id:  # noqa: SLF001
+        raise VersionNotFound(
+            f"version {version} of the table at {env.store.url} is not the one that was pickled",
+            why="That table was removed, and another one made in its place",
+            fix="Open what lies there now by its place, with gl.open or gl.delta.open",
+            version=version,
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Seq
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -144,6 +144,23 @@ class Rows:
     """Starts a read."""
     tally: Callable[[], int] | None = None
     """Counts the rows without reading all of them, where there is a way."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Raise NotSupported: rows that are not read yet are bound to this process."""
+        raise NotSupported(
+            "rows that are not read yet cannot be pickled",
+            why="They are a way of reading in this process: files it has looked at, connections of its own",
+            fix="Send the table, or table.at(version), which are pickled as place and version, and scan there; or send to_arrow()",
+            feature="pickling of rows that are not read yet",
+        )
+
+    def __copy__(self) -> Self:
+        """The same: each call reads anew."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """The same: each call reads anew."""
+        return self
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as `pyarrow.RecordBatch`es, in bounded memory: for a scan about one row group (64 MiB of Arrow data); where

@@ -68,6 +68,13 @@ class Handle(AtVersion[TableState]):
         return dict(sorted(self._snapshot.state.tags.items()))
 
     @property
+    def _table_id(self) -> object:
+        return self._snapshot.state.meta.created_ns
+
+    def _carried(self) -> dict[str, object]:
+        return super()._carried() | {"_upgrade": self._upgrade}
+
+    @property
     def _committer(self) -> SeriesCommitter:
         """Commits the changes of a call that begins now, and moves this handle to them."""
         return Committer(table_format=TIME_SERIES, env=self._env, publish=self._move_to, began=self._env.clock.monotonic())

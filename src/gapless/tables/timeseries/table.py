@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 import pyarrow as pa
 
@@ -50,6 +50,10 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         super().__init__(env, table_name(location), snapshot)
         self._upgrade = upgrade
         self._turns: Turns[Member, AppendReport] = Turns(partial(append_group, lambda: self._snapshot))
+
+    @classmethod
+    def _made(cls, env: Environment, snapshot: Snapshot[TableState], newest: Snapshot[TableState] | None) -> Self:  # noqa: ARG003
+        return cls(env, env.store.url, snapshot)
 
     # -- making and opening ------------------------------------------------------------------------------------------
 

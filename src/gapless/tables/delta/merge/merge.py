@@ -22,6 +22,7 @@ from gapless.model.operation import ChangeReport, OperationArgument
 from gapless.model.stats import distinct
 from gapless.model.types import bare_type, declared_field, with_known_types
 from gapless.predicate.range import NameIndex
+from gapless.runtime.environment import Environment
 from gapless.tables.delta.merge.match import BoundClause, MergeEdit, Numbers, match_rows, source_bounds_condition
 from gapless.tables.delta.merge.plan import Act, Clause, Match, Names, check_clauses, key_pairs, source_columns
 from gapless.tables.delta.read.scan import select_files
@@ -234,6 +235,10 @@ class Merge:
         return Merge(replace(self._change, clauses=(*self._change.clauses, clause)), self._run)
 
 
+def _column_id(env: Environment) -> str:
+    return f"col-{env.ids.uuid()}"
+
+
 class Merging(RowOperations):
     """`merge`."""
 
@@ -270,7 +275,7 @@ class Merging(RowOperations):
             target_alias=target_alias,
             source_alias=source_alias,
             schema_mode=parse_schema_mode(schema_mode, ("strict", "merge")),
-            new_name=lambda: f"col-{self._env.ids.uuid()}",
+            new_name=partial(_column_id, self._env),
         )
         return Merge(change, self._change_rows)
 

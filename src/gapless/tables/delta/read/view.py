@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from typing import Self
 
 import pyarrow.compute as pc
 
@@ -24,6 +25,7 @@ from gapless.tables.shared.changes import ChangesEnd, find_range, read_history
 from gapless.tables.shared.handle import Location, open_environment
 from gapless.tables.shared.scan import Condition, Rows, parse_columns
 from gapless.tables.shared.sql import query_version
+from gapless.tables.shared.versions import VersionQuery
 
 
 class DeltaView(DeltaHandle):
@@ -65,6 +67,14 @@ class DeltaView(DeltaHandle):
         env, name = open_environment(path, storage_options), table_name(path)
         snapshot, newest = VERSIONS.open_at(env, query, lambda: open_table(env, str(path)))
         return DeltaView(env, name, snapshot) if newest is None else _PastView(env, name, snapshot, newest)
+
+    @classmethod
+    def _opened(cls, env: Environment, version: int) -> tuple[Snapshot[TableState], Snapshot[TableState] | None]:
+        return VERSIONS.open_at(env, VersionQuery(version=version), lambda: open_table(env, env.store.url))
+
+    @classmethod
+    def _made(cls, env: Environment, snapshot: Snapshot[TableState], newest: Snapshot[TableState] | None) -> Self:  # noqa: ARG003
+        return cls(env, table_name(env.store.url), snapshot)
 
     def history(self, limit: int | None = None) -> list[DeltaHistoryEntry]:
         """The newest `limit` commits up to this version (all where not given), oldest first; a log that was cleaned has the later ones only.
@@ -175,6 +185,14 @@ class _PastView(DeltaView):
     def __init__(self, env: Environment, name: str, snapshot: Snapshot[TableState], newest: Snapshot[TableState]) -> None:
         super().__init__(env, name, snapshot)
         self._newest = newest
+
+    @classmethod
+    def _made(cls, env: Environment, snapshot: Snapshot[TableState], newest: Snapshot[TableState] | None) -> Self:
+        return cls(env, table_name(env.store.url), snapshot, newest or snapshot)
+
+    @property
+    def _newest_known(self) -> Snapshot[TableState]:
+        return self._newest
 
     def _stored_files(self) -> VersionFiles:
         return VersionFiles(env=self._env, snapshot=self._snapshot, newest=self._newest)

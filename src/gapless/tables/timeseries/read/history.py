@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 import pyarrow as pa
 
@@ -163,8 +164,12 @@ def diff_versions(store: Store, before: Snapshot[TableState], after: Snapshot[Ta
         removed=tuple(segment for segment in old.segments if segment.path not in new.live),
         rows_before=sum(segment.rows for segment in old.segments),
         rows_after=sum(segment.rows for segment in new.segments),
-        reader=lambda change: diff_rows_of(store, replace(new, meta=reading_meta((older, newer))), change),
+        reader=partial(_rows_that_differ, store, new, (older, newer)),
     )
+
+
+def _rows_that_differ(store: Store, state: TableState, metas: tuple[TableMeta, TableMeta], change: Change) -> Rows:
+    return diff_rows_of(store, replace(state, meta=reading_meta(metas)), change)
 
 
 def diff_schemas(before: TableMeta, after: TableMeta) -> SchemaDiff:

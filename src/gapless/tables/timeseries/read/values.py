@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,13 +62,14 @@ def presenter(index: IndexSpec, schema: pa.Schema | None, *like: object) -> Call
     if is_aware(index, schema) is None and any(map(_says_zone, like)):
         zone = UTC
 
-    def present(ns: int) -> Any:
-        if ns % NS_PER["us"] or not _DATETIME_NS[0] <= ns < _DATETIME_NS[1]:
-            return _beyond_datetime(ns)
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // NS_PER["us"])
-        return moment.replace(tzinfo=None) if zone is None else moment.astimezone(zone)
+    return partial(_present, zone)
 
-    return present
+
+def _present(zone: tzinfo | None, ns: int) -> Any:
+    if ns % NS_PER["us"] or not _DATETIME_NS[0] <= ns < _DATETIME_NS[1]:
+        return _beyond_datetime(ns)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // NS_PER["us"])
+    return moment.replace(tzinfo=None) if zone is None else moment.astimezone(zone)
 
 
 def _beyond_datetime(ns: int) -> np.datetime64:

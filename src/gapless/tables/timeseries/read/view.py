@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,7 @@ from gapless.errors import InvalidOption, InvalidTime
 from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
+from gapless.runtime.environment import Environment
 from gapless.store.open import table_name
 from gapless.tables.shared.changes import ChangesEnd, find_range, read_history
 from gapless.tables.shared.handle import Location, open_environment
@@ -76,6 +77,14 @@ class TableView(Handle):
         env = open_environment(path, storage_options)
         snapshot, _ = VERSIONS.open_at(env, query, lambda: open_table(env, str(path)))
         return TableView(env, table_name(path), snapshot)
+
+    @classmethod
+    def _opened(cls, env: Environment, version: int) -> tuple[Snapshot[TableState], Snapshot[TableState] | None]:
+        return VERSIONS.open_at(env, VersionQuery(version=version), lambda: open_table(env, env.store.url))
+
+    @classmethod
+    def _made(cls, env: Environment, snapshot: Snapshot[TableState], newest: Snapshot[TableState] | None) -> Self:  # noqa: ARG003
+        return cls(env, table_name(env.store.url), snapshot)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The newest `limit` commits up to this version (all where not given), oldest first; a log that was cleaned has the later ones only.
