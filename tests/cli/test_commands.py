@@ -272,7 +272,9 @@ def test_a_full_disk_behind_stdout_is_an_error(prices: Path, environment: dict[s
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr.startswith(b"Error [os-error]: No space left on device\n")
+    assert done.stderr.startswith(
+        b"Error [storage-full]: what the command has to say cannot be written: No space left on device\n"
+    )
     assert b"Exception ignored" not in done.stderr
 
 
