@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -194,14 +195,17 @@ def test_a_metadata_service_in_trouble_may_have_credentials_later(status: int) -
             store.get("a")
 
 
-def test_credentials_of_the_machine_work_and_are_waited_for(s3_options: S3) -> None:
+def test_credentials_of_the_machine_work_and_are_waited_for(s3_options: S3, caplog: pytest.LogCaptureFixture) -> None:
     """Three refusals are more than the first request waits out; the requests after it have all their retries."""
     url, options = s3_options
+    caplog.set_level(logging.INFO, logger="gapless.store")
     with serving(Metadata(refusals=[503, 503, 503])) as metadata:
         given = {name: value for name, value in options.items() if name not in ("access_key_id", "secret_access_key")}
         table = gl.create(url, index="ts", bucket="1h", storage_options={**given, "metadata_endpoint": metadata.url})
         table.append({"ts": [datetime(2026, 1, 5, tzinfo=UTC)], "v": [1.0]})
     assert "/latest/meta-data/iam/security-credentials/writer" in metadata.asked
+    said = {record.getMessage() for record in caplog.records if record.name == "gapless.store"}
+    assert said == {f"{url}: no credentials are named; those of the machine's metadata service are taken"}
     assert gl.open(url, storage_options=options).count() == 1
 
 

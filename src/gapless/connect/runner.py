@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore, Recove
 from gapless.connect.sink import CommitInfo, Sink
 from gapless.connect.source import Source
 from gapless.errors import CorruptTable, NotSupported
+
+_LOGGER = logging.getLogger("gapless.connect")
 
 Transform = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | Mapping[str, pa.RecordBatch | pa.Table]]
 """Of a batch of the source, the rows for the sinks: the same for all, or a mapping by the sink's name. A function of the batch alone."""
@@ -86,8 +89,10 @@ class Runner:
             for name, sink in self.sinks.items():
                 sink.initialize(first[name])
         if decided is not None and not recovered.finished:
+            _LOGGER.info("%s: checkpoint %d was decided and not finished: it is committed now", self.store.url, decided.id)
             self._finalize(decided)
         for checkpoint in recovered.aborted:
+            _LOGGER.info("%s: checkpoint %d was prepared and not decided: it is taken back", self.store.url, checkpoint.id)
             for name, prepared in checkpoint.prepared.items():
                 if name in self.sinks:
                     self.sinks[name].abort(prepared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic
@@ -94,6 +95,8 @@ def require_file(env: Environment, path: str, version: int) -> None:
 ENGINE = f"gapless/{__version__}"
 """Who commits, as the log says it."""
 
+
+_LOGGER = logging.getLogger("gapless.runtime")
 
 NOT_COMMITTED = (StorageFull, AccessDenied)
 """Errors of a store after which a commit certainly is not there: local puts and conditional puts fail whole. After others it may be."""
@@ -261,6 +264,7 @@ class Committer(Generic[Entry, State]):
             proposal.discard()
             with calling_on_error(discard):
                 lost(outcome)
+                self._say_again(f"version {outcome.version} came first and clashes ({outcome.cause.reason})")
                 snapshot = self.refresh(snapshot)
 
     def until_deadline(self) -> Callable[[Conflict], None]:
@@ -290,7 +294,11 @@ class Committer(Generic[Entry, State]):
         newest = self.refresh(snapshot)
         if newest.version == snapshot.version:
             raise missed
+        self._say_again(missed.what)
         return newest
+
+    def _say_again(self, why: str) -> None:
+        _LOGGER.info("%s: %s; the change is made again for the newest version", self.env.store.url, why)
 
     def _timed(self, entry: Entry) -> Entry:
         if self.began is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import time
 import uuid
@@ -62,6 +63,11 @@ class RandomIds:
         return random.SystemRandom().random()
 
 
+_LOGGER = logging.getLogger("gapless.runtime")
+_OF_THE_LOG = logging.getLogger("gapless.log")
+# Silent until a program says where messages go. Here, since `import gapless` loads nothing, and no table does without this.
+logging.getLogger("gapless").addHandler(logging.NullHandler())
+
 T = TypeVar("T")
 
 DEADLINE_S = 60.0
@@ -86,6 +92,8 @@ class _Pace:
     """The seconds that the last put took, where another's was first; None where none was, or the store did not answer."""
     path: str = ""
     """What the last put was to store."""
+    unanswered: str = ""
+    """The last put of which the store did not say whether it took effect, if there was any."""
     deferred: tuple[str, ...] = ()
     """What must be durable before anything that is put, and is not yet."""
     line: WriterQueue | None = None
@@ -136,6 +144,8 @@ class Environment:
                     request = conversation.send(reply)
         except StopIteration as end:
             result: T = end.value
+            if pace.unanswered:
+                _LOGGER.info("%s: what became of %s is: %s", self.store.url, pace.unanswered, type(result).__name__.lower())
             return result
 
     def _answer(self, request: Request[Any], pace: _Pace) -> object:
@@ -168,6 +178,7 @@ class Environment:
             case Wait(attempt):
                 return self._wait(attempt, pace)
             case Warn(message):
+                _OF_THE_LOG.warning("%s: %s", self.store.url, message)
                 warnings.warn(message, LogWarning, stacklevel=3)
                 return None
             case GetDrive():
@@ -209,6 +220,8 @@ class Environment:
         except StoreUnavailable as error:
             if error.facts.get("path") in pace.deferred or error.facts.get("stored"):
                 raise  # what must come before it failed, or it is there and may not last: to look for it would tell nothing
+            pace.unanswered = path
+            _LOGGER.info("%s: whether %s is stored is not known, and is looked for: %s", self.store.url, path, error.what)
             return Put.NO_ANSWER
         # By the wall clock: the other stands still while a machine sleeps.
         return Put.LATE if is_old(self.clock.now_ns(), began_ns) else Put.DONE

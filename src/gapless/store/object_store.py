@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta, PutResult, UpdateVersion
     from obstore.store import ObjectStore as Client
 
+
+_LOGGER = logging.getLogger("gapless.store")
 
 _MAX_RETRIES = 6
 _RETRY_TIMEOUT_S = 30
@@ -306,6 +309,7 @@ class ObjectStore:
             except Exception as error:
                 if none := no_credentials_error(error, act=act, path=path, url=self.url):
                     raise none from error
+            _LOGGER.info("%s: no credentials are named; those of the machine's metadata service are taken", self.url)
             _FOUND.add(key)
         self._has_credentials = True
 

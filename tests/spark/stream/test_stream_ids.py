@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,14 @@ def test_eo_02_a_batch_at_or_below_the_highest_is_there_already(table: gl.TimeSe
     assert rows(table) == [0, 1, 2, 3]
 
 
-def test_the_report_of_a_known_batch_is_that_of_its_commit(table: gl.TimeSeriesTable) -> None:
+def test_the_report_of_a_known_batch_is_that_of_its_commit(table: gl.TimeSeriesTable, caplog: pytest.LogCaptureFixture) -> None:
     send(table, ONE, 0, 1)
+    caplog.set_level(logging.INFO, logger="gapless.spark")
     report = check_batch(table, ONE, 1)
     assert isinstance(report, AppendReport)
+    assert [record.getMessage() for record in caplog.records if record.name == "gapless.spark"] == [
+        f"{table.url}: batch 1 is in version {report.version} already and is passed over"
+    ]
     assert (report.already_applied, report.rows, report.version) == (True, 1, table.version)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gapless.errors import StoreError
 from gapless.model.protocols import DeferredObject, DefersWrites, defers_writes, streams_writes
 from gapless.runtime.environment import Environment
+
+_LOGGER = logging.getLogger("gapless.files")
 
 MOST_DEFERRED = 32
 """Files of an attempt that may wait for its commit to be made durable; a local store holds each open."""
@@ -86,6 +89,8 @@ class StagedFiles:
 
     def discard(self) -> None:
         """Remove what was written; only for a change that certainly was not and will not be committed."""
+        if self.written:
+            _LOGGER.info("%s: %d file(s) of a change that is not committed are removed", self.env.store.url, len(self.written))
         for path in self.written:
             with contextlib.suppress(StoreError):
                 self.env.store.delete(path)

@@ -7,6 +7,7 @@ the table takes a trace of it, an operation id too: where the query's checkpoint
 from __future__ import annotations
 
 import json
+import logging
 import posixpath
 import re
 import warnings
@@ -25,6 +26,8 @@ from gapless.tables.timeseries.table import TimeSeriesTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
+_LOGGER = logging.getLogger("gapless.spark")
 
 _TRACE = "spark stream "
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
@@ -225,6 +228,7 @@ def check_batch(
     if course.known is None:
         return Delivery(on_overlap=on_overlap, operation=course.operation)
     known = course.known
+    _LOGGER.info("%s: batch %d is in version %s already and is passed over", handle.url, batch, known.version)
     assert isinstance(known.operation, SequenceId)
     return AppendReport.of(known.tally_of(SequenceId(known.operation.app, batch)), known.version, already_applied=True)
 

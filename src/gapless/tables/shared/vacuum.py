@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -20,6 +21,8 @@ from gapless.runtime.committer import Committer, Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.landing import Memory
 from gapless.tables.shared.prepared import prepared_paths
+
+_LOGGER = logging.getLogger("gapless.tables")
 
 Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "prepared", "unknown", "expired", "orphan"]
 """Why a file stays, or goes:
@@ -225,7 +228,13 @@ class Vacuum(ABC, Generic[Entry, Memory]):
         plan, done = self._planned(snapshot) if dry_run else VacuumPlan(entries=()), dry_run
         while not done:
             snapshot, plan, done = self._apply(snapshot)
-        return VacuumReport(url=self.env.store.url, version=snapshot.version, dry_run=dry_run, entries=plan.entries)
+        report = VacuumReport(url=self.env.store.url, version=snapshot.version, dry_run=dry_run, entries=plan.entries)
+        if not dry_run:
+            kept = len(report.entries) - len(report.deleted)
+            _LOGGER.info(
+                "%s: vacuum deleted %d files (%d bytes) and kept %d", report.url, len(report.deleted), report.freed_bytes, kept
+            )
+        return report
 
     def _apply(self, snapshot: Snapshot[Memory]) -> tuple[Snapshot[Memory], VacuumPlan, bool]:
         """The version after it, what it went by, and whether all that was deleted in time."""
