@@ -6,13 +6,15 @@ Read by Python's parser: integers stay exact, and an error names its line.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from math import isinf
 
 import pyarrow as pa
 
-from gapless.errors import InvalidValue, UnreadableInput
+from gapless.errors import InvalidValue, UnreadableInput, shorten
 from gapless.files.ingest.batches import Batches, rows_without_columns
 from gapless.files.ingest.csv_file import known_type
 from gapless.files.ingest.input_file import InputFile, reading
@@ -43,9 +45,25 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
+_LARGE_EXPONENT = re.compile(r"[eE]\+?[0-9]{3}")
+_MANY_DIGITS = re.compile(r"[0-9]{309}")
+
+
+class _TooLarge(Exception):
+    """A number that no double holds."""
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    if isinf(found):
+        raise _TooLarge(text)
+    return found
+
+
 def _parse(line: str, exact: frozenset[str]) -> dict[str, object]:
     """An object; of the columns `exact` a number with a fraction as Decimal, every digit of it, where a double would drop some."""
-    found = json.loads(line, object_pairs_hook=_unique)
+    doubtful = _LARGE_EXPONENT.search(line) or (len(line) > 309 and _MANY_DIGITS.search(line))
+    found = json.loads(line, object_pairs_hook=_unique, parse_float=_finite if doubtful else None)
     if isinstance(found, dict):
         inexact = [name for name in exact if type(found.get(name)) is float]
         if inexact:
@@ -65,6 +83,13 @@ def _chunks(path: InputFile, options: Json, exact: frozenset[str]) -> Iterator[t
     for number, line in _lines(path, options.max_line_size):
         try:
             rows.append(_parse(line, exact))
+        except _TooLarge as large:
+            raise InvalidValue(
+                f"line {number} of {path} holds the number {shorten(str(large))}",
+                why="It is too large for a double, and infinity would be another value",
+                fix="Write it as a text, or correct it",
+                row=first + len(rows), value=str(large), source=str(path),
+            ) from large  # fmt: skip
         except (ValueError, RecursionError) as damage:
             raise UnreadableInput(
                 f"line {number} of {path} is not a JSON object",

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate, chain
-from typing import TypeGuard
 
 import pyarrow as pa
 
-from gapless.errors import InvalidValue, UnreadableInput
+from gapless.errors import InvalidValue, UnreadableInput, shorten
 from gapless.files.ingest.rows import to_array
 from gapless.model.types import children, is_any_list
 
@@ -58,8 +57,8 @@ class _Column:
         except InvalidValue:
             if not pa.types.is_decimal(type_):
                 raise
-            # An integer past 64 bits.
-            return self._inferred([Decimal(value) if _is_integer(value) else value for value in values])
+            # An integer past 64 bits, or one that is no double beside doubles, of which each has a shortest text.
+            return self._inferred([_decimal(value) for value in values])
 
     def _inferred(self, values: Sequence[object]) -> pa.Array:
         return to_array(values, self.name, self.source, self.row)
@@ -71,8 +70,16 @@ class _Column:
             self.array([key for key, _ in flat], type_.key_type),
             self.array([item for _, item in flat], type_.item_type),
         )
-        if pa.types.is_null(keys.type):
-            keys = pa.nulls(len(keys), type_.key_type)
+        if not len(keys):
+            keys = pa.nulls(0, type_.key_type)
+        if keys.null_count:
+            at = next(at for at, one in enumerate(pairs) if one is not None and any(key is None for key, _ in one))
+            raise InvalidValue(
+                f"column {self.name!r} holds {shorten(str(values[at]))} in row {self.row + at} (from 0) of {self.source}",
+                why="A key of a map is never null",
+                fix="Leave that entry out, or give it a key",
+                column=self.name, row=self.row + at, value=values[at], source=self.source,
+            )  # fmt: skip
         found = pa.map_(keys.type, items.type)
         return pa.MapArray.from_arrays(_offsets(map(_length, pairs)), keys, items, type=found, mask=_nulls(values))
 
@@ -102,8 +109,10 @@ class _Column:
         return pa.StructArray.from_arrays(arrays, names=list(map(str, names)), mask=_nulls(values))
 
 
-def _is_integer(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _decimal(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return Decimal(value) if isinstance(value, int) else Decimal(repr(float(value)))
 
 
 def _length(value: object) -> int:

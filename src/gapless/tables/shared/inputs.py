@@ -25,7 +25,7 @@ from gapless.files.ingest.batches import (
     without_empty,
 )
 from gapless.files.ingest.plain_values import plain_array, telling_types
-from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema
+from gapless.files.ingest.rows import CHUNK_ROWS, MixedValues, columns_of, fit_column, merge_schema
 from gapless.model.by_value import Floats
 from gapless.tables.shared.frame_types import check_duckdb_types, check_pandas_types, check_polars_types
 from gapless.tables.shared.library_errors import said, typed_library_errors
@@ -180,14 +180,18 @@ def _from_pandas(frame: Any) -> Batches:
     twice = sorted(name for name, count in Counter(columns).items() if count > 1)
     if twice:
         raise _refuse(frame, f"Several of its columns (or its index) are named {', '.join(map(repr, twice))}", "Rename them")
+    dtypes = {str(name): frame.index.get_level_values(name).dtype for name in (names if named else ())}
+    dtypes |= {str(name): dtype for name, dtype in frame.dtypes.items()}
+    for name in names if named else ():
+        _check_objects(str(name), frame.index.get_level_values(name), _name(frame))
+    for at, name in enumerate(frame.columns):
+        _check_objects(str(name), frame.iloc[:, at], _name(frame))
     try:
         table = pa.Table.from_pandas(frame, preserve_index=named)
     except (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError) as cause:
         why = f"{_failing_column(frame)}: {said(cause)}"
         fix = "Give every column one type that Arrow has (astype), or leave the column out"
         raise _refuse(frame, why, fix) from cause
-    dtypes = {str(name): frame.index.get_level_values(name).dtype for name in (names if named else ())}
-    dtypes |= {str(name): dtype for name, dtype in frame.dtypes.items()}
     # What pandas holds as objects are Python's own values. Arrow's types, and only they, were declared.
     inferred: dict[str, Floats] = {
         name: "nearest" if str(dtype) == "object" else "exact"
@@ -195,6 +199,12 @@ def _from_pandas(frame: Any) -> Batches:
         if not hasattr(dtype, "pyarrow_dtype")
     }
     return replace(_from_table(table, _name(frame)), inferred=inferred)
+
+
+def _check_objects(name: str, values: Any, source: str) -> None:
+    """Refuse a column of pandas or numpy that holds Python's objects of which Arrow would change some. Raises UnreadableInput."""
+    if str(getattr(values, "dtype", None)) == "object":
+        MixedValues(column=name, source=source, row=0, nan_is_null=True).check(values.tolist(), nanoseconds=True)
 
 
 def _failing_column(frame: Any) -> str:
@@ -260,6 +270,7 @@ def _is_column(name: object, values: object) -> bool:
 def _to_arrow(data: object, name: str, values: Any) -> pa.Array | pa.ChunkedArray:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
+    _check_objects(name, values, "a dict of columns")
     try:
         return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, OverflowError) as cause:
