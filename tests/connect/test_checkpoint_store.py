@@ -94,3 +94,33 @@ def test_finished_checkpoints_go_and_what_is_not_finished_stays(tmp_path: Path) 
         store.finish(one)
     assert len(list(tmp_path.glob("*.json"))) == 2
     assert store.recover().decided == one
+
+
+def test_a_coordinator_whose_number_was_tidied_away_decides_nothing(tmp_path: Path) -> None:
+    """Three finished ones later nothing says any more that it was given up."""
+    slow, quick = CheckpointStore(tmp_path), CheckpointStore(tmp_path, keep=1)
+    theirs = checkpoint(slow.recover().next_id)
+    mine = checkpoint(quick.recover().next_id)
+    quick.record(mine)
+    quick.decide(mine)
+    quick.finish(mine)
+    assert not (tmp_path / f"{theirs.id:020d}.decided").exists()
+    slow.record(theirs)
+    with pytest.raises(CommitConflict, match="another coordinator"):
+        slow.decide(theirs)
+    decided = quick.recover().decided
+    assert decided is not None
+    assert decided.id > theirs.id
+
+
+def test_what_was_given_up_is_tidied_away_too(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=1)
+    given_up = checkpoint(store.recover().next_id)
+    store.record(given_up)
+    for _ in range(3):
+        one = checkpoint(store.recover().next_id)
+        store.record(one)
+        store.decide(one)
+        store.finish(one)
+    assert not (tmp_path / f"{given_up.id:020d}.json").exists()
+    assert not (tmp_path / f"{given_up.id:020d}.decided").exists()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gapless.connect.source import Cursor
-from gapless.errors import CommitConflict, CorruptTable, LogWarning, ObjectExists, ObjectNotFound, StoreError
+from gapless.errors import CommitConflict, CorruptTable, InvalidOption, LogWarning, ObjectExists, ObjectNotFound, StoreError
 from gapless.model.protocols import Store
 from gapless.store.open import open_store, probe_put_if_absent
 from gapless.tables.shared.prepared import PreparedCommit
@@ -95,8 +95,16 @@ class CheckpointStore:
         self, location: str | os.PathLike[str], *, keep: int = 3, storage_options: Mapping[str, str] | None = None
     ) -> None:
         """In a folder or bucket of its own. `keep`: how many finished checkpoints stay. Raises InvalidPath, InvalidOption."""
+        if type(keep) is not int or keep < 1:
+            raise InvalidOption(
+                f"keep={keep!r} is no number of checkpoints",
+                why="So many finished ones stay, the newest at least",
+                fix="Pass 1 or more",
+                option="keep",
+                value=keep,
+            )
         self._store: Store = open_store(location, storage_options)
-        self._keep = max(1, keep)
+        self._keep = keep
 
     @property
     def url(self) -> str:
@@ -111,9 +119,14 @@ class CheckpointStore:
             raise _taken(self.url, path)
 
     def decide(self, checkpoint: Checkpoint) -> None:
-        """From now on it is to be committed, whatever comes. Raises CommitConflict where another coordinator decided this number, StoreError."""
+        """From now on it is to be committed, whatever comes. Raises CommitConflict where another coordinator decided this number, or has gone
+        on to a higher one, StoreError.
+        """
         path, data = _path(checkpoint.id, "decided"), _decision(checkpoint, commit=True)
         if self._created(path, data) != data:
+            raise _taken(self.url, path)
+        # What another coordinator decided about this number may be removed by now, which only happens after higher ones.
+        if any(number > checkpoint.id for numbers in self._ids().values() for number in numbers):
             raise _taken(self.url, path)
 
     def finish(self, checkpoint: Checkpoint) -> None:
@@ -216,7 +229,8 @@ class CheckpointStore:
         kept = sorted(ids["done"])[-self._keep :]
         older = {number for numbers in ids.values() for number in numbers if number < kept[0]}
         for number in sorted(older):
-            if number not in ids["done"] and number in ids["json"]:
+            undone = number in ids["json"] and number not in ids["done"]
+            if undone and (number not in ids["decided"] or self._decision(number).commit):
                 return
             for suffix in ("json", "decided", "done"):
                 if number in ids[suffix]:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore, Recovered
 from gapless.connect.sink import CommitInfo, Sink
 from gapless.connect.source import Source
-from gapless.errors import CorruptTable, NotSupported
+from gapless.errors import CorruptTable, GaplessError, InvalidOption, NotSupported
+from gapless.tables.shared.prepared import PreparedCommit
 
 _LOGGER = logging.getLogger("gapless.connect")
 
@@ -20,12 +21,17 @@ Transform = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | Mapping[str, 
 BATCH_ROWS = 1 << 16
 
 
+def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as they come."""
+    return batch
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerReport:
     """What one run did."""
 
     checkpoints: int
-    """How many it committed, one that it found decided among them."""
+    """How many with rows it committed, and one that it found decided."""
     rows: int
     """How many rows it polled."""
     commits: Mapping[str, CommitInfo]
@@ -43,31 +49,50 @@ class Runner:
     source: Source
     sinks: Mapping[str, Sink]
     store: CheckpointStore
-    transform: Transform = lambda batch: batch
+    transform: Transform = unchanged
     checkpoint_rows: int = 1_000_000
     """A checkpoint is made after so many rows at the latest."""
 
     def run(self, *, checkpoints: int | None = None) -> RunnerReport:
         """Poll until there are no rows for now, or so many checkpoints were made. Raises what sources, sinks and the store raise: running
-        again goes on, and loses or doubles nothing.
+        again goes on, and loses or doubles nothing. Rows before an error of the source are committed first.
 
-        Raises NotSupported before the first row where a source cannot replay, or retracts and a sink appends.
+        A source that moved on without rows, as past a compaction, has its cursor stored too: versions that it left out need not be kept.
+
+        Raises NotSupported before the first row where a source cannot replay, or tells of rows that were taken back and no transform
+        says what becomes of those; InvalidOption where a sink has committed checkpoints that the store does not know.
         """
         self._check()
-        recovered = self._recover()
-        number, made, rows = recovered.next_id, 0, 0
-        commits: dict[str, CommitInfo] = {}
+        recovered, commits = self._recover()
+        number, made, rows = recovered.next_id, 1 if commits else 0, 0
+        stored = None if recovered.decided is None else recovered.decided.cursor
         while checkpoints is None or made < checkpoints:
-            taken = self._fill()
+            taken, cursor = self._fill(), self.source.cursor
+            if not taken and stored is not None and cursor.state == stored.state:
+                break
+            done = self._commit(number)
+            commits, stored = done if taken or not commits else commits, cursor
+            number, made, rows = number + 1, made + (1 if taken else 0), rows + taken
             if not taken:
                 break
-            commits = self._commit(number)
-            number, made, rows = number + 1, made + 1, rows + taken
         return RunnerReport(checkpoints=made, rows=rows, commits=commits)
 
     # -- steps -----------------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
+        if type(self.checkpoint_rows) is not int or self.checkpoint_rows < 1:
+            raise InvalidOption(
+                f"checkpoint_rows={self.checkpoint_rows!r} is no number of rows",
+                why="A checkpoint is made after so many rows at the latest",
+                fix="Pass 1 or more",
+                option="checkpoint_rows",
+                value=self.checkpoint_rows,
+            )
+        if self.source.capabilities.retracts and self.transform is unchanged:
+            raise _refuse(
+                "the source tells of rows that were changed or removed",
+                "Without a transform all of them would be written, those that were removed too",
+            )
         if not self.source.capabilities.replays:
             raise _refuse(
                 "the source cannot be read again from a cursor", "What was read and not committed would be lost in a crash"
@@ -78,7 +103,8 @@ class Runner:
                     f"the sink {name!r} does not know what it has committed", "A checkpoint sent again would be doubled"
                 )
 
-    def _recover(self) -> Recovered:
+    def _recover(self) -> tuple[Recovered, dict[str, CommitInfo]]:
+        """Where to go on, and what a checkpoint did that was decided and not known to be finished."""
         recovered = self.store.recover()
         decided = recovered.decided
         # The columns are known once the source stands where it goes on.
@@ -88,21 +114,46 @@ class Runner:
         if self.sinks and (first := self._columns()) is not None:
             for name, sink in self.sinks.items():
                 sink.initialize(first[name])
+        self._check_known(decided)
+        self._abort_undecided(recovered)
+        commits: dict[str, CommitInfo] = {}
         if decided is not None and not recovered.finished:
             _LOGGER.info("%s: checkpoint %d was decided and not finished: it is committed now", self.store.url, decided.id)
-            self._finalize(decided)
+            commits = self._finalize(decided)
         for checkpoint in recovered.aborted:
             _LOGGER.info("%s: checkpoint %d was prepared and not decided: it is taken back", self.store.url, checkpoint.id)
             for name, prepared in checkpoint.prepared.items():
                 if name in self.sinks:
                     self.sinks[name].abort(prepared)
             self.store.forget(checkpoint)
-        # Prepared by a process that died before it recorded them: no checkpoint has them, so their rows come again.
-        for sink in self.sinks.values():
+        return recovered, commits
+
+    def _check_known(self, decided: Checkpoint | None) -> None:
+        """Raise CommitConflict where a sink knows checkpoints after the last decision: it would take new ones for those."""
+        for name, sink in self.sinks.items():
+            last = sink.last_committed()
+            if last is not None and last > (-1 if decided is None else decided.id):
+                known = "none" if decided is None else f"{decided.id} as the last one"
+                raise InvalidOption(
+                    f"the sink {name!r} has committed checkpoint {last}, and the checkpoint store knows {known}",
+                    why="The store is empty, older or another pipeline's, or another coordinator was quicker; the table would take new"
+                    " checkpoints for those that it has, and leave their rows out",
+                    fix="Bring the store back, or begin anew with a higher generation of the sink, whose rows then come again",
+                    option="store",
+                    value=self.store.url,
+                )
+
+    def _abort_undecided(self, recovered: Recovered) -> None:
+        """Take back what was prepared by a coordinator that died, or was told that it does not decide: its rows come again.
+
+        First of all, since a checkpoint cannot be finalized while one before it is prepared.
+        """
+        decided = {} if recovered.decided is None or recovered.finished else recovered.decided.prepared
+        for name, sink in self.sinks.items():
+            mine = decided[name].path if name in decided else ""
             for prepared in sink.pending():
-                if prepared.checkpoint_id < recovered.next_id:
+                if prepared.checkpoint_id < recovered.next_id and prepared.path != mine:
                     sink.abort(prepared)
-        return recovered
 
     def _columns(self) -> Mapping[str, pa.Schema] | None:
         empty = pa.RecordBatch.from_pylist([], schema=self.source.schema)
@@ -110,20 +161,24 @@ class Runner:
 
     def _transformed(self, batch: pa.RecordBatch) -> Mapping[str, pa.RecordBatch | pa.Table]:
         made = self.transform(batch)
-        if isinstance(made, Mapping):
-            missing = self.sinks.keys() - made.keys()
-            if missing:
-                raise _refuse(
-                    f"the transform gave no rows for {', '.join(sorted(missing))}", "A mapping has rows for each sink"
-                )
-            return {name: made[name] for name in self.sinks}
-        return dict.fromkeys(self.sinks, made)
+        given = made if isinstance(made, Mapping) else dict.fromkeys(self.sinks, made)
+        if odd := sorted(map(str, self.sinks.keys() ^ given.keys())):
+            raise _refuse_transform(f"rows for other names than those of the sinks: {', '.join(odd)} is on one side only")
+        for name, rows in given.items():
+            if not isinstance(rows, pa.RecordBatch | pa.Table):
+                raise _refuse_transform(f"a {type(rows).__name__} for the sink {name!r}")
+        return given
 
     def _fill(self) -> int:
         """Write the rows of one checkpoint; how many were polled."""
         taken = 0
         while taken < self.checkpoint_rows:
-            polled = self.source.poll(min(BATCH_ROWS, self.checkpoint_rows - taken))
+            try:
+                polled = self.source.poll(min(BATCH_ROWS, self.checkpoint_rows - taken))
+            except GaplessError:
+                if not taken:
+                    raise
+                break  # it comes again with the next poll, once the rows before it are committed
             if not polled.rows:
                 break
             for batch in polled:
@@ -134,10 +189,27 @@ class Runner:
 
     def _commit(self, number: int) -> dict[str, CommitInfo]:
         prepared = {name: sink.prepare(number) for name, sink in self.sinks.items()}
+        self._check_apart(prepared)
         checkpoint = Checkpoint(id=number, cursor=self.source.cursor, prepared=prepared)
         self.store.record(checkpoint)
         self.store.decide(checkpoint)
         return self._finalize(checkpoint)
+
+    def _check_apart(self, prepared: Mapping[str, PreparedCommit]) -> None:
+        """Raise InvalidOption where two sinks are one to their table, which would take the second's commit for the first's."""
+        seen: dict[tuple[str, str], str] = {}
+        for name, one in prepared.items():
+            other = seen.setdefault((one.table_id, one.operation.app), name)
+            if other != name:
+                for made in prepared.values():
+                    self.sinks[name].abort(made)
+                raise InvalidOption(
+                    f"the sinks {other!r} and {name!r} are both {one.operation.app} of one table",
+                    why="The table knows checkpoints by that, and would leave out the rows of one of them",
+                    fix="Give each sink of a table a name of its own",
+                    option="name",
+                    value=name,
+                )
 
     def _finalize(self, checkpoint: Checkpoint) -> dict[str, CommitInfo]:
         if lost := sorted(checkpoint.prepared.keys() - self.sinks.keys()):
@@ -151,6 +223,16 @@ class Runner:
         self.store.finish(checkpoint)
         self.source.acknowledge(checkpoint.id)
         return done
+
+
+def _refuse_transform(what: str) -> InvalidOption:
+    return InvalidOption(
+        f"the transform gave {what}",
+        why="It gives a record batch or table for all sinks, or a mapping with one for each of them",
+        fix="Give each sink its rows, an empty batch of the same columns where there are none",
+        option="transform",
+        value=None,
+    )
 
 
 def _refuse(what: str, why: str) -> NotSupported:

@@ -62,7 +62,7 @@ class Sink(ABC):
 
     @abstractmethod
     def finalize(self, prepared: PreparedCommit) -> CommitInfo:
-        """Commit it, once and for ever: where it was committed, by whomever, it only says so."""
+        """Commit it, once and for ever: where it was committed, by whomever, it only says so. Not beside an `abort` of it."""
 
     @abstractmethod
     def abort(self, prepared: PreparedCommit | None = None) -> bool:
@@ -71,6 +71,10 @@ class Sink(ABC):
     @abstractmethod
     def pending(self) -> list[PreparedCommit]:
         """What this sink, in this process or another, has prepared and neither finalized nor aborted, by checkpoint."""
+
+    def last_committed(self) -> int | None:
+        """The highest checkpoint that its target has, by whichever process; None where there is none, or the target does not say."""
+        return None
 
     def close(self) -> None:
         """Give up rows that were not prepared; prepared commits stay."""

@@ -21,7 +21,7 @@ from gapless.tables.delta.handle import context_of as delta_context
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.delta.write import prepared as delta_prepared
 from gapless.tables.shared.handle import Kind
-from gapless.tables.shared.landing import ChangeOutcome
+from gapless.tables.shared.landing import AppliedOperation, ChangeOutcome
 from gapless.tables.shared.prepared import PreparedCommit
 from gapless.tables.timeseries.handle import context_of as series_context
 from gapless.tables.timeseries.table import TimeSeriesTable
@@ -106,6 +106,10 @@ class SeriesSinkTable:
         """See `SinkTable.known`."""
         kind = series_actions.kind_of_change(mode)
         return ChangeOutcome.before(series_context(self.table).refresh(), operation, kind)
+
+    def last(self, operation: SequenceId) -> int | None:
+        """See `SinkTable.last`."""
+        return _sequence(series_context(self.table).refresh().state.recognise(operation))
 
     def held(self, paths: Sequence[str]) -> frozenset[str]:
         """See `SinkTable.held`."""
@@ -193,6 +197,10 @@ class DeltaSinkTable:
         kind = delta_actions.kind_of_change(*_LOGGED[mode])
         return ChangeOutcome.before(delta_context(self.table).refresh(), operation, kind)
 
+    def last(self, operation: SequenceId) -> int | None:
+        """See `SinkTable.last`."""
+        return _sequence(delta_context(self.table).refresh().state.recognise(operation))
+
     def held(self, paths: Sequence[str]) -> frozenset[str]:
         """See `SinkTable.held`."""
         state = delta_context(self.table).snapshot.state
@@ -218,6 +226,10 @@ class DeltaSinkTable:
     def time_of(self, version: int) -> int | None:
         """See `SinkTable.time_of`."""
         return _time_of(lambda: self.env.drive(read_range(DELTA, version, version + 1))[0][2])
+
+
+def _sequence(known: AppliedOperation | None) -> int | None:
+    return known.operation.sequence if known is not None and isinstance(known.operation, SequenceId) else None
 
 
 def _time_of(read: Callable[[], int]) -> int | None:

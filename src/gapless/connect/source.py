@@ -58,9 +58,9 @@ class Cursor:
                 files_processed=body["files_processed"],
                 timestamp=None if told is None else datetime.fromisoformat(told),
             )
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidOption(
-                f"{text[:200]!r} is no cursor",
+                f"{str(text)[:200]!r} is no cursor",
                 why=f"{type(error).__name__}: {error}",
                 fix="Pass what a source's cursor gave as to_json()",
                 option="cursor",

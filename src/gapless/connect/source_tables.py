@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
+from gapless.errors import VersionNotFound
 from gapless.files.compare.row_diff import CHANGE_TYPE, INSERT
 from gapless.formats.delta.actions import AddFile, CdcFile, RemoveFile
 from gapless.formats.delta.format import DELTA
@@ -17,7 +18,7 @@ from gapless.formats.timeseries.stream_plan import changes_rows
 from gapless.log.versions import read_range
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import context_of as delta_context
-from gapless.tables.delta.read.versions import earliest_version
+from gapless.tables.delta.read.versions import VersionFiles, earliest_version
 from gapless.tables.delta.read.view import DeltaView
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.shared.changes import COMMIT_TIMESTAMP, COMMIT_VERSION, TYPE_FIELD
@@ -53,9 +54,8 @@ class SourceTable(Protocol):
         """What tells it from a table made in its place."""
         ...
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the newest version that is known."""
+    def schema_at(self, version: int) -> pa.Schema:
+        """The columns of a version; of the newest that is known where it is not there any more, or not yet."""
         ...
 
     def newest(self) -> int:
@@ -70,8 +70,11 @@ class SourceTable(Protocol):
         """All rows of a version, as inserts. Raises VersionNotFound."""
         ...
 
-    def commit(self, version: int) -> CommitRead:
-        """What the commit of a version did. Raises VersionNotFound where that can be told no longer."""
+    def commit(self, version: int, *, tell: bool) -> CommitRead:
+        """What the commit of a version did; of one that changed rows no columns and rows unless `tell`.
+
+        Raises VersionNotFound where that can be told no longer.
+        """
         ...
 
 
@@ -87,10 +90,9 @@ class SeriesSourceTable:
         """See `SourceTable.table_id`."""
         return table_id(series_context(self._table).snapshot.state.meta)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """See `SourceTable.schema`."""
-        return _columns(self._table)
+    def schema_at(self, version: int) -> pa.Schema:
+        """See `SourceTable.schema_at`."""
+        return _schema_at(self._table, version)
 
     def newest(self) -> int:
         """See `SourceTable.newest`."""
@@ -106,11 +108,13 @@ class SeriesSourceTable:
         view = self._table.at(version=version)
         return _all_of(view, series_context(view).snapshot.time_ns)
 
-    def commit(self, version: int) -> CommitRead:
+    def commit(self, version: int, *, tell: bool) -> CommitRead:
         """See `SourceTable.commit`."""
-        feed = self._table.changes(version, version)
         ((_, commit, time_ns),) = series_context(self._table).env.drive(read_range(TIME_SERIES, version, version + 1))
         only_added = change_of(commit) == "compact" or not changes_rows(commit)
+        if not only_added and not tell:
+            return _untold(time_ns)
+        feed = self._table.changes(version, version)
         return CommitRead(time_ns=time_ns, inserts=only_added, schema=_plain(feed.schema), rows=feed.to_batches())
 
 
@@ -126,10 +130,9 @@ class DeltaSourceTable:
         """See `SourceTable.table_id`."""
         return delta_context(self._table).snapshot.state.metadata.id
 
-    @property
-    def schema(self) -> pa.Schema:
-        """See `SourceTable.schema`."""
-        return _columns(self._table)
+    def schema_at(self, version: int) -> pa.Schema:
+        """See `SourceTable.schema_at`."""
+        return _schema_at(self._table, version)
 
     def newest(self) -> int:
         """See `SourceTable.newest`."""
@@ -140,23 +143,49 @@ class DeltaSourceTable:
         return delta_context(self._table).env.drive(earliest_version())
 
     def whole(self, version: int) -> CommitRead:
-        """See `SourceTable.whole`."""
+        """See `SourceTable.whole`. Log checkpoints may have files in any order, so that they are read by age and path."""
         view = self._table.at(version=version)
-        return _all_of(view, delta_context(view).snapshot.time_ns)
+        snapshot = delta_context(view).snapshot
+        files = sorted(snapshot.state.files.values(), key=lambda file: (file.modified_ms, file.key))
+        return self._added(view, files, snapshot.time_ns)
 
-    def commit(self, version: int) -> CommitRead:
+    def commit(self, version: int, *, tell: bool) -> CommitRead:
         """See `SourceTable.commit`. One that changed rows can be told only where the change data feed was on."""
         context = delta_context(self._table)
         ((_, commit, time_ns),) = context.env.drive(read_range(DELTA, version, version + 1))
         added = [one for one in commit.actions if isinstance(one, AddFile) and one.data_change]
         changed = any(isinstance(one, CdcFile) or (isinstance(one, RemoveFile) and one.data_change) for one in commit.actions)
+        if changed and not tell:
+            return _untold(time_ns)
         if changed:
             feed = self._table.changes(version, version)
             return CommitRead(time_ns=time_ns, inserts=False, schema=_plain(feed.schema), rows=feed.to_batches())
-        view = self._table.at(version=version)
-        reader = FileReader.of(context.env.store, delta_context(view).snapshot.state.metadata)
-        rows = (_inserted(batch) for file in added for batch in reader.batches(file))
-        return CommitRead(time_ns=time_ns, inserts=True, schema=_columns(view), rows=rows)
+        return self._added(self._table.at(version=version), added, time_ns)
+
+    def _added(self, view: DeltaView, files: Sequence[AddFile], time_ns: int) -> CommitRead:
+        """The rows of these files, in their order, in the columns of a version."""
+        context = delta_context(view)
+        stored = VersionFiles(env=context.env, snapshot=context.snapshot)
+        reader = FileReader.of(context.env.store, context.snapshot.state.metadata)
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            with stored.reading(files):
+                for _, table in reader.read(files):
+                    yield from map(_inserted, table.to_batches())
+
+        return CommitRead(time_ns=time_ns, inserts=True, schema=_columns(view), rows=rows())
+
+
+def _untold(time_ns: int) -> CommitRead:
+    """A commit that changed rows, of which nobody asked how."""
+    return CommitRead(time_ns=time_ns, inserts=False, schema=pa.schema([]), rows=iter(()))
+
+
+def _schema_at(table: TimeSeriesTable | DeltaTable, version: int) -> pa.Schema:
+    try:
+        return _columns(table if version >= table.version else table.at(version=version))
+    except VersionNotFound:
+        return _columns(table)
 
 
 def _columns(view: TableView | DeltaView) -> pa.Schema:

@@ -97,6 +97,10 @@ class SinkTable(Protocol):
         """
         ...
 
+    def last(self, operation: SequenceId) -> int | None:
+        """The highest checkpoint of the operation's app that the newest version knows; moves to that version. Raises StoreError."""
+        ...
+
     def held(self, paths: Sequence[str]) -> frozenset[str]:
         """Which of these files the newest known version has, or keeps for older ones."""
         ...
@@ -257,6 +261,10 @@ class TableSink(Sink):
     def pending(self) -> list[PreparedCommit]:
         """See `Sink.pending`. Raises CorruptTable for a document that cannot be read, StoreError."""
         return list(prepared_commits(self._table.env.store, self._identity.app))
+
+    def last_committed(self) -> int | None:
+        """See `Sink.last_committed`. Raises TableNotFound, StoreError."""
+        return self._table.last(self._identity.operation(0))
 
     # -- steps -----------------------------------------------------------------------------------------------------------
 

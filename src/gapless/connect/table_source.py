@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gapless.connect.source import Cursor, Polled, Source, SourceCapabilities
 from gapless.connect.source_tables import SourceTable
-from gapless.errors import InvalidOption, NotSupported, SchemaMismatch, VersionNotFound, nearest
+from gapless.errors import GaplessError, InvalidOption, NotSupported, SchemaMismatch, VersionNotFound, nearest
 from gapless.model.instant import NS_PER
 from gapless.tables.shared.changes import TYPE_FIELD
 from gapless.tables.shared.versions import no_version
@@ -73,6 +73,14 @@ class TableSource(Source):
                 option="on_change",
                 value=on_change,
             )
+        if until is not None and type(until) is not int:
+            raise InvalidOption(
+                f"until={until!r} is no version",
+                why="It is the number of the last version that is read",
+                fix="Pass a whole number, or leave it out to follow the table",
+                option="until",
+                value=until,
+            )
         self._table, self._from, self._until, self._on_change = table, start, until, on_change
         self._place: _Place | None = None
         self._schema: pa.Schema | None = None
@@ -98,7 +106,7 @@ class TableSource(Source):
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns when it was started; with on_change="tell" the kind of change of each row behind."""
+        """The table's columns where it was started; with on_change="tell" the kind of change of each row behind."""
         self._started()
         assert self._schema is not None
         return self._schema.append(TYPE_FIELD) if self._on_change == "tell" else self._schema
@@ -115,31 +123,38 @@ class TableSource(Source):
         InvalidOption for a cursor of another kind of source.
         """
         newest = self._table.newest()
-        self._rows = self._left = None
-        self._schema = self._table.schema
-        self._place = self._first(newest) if cursor is None else self._resumed(cursor, newest)
+        place = self._first(newest) if cursor is None else self._resumed(cursor, newest)
+        self._schema = self._table.schema_at(place.version)
+        self._place, self._rows, self._left = place, None, None
 
     def poll(self, limit: int | None = None) -> Polled:
         """See `Source.poll`. Raises InvalidOption at a commit that changed rows where those are errors, SchemaMismatch where the table's columns
-        changed, VersionNotFound where versions can be told no longer, CorruptTable, StoreError. After an error the source stands where
-        it was.
+        changed, VersionNotFound where versions can be told no longer, CorruptTable, StoreError. Rows before the error are given first: it
+        comes with the next poll. After an error the source stands where it was.
         """
         if limit is not None and (type(limit) is not int or limit < 1):
             raise InvalidOption(
                 f"limit={limit!r} is no number of rows", fix="Pass 1 or more, or None for all", option="limit", value=limit
             )
-        before, taken, room = (self._started(), self._timestamp), list[pa.RecordBatch](), limit
-        try:
-            while (room is None or room > 0) and (piece := self._next()) is not None:
-                if room is not None and piece.batch.num_rows > room:
-                    self._left = piece.rest(room)
-                    piece = replace(piece, batch=piece.batch.slice(0, room))
-                self._place, self._timestamp = piece.end, piece.time
-                taken.append(piece.batch)
-                room = None if room is None else room - piece.batch.num_rows
-        except BaseException:
-            (self._place, self._timestamp), self._rows, self._left = before, None, None
-            raise
+        self._started()
+        taken, room = list[pa.RecordBatch](), limit
+        while room is None or room > 0:
+            try:
+                piece = self._next()
+            except BaseException as error:
+                self._rows = self._left = None
+                if taken and isinstance(error, GaplessError):
+                    break
+                raise
+            if piece is None:
+                break
+            if room is not None and piece.batch.num_rows > room:
+                self._left = piece.rest(room)
+                piece = replace(piece, batch=piece.batch.slice(0, room))
+            self._place, self._timestamp = piece.end, piece.time
+            taken.append(piece.batch)
+            room = None if room is None else room - piece.batch.num_rows
+        self._look_ahead()
         return Polled(taken)
 
     # -- steps -----------------------------------------------------------------------------------------------------------
@@ -171,17 +186,25 @@ class TableSource(Source):
             value=start,
         )
 
-    def _resumed(self, cursor: Cursor, newest: int) -> _Place:
-        state = cursor.state
-        if cursor.source != "table" or {"table_id", "version", "row", "whole"} - state.keys():
+    def _resumed(self, cursor: object, newest: int) -> _Place:
+        state = cursor.state if isinstance(cursor, Cursor) else {}
+        if not isinstance(cursor, Cursor) or cursor.source != "table" or {"table_id", "version", "row", "whole"} - state.keys():
             raise InvalidOption(
-                f"a cursor of {cursor.source!r} cannot start a table's source",
+                f"a cursor of {getattr(cursor, 'source', cursor)!r} cannot start a table's source",
                 why="It does not say which version of which table is next",
                 fix="Pass one that this source gave",
                 option="cursor",
                 value=cursor,
             )
         place = _Place(version=state["version"], row=state["row"], whole=state["whole"])
+        if type(place.version) is not int or type(place.row) is not int or place.version < 0 or place.row < 0:
+            raise InvalidOption(
+                f"version {place.version!r} and row {place.row!r} of a cursor are no place in a table",
+                why="A version and the rows of it that were read are whole numbers from 0",
+                fix="Pass a cursor that this source gave",
+                option="cursor",
+                value=cursor,
+            )
         if state["table_id"] != self._table.table_id:
             raise VersionNotFound(
                 f"the table at {self._table.url} is not the one that was read up to version {place.version}",
@@ -212,6 +235,18 @@ class TableSource(Source):
                 return found
             self._rows, self._place = None, self._started().past()
 
+    def _look_ahead(self) -> None:
+        """Move on to the next version where all rows of this one were given: its files may be gone when the cursor is used."""
+        if self._rows is None or self._left is not None:
+            return
+        try:
+            self._left = next(self._rows, None)
+        except GaplessError:  # comes again with the next poll
+            self._rows = None
+        else:
+            if self._left is None:
+                self._rows, self._place = None, self._started().past()
+
     def _advance(self) -> _Place | None:
         """The version to read now; None where there is none yet, or no more."""
         place = self._started()
@@ -220,7 +255,11 @@ class TableSource(Source):
 
     def _read(self, place: _Place) -> Iterator[_Piece]:
         """The rows of a version from the place on."""
-        read = self._table.whole(place.version) if place.whole else self._table.commit(place.version)
+        read = (
+            self._table.whole(place.version)
+            if place.whole
+            else self._table.commit(place.version, tell=self._on_change == "tell")
+        )
         if not read.inserts and self._on_change != "tell":
             if self._on_change == "error":
                 raise _changed(place.version)

@@ -1,0 +1,121 @@
+"""A runner beside another one, over a store that was lost, with nothing to do, and with sinks that cannot be told apart."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gapless.connect import CheckpointStore, Runner, sink, source
+from gapless.errors import CommitConflict, InvalidOption, NotSupported
+from support.pipelines import KINDS, SCHEMA, made, opened, rows
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def place(kind: str, tmp_path: Path) -> Path:
+    """With a feed of three rows, and an empty table for its rows."""
+    made(kind, tmp_path / "feed").append(rows(0, 3))
+    made(kind, tmp_path / "out")
+    return tmp_path
+
+
+def runner(kind: str, place: Path, *, start: object = None, on_change: Any = "error", **options: Any) -> Runner:
+    sinks = options.pop("sinks", None) or {"out": sink(f"{kind}:{place / 'out'}", pipeline="orders", name="out")}
+    reader = source(f"{kind}:{place / 'feed'}", start=start, on_change=on_change)
+    return Runner(reader, sinks, CheckpointStore(place / "checkpoints"), **options)
+
+
+def found(kind: str, place: Path) -> list[int]:
+    return sorted(opened(kind, place / "out").scan().to_arrow()["v"].to_pylist())
+
+
+def test_a_checkpoint_store_that_was_lost_is_an_error_however_often_it_is_tried(kind: str, place: Path) -> None:
+    """Its numbers begin anew, and the table would take new rows for those that it has."""
+    runner(kind, place).run()
+    opened(kind, place / "feed").append(rows(3, 1))
+    runner(kind, place).run()
+    shutil.rmtree(place / "checkpoints")
+    opened(kind, place / "feed").append(rows(4, 1))
+    for _ in range(6):
+        with pytest.raises(InvalidOption, match="higher generation"):
+            runner(kind, place, start="earliest").run()
+    assert found(kind, place) == [0, 1, 2, 3]
+
+
+def test_what_a_coordinator_prepared_that_was_given_up_holds_nobody_up(kind: str, place: Path) -> None:
+    """It prepares and records after the other one recovered, and before that prepares."""
+    slow = CheckpointStore(place / "checkpoints")
+    number = slow.recover().next_id
+    theirs = sink(f"{kind}:{place / 'out'}", pipeline="orders", name="out")
+    theirs.initialize(SCHEMA)
+
+    def late(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.num_rows and not theirs.pending():
+            theirs.write(batch)
+            theirs.prepare(number)
+        return batch
+
+    with pytest.raises(CommitConflict, match="comes before"):
+        runner(kind, place, transform=late).run()
+    report = runner(kind, place).run()
+    assert (report.checkpoints, report.rows) == (1, 0)
+    assert found(kind, place) == [0, 1, 2]
+    assert theirs.pending() == []
+
+
+def test_rows_that_come_after_a_run_without_any_are_not_passed_over(kind: str, place: Path) -> None:
+    assert runner(kind, place, start="latest").run().rows == 0
+    opened(kind, place / "feed").append(rows(3, 2))
+    assert runner(kind, place, start="latest").run().rows == 2
+    assert found(kind, place) == [3, 4]
+
+
+def test_versions_without_rows_are_passed_for_good(kind: str, place: Path) -> None:
+    """What was read need not be kept: a table that is only compacted for longer than its log is kept loses nobody."""
+    runner(kind, place).run()
+    feed = opened(kind, place / "feed")
+    feed.append(rows(3, 1))
+    runner(kind, place).run()
+    feed.compact()
+    report = runner(kind, place).run()
+    assert (report.checkpoints, report.rows) == (0, 0)
+    decided = CheckpointStore(place / "checkpoints").recover().decided
+    assert decided is not None
+    assert decided.cursor.table_version == opened(kind, place / "feed").version + 1
+    kept = list((place / "checkpoints").glob("*.json"))
+    assert runner(kind, place).run().rows == 0
+    assert sorted((place / "checkpoints").glob("*.json")) == sorted(kept)
+
+
+def test_two_sinks_that_are_one_to_their_table_are_refused(kind: str, place: Path) -> None:
+    sinks = {name: sink(f"{kind}:{place / 'out'}", pipeline="orders", name="out") for name in ("a", "b")}
+    with pytest.raises(InvalidOption, match="a name of its own"):
+        runner(kind, place, sinks=sinks).run()
+    assert sinks["a"].pending() == []
+    assert found(kind, place) == []
+
+
+@pytest.mark.parametrize(
+    "transform", [lambda _: None, lambda batch: {"other": batch}, lambda batch: {"out": batch, "more": batch}]
+)
+def test_a_transform_whose_rows_have_no_place_is_refused(kind: str, place: Path, transform: Any) -> None:
+    with pytest.raises(InvalidOption, match="transform"):
+        runner(kind, place, transform=transform).run()
+
+
+def test_options_that_would_do_nothing_or_harm_are_refused(kind: str, place: Path) -> None:
+    for wrong in (0, -1, True, 1.5):
+        with pytest.raises(InvalidOption, match="checkpoint_rows"):
+            runner(kind, place, checkpoint_rows=wrong).run()
+        with pytest.raises(InvalidOption, match="keep"):
+            CheckpointStore(place / "checkpoints", keep=wrong)  # type: ignore[arg-type]  # what is refused
+    with pytest.raises(NotSupported, match="changed or removed"):
+        runner(kind, place, on_change="tell").run()
