@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 from gapless.connect.identity import SinkIdentity
 from gapless.connect.sink_tables import DeltaSinkTable, SeriesSinkTable
@@ -13,6 +14,7 @@ from gapless.connect.table_sink import MODES, SPILL_BYTES, TableSink
 from gapless.connect.table_source import OnChange, TableSource
 from gapless.errors import InvalidOption, nearest
 from gapless.tables.delta.table import DeltaTable
+from gapless.tables.timeseries.lifecycle import IndexOptions
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 KINDS = ("timeseries", "delta")
@@ -54,8 +56,10 @@ def sink(
     """
     kind, location = _split(url)
     identity = SinkIdentity(pipeline=pipeline, sink=name, generation=generation)
-    spill_bytes = options.pop("spill_bytes", SPILL_BYTES)
-    target_bytes = options.pop("target_bytes", None) if kind == "delta" else None
+    spill_bytes = _parse_size("spill_bytes", options.pop("spill_bytes", SPILL_BYTES))
+    asked = options.pop("target_bytes", None) if kind == "delta" else None
+    target_bytes = None if asked is None else _parse_size("target_bytes", asked)
+    _check_create(kind, create)
     change = {"mode": _parse_mode(mode), **_parse_options(kind, mode, options)}
     table: SeriesSinkTable | DeltaSinkTable
     if kind == "delta":
@@ -93,15 +97,43 @@ def source(
     return TableSource(series, start=start, until=until, on_change=on_change)
 
 
-def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
-    kind, colon, location = os.fspath(url).partition(":")
+def _parse_size(name: str, value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise InvalidOption(
+            f"{name}={value!r} is no size", why="It counts bytes", fix="Pass a whole number from 1", option=name, value=value
+        )
+    return value
+
+
+def _check_create(kind: str, create: object) -> None:
+    """Raise InvalidOption for what `gl.create` or `gl.delta.create` does not take."""
+    if create is None:
+        return
+    make = DeltaTable.create if kind == "delta" else TimeSeriesTable.create
+    taken = inspect.signature(make).parameters.values()
+    known = [one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name not in ("schema", "storage_options")]
+    known += [] if kind == "delta" else list(get_type_hints(IndexOptions))
+    for name in create if isinstance(create, Mapping) else (create,):
+        if not isinstance(create, Mapping) or name not in known:
+            raise InvalidOption(
+                f"create has {name!r}, with which no {kind} table is made",
+                why=f"It is a dict of {', '.join(known)}",
+                fix=nearest(str(name), known),
+                option="create",
+                value=create,
+            )
+
+
+def _split(url: object) -> tuple[str, str]:
+    text = url if isinstance(url, str) else os.fspath(url) if isinstance(url, os.PathLike) else ""
+    kind, colon, location = text.partition(":")
     if not colon or kind not in KINDS or not location:
         raise InvalidOption(
-            f"{os.fspath(url)!r} names no kind of table",
+            f"{text or url!r} names no kind of table",
             why=f"What comes before the first ':' is the kind, one of {' and '.join(map(repr, KINDS))}",
             fix=f"Pass such as 'delta:trips' or 'timeseries:s3://bucket/prices'. {nearest(kind, KINDS)}",
             option="url",
-            value=os.fspath(url),
+            value=url,
         )
     return kind, location
 
@@ -114,6 +146,14 @@ def _parse_mode(mode: str) -> str:
 
 def _parse_options(kind: str, mode: str, options: Mapping[str, Any]) -> dict[str, Any]:
     known = _CHANGE_OPTIONS[kind, mode]
+    if not isinstance(options.get("where", ""), str):
+        raise InvalidOption(
+            f"where={options['where']!r} is no text",
+            why="A prepared commit keeps it as text",
+            fix="Pass SQL, such as where=\"day = '2026-01-05'\"",
+            option="where",
+            value=options["where"],
+        )
     for name, value in options.items():
         if name not in known:
             raise InvalidOption(

@@ -94,6 +94,7 @@ class SeriesSinkTable:
 
     def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
         """See `SinkTable.check`."""
+        series_prepared.policy_of(change)
         self.begin(schema, change)
         if change["mode"] == "upsert" and change.get("key") is not None:
             _check_key(change["key"], schema)
@@ -189,8 +190,8 @@ class DeltaSinkTable:
 
     def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> delta_prepared.DeltaEpoch:
         """See `SinkTable.begin`."""
-        mode = delta_prepared.mode_of(change)
-        return delta_prepared.DeltaEpoch.begin(self.table, schema, mode, target_bytes=self.target_bytes)
+        mode, where = delta_prepared.mode_of(change), change.get("where")
+        return delta_prepared.DeltaEpoch.begin(self.table, schema, mode, where=where, target_bytes=self.target_bytes)
 
     def known(self, operation: SequenceId, mode: str) -> ChangeOutcome | None:
         """See `SinkTable.known`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Protocol
@@ -12,10 +12,14 @@ import pyarrow as pa
 from gapless.connect.identity import SinkIdentity
 from gapless.connect.sink import CommitInfo, Sink, SinkCapabilities
 from gapless.connect.staged_rows import RowsEpoch, read_rows
-from gapless.errors import CommitConflict, InvalidOption, NotSupported, SchemaMismatch, VersionNotFound
+from gapless.errors import CommitConflict, GaplessError, InvalidOption, NotSupported, SchemaMismatch, VersionNotFound
+from gapless.files.ingest.table_types import with_table_types
+from gapless.model.convert import Misfit, convert
+from gapless.model.fit import refuse_misfit
 from gapless.model.instant import NS_PER
 from gapless.model.operation import SequenceId, Tally
 from gapless.model.protocols import is_old
+from gapless.model.types import why_not
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import Kind
 from gapless.tables.shared.inputs import as_batches
@@ -183,6 +187,14 @@ class TableSink(Sink):
         Raises TableNotFound, SchemaMismatch, UnsupportedType, InvalidOption, UnsupportedTable, StoreError: an error of the store is never
         taken for a table that is not there.
         """
+        if not isinstance(schema, pa.Schema):
+            raise InvalidOption(
+                f"a {type(schema).__name__} is no schema",
+                why="It says which columns and types come",
+                fix="Pass a pyarrow.Schema, such as that of the rows",
+                option="schema",
+                value=schema,
+            )
         self._table.open(schema)
         self._table.check(schema, self._change)
         self._schema = schema.remove_metadata()
@@ -190,10 +202,11 @@ class TableSink(Sink):
     def write(self, batch: object) -> int:
         """Take rows; see `Sink.write`. Raises SchemaMismatch for other columns than `initialize` was told, DataError, StoreError."""
         schema = self._ready()
-        part = as_batches(batch)
+        given = as_batches(batch, schema)
+        part = with_table_types(given, schema)
         rows = pa.Table.from_batches(list(part), part.schema)
         if rows.schema.remove_metadata() != schema:
-            rows = _conformed(rows, schema)
+            rows = _conformed(rows, schema, given.inferred.keys())
         running = self._running = self._running or self._begin(schema)
         running.hold(running.epoch.fit(rows))
         if running.held_bytes >= self._spill_bytes:
@@ -231,8 +244,14 @@ class TableSink(Sink):
         self._check_table(prepared)
         if known is None and prepared.files:
             self._check_order(prepared)
-            require_prepared_files(self._table.env.store, prepared)
-            known = self._commit(prepared)
+            try:
+                require_prepared_files(self._table.env.store, prepared)
+                known = self._commit(prepared)
+            except GaplessError:
+                # Another process may have finalized it meanwhile, and removed files that it wrote anew.
+                known = self._table.known(prepared.operation, prepared.change["mode"])
+                if known is None:
+                    raise
         elif known is None:
             known = ChangeOutcome(Tally(), self._table.version)
         self._forget(prepared)
@@ -294,8 +313,7 @@ class TableSink(Sink):
     def _forget(self, prepared: PreparedCommit) -> None:
         """Remove the document, and files that no version has: rows that were read back and written anew, or were never the table's files."""
         if prepared.files:
-            held = self._table.held(prepared.data_files)
-            unneeded = () if held else prepared.needs
+            unneeded = () if self._table.held(prepared.data_files) else prepared.needs
             forget_prepared(self._table.env.store, prepared, unneeded)
 
     def _check_young(self, running: _Running, prepared: PreparedCommit) -> None:
@@ -316,6 +334,14 @@ class TableSink(Sink):
         )
 
     def _check_mine(self, prepared: PreparedCommit) -> None:
+        if not isinstance(prepared, PreparedCommit):
+            raise InvalidOption(
+                f"a {type(prepared).__name__} is no prepared commit",
+                why="It is what prepare gave",
+                fix="Read a stored one with PreparedCommit.from_json",
+                option="prepared",
+                value=prepared,
+            )
         if prepared.operation.app != self._identity.app:
             raise InvalidOption(
                 f"the prepared commit is one of {prepared.operation.app}, and this sink is {self._identity.app}",
@@ -351,15 +377,18 @@ class TableSink(Sink):
             )
 
 
-def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with the columns and types that were told, in that order. Raises SchemaMismatch."""
+def _conformed(rows: pa.Table, schema: pa.Schema, undeclared: Collection[str]) -> pa.Table:
+    """Rows with the columns and types that were told, in that order; `undeclared` are columns of which nobody declared the type, which are
+    of another one where it holds them. Raises SchemaMismatch.
+    """
     told, came = set(schema.names), rows.column_names
     differences = [f"{name}: was not told" for name in came if name not in told]
     differences += [f"{name}: is missing" for name in schema.names if came.count(name) != 1]
     if not differences:
         for field in schema:
             column = rows.column(field.name)
-            if column.type != field.type and not pa.types.is_null(column.type):
+            fits = field.name in undeclared and why_not(column.type, field.type) is None
+            if column.type != field.type and not pa.types.is_null(column.type) and not fits:
                 differences.append(f"{field.name}: {field.type} was told, {column.type} came")
     if differences:
         raise SchemaMismatch(
@@ -368,4 +397,16 @@ def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
             fix="Send these columns in these types, or prepare what there is and call initialize with the new schema",
             differences=tuple(differences),
         )
-    return pa.table([rows.column(field.name).cast(field.type) for field in schema], schema=schema)
+    return pa.table([_as_told(rows.column(field.name), field) for field in schema], schema=schema)
+
+
+def _as_told(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Values of a type that fits, as the type that was told. Raises InvalidValue for one that it does not hold."""
+    row, chunks = 0, []
+    for chunk in column.chunks:
+        try:
+            chunks.append(convert(chunk, field.type))
+        except Misfit as misfit:
+            raise refuse_misfit(misfit, chunk, field, row) from None
+        row += len(chunk)
+    return pa.chunked_array(chunks, field.type)

@@ -19,11 +19,13 @@ from gapless.model.operation import SequenceId, Tally
 from gapless.runtime.committer import Proposal
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
 from gapless.tables.delta.handle import DeltaContext, context_of
+from gapless.tables.delta.read.scan import RowCondition
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.delta.write.append import Append
 from gapless.tables.delta.write.inputs import fitted, input_columns
 from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import EvolvedVersion, SchemaMode, evolve_schema, parse_schema_mode
+from gapless.tables.delta.write.overwrite import check_matches
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.prepared import PreparedCommit, PreparedFile
 
@@ -36,6 +38,8 @@ class DeltaEpoch:
     evolved: EvolvedVersion
     given: frozenset[str]
     attempt: StagedWrite
+    where: str | None = None
+    """What every row must satisfy; None for nothing."""
     target_bytes: int | None = None
     files: list[AddFile] = field(default_factory=list)
     rows: int = 0
@@ -43,22 +47,34 @@ class DeltaEpoch:
 
     @classmethod
     def begin(
-        cls, table: DeltaTable, given: pa.Schema, mode: SchemaMode = "strict", *, target_bytes: int | None = None
+        cls,
+        table: DeltaTable,
+        given: pa.Schema,
+        mode: SchemaMode = "strict",
+        *,
+        where: str | None = None,
+        target_bytes: int | None = None,
     ) -> DeltaEpoch:
-        """For rows of these columns. Raises SchemaMismatch, UnsupportedType, UnsupportedTable, StoreError."""
+        """For rows of these columns. Raises SchemaMismatch, UnsupportedType, UnsupportedTable, StoreError, and for a `where` what `scan` raises."""
         context = context_of(table, to_write=True)
         newest, env = context.refresh(), context.env
         part = Batches(source="the rows", schema=given, read=lambda: iter(()))
         evolved = evolve_schema(newest.state, [part], mode, lambda: f"col-{env.ids.uuid()}")
         fitted(part, evolved.state)
+        if where is not None:
+            RowCondition.parse(where, to_arrow(newest.state.metadata.schema))
         names = frozenset(input_columns(given, to_arrow(evolved.state.metadata.schema)))
         attempt = StagedWrite.begin(env, committed_here=False)
-        return cls(context=context, evolved=evolved, given=names, attempt=attempt, target_bytes=target_bytes)
+        return cls(context=context, evolved=evolved, given=names, attempt=attempt, where=where, target_bytes=target_bytes)
 
     def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
-        """Rows as the table stores them. Raises DataError where one does not fit, or breaks a constraint."""
+        """Rows as the table stores them. Raises DataError where one does not fit, breaks a constraint, or is not of the part that `where` names."""
         part = Batches(source="the rows", schema=rows.schema, read=lambda: iter(rows.to_batches()), rows_hint=rows.num_rows)
-        return list(fitted(part, self.evolved.state))
+        found, row = list(fitted(part, self.evolved.state)), 0
+        for batch in found if self.where is not None else ():
+            check_matches(self.where or "")(batch, row, self.evolved.state)
+            row += batch.num_rows
+        return found
 
     def add(self, rows: Sequence[pa.RecordBatch]) -> None:
         """Store fitted rows as further durable files: all of them, or none. Raises StoreError."""
