@@ -187,7 +187,7 @@ def begin_write(options: SourceOptions, schema: StructType, *, overwrite: bool) 
     given = handed_schema(schema)
     handle = open_or_create(options.path, options.new_table, given)
     delivery = Delivery(on_overlap=options.on_overlap, operation=options.operation)
-    known = find_applied_write(handle, delivery)
+    known = find_applied_write(handle, delivery, "overwrite" if overwrite else "append")
     encoding = begin(handle, given) if known is None else None
     return Writer(handle.url, delivery, encoding, overwrite=overwrite)
 

@@ -120,8 +120,16 @@ def _with_buffers(batch: pa.RecordBatch) -> pa.RecordBatch:
     places = {place for place, column in enumerate(batch.columns) if batch.num_rows and _has_empty_child(column)}
     if not places:
         return batch
-    arrays = [pa.concat_arrays([column]) if place in places else column for place, column in enumerate(batch.columns)]
+    arrays = [_copied(column) if place in places else column for place, column in enumerate(batch.columns)]
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _copied(column: pa.Array) -> pa.Array:
+    try:
+        return pa.concat_arrays([column])
+    except pa.ArrowException:
+        # Arrow cannot copy a list whose child has no offsets.
+        return pa.array(column.to_pylist(), column.type)
 
 
 def _has_empty_child(array: pa.Array) -> bool:

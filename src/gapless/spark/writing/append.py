@@ -118,7 +118,7 @@ def overwrite(
     """
     delivery = Delivery(operation=parse_operation(operation_id))
     handle = open_to_write(table)
-    if (report := find_applied_write(handle, delivery)) is not None:
+    if (report := find_applied_write(handle, delivery, "overwrite")) is not None:
         return ChangeReport.of(report, report.version, already_applied=True)
     return overwrite_frame(frame, handle, delivery, spread=spread)
 

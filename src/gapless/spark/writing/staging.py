@@ -10,12 +10,13 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 
 from gapless.errors import InvalidOption
 from gapless.files.write.staged_write import StagedWrite
-from gapless.formats.timeseries.actions import TableState, kind_of_change
+from gapless.formats.timeseries.actions import kind_of_change
 from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.model.operation import AppendReport, ChangeReport, JobId, OperationId, SequenceId
 from gapless.model.properties import OnOverlap
@@ -29,7 +30,7 @@ from gapless.tables.shared.handle import Location
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.table import TimeSeriesTable
-from gapless.tables.timeseries.write.append import Appender, Overwriter, holds_segments
+from gapless.tables.timeseries.write.append import Overwriter, holds_segments
 from gapless.tables.timeseries.write.staged_append import StagedAppend, discard_uncommitted, schema_with
 
 
@@ -59,14 +60,17 @@ def open_to_write(table: object) -> TimeSeriesTable:
     return table
 
 
-def find_applied_write(handle: TimeSeriesTable, delivery: Delivery) -> AppendReport | None:
+def find_applied_write(
+    handle: TimeSeriesTable, delivery: Delivery, change: Literal["append", "overwrite"] = "append"
+) -> AppendReport | None:
     """The first report of an operation that the newest version has applied already; moves the handle to that version.
 
-    Raises UpgradeNeeded, UnsupportedTable, NotSupported for a table in memory, StoreError.
+    Raises OperationReused where it was another change than this one, UpgradeNeeded, UnsupportedTable, NotSupported for a table in memory,
+    StoreError.
     """
     context = job_context(handle, to_write=True)
-    snapshot = context.refresh()
-    return _appender(context, snapshot.state, delivery).known(snapshot)
+    known = ChangeOutcome.before(context.refresh(), delivery.operation, kind_of_change(change))
+    return None if known is None else known.append_report
 
 
 def begin(handle: TimeSeriesTable, given: pa.Schema) -> Encoding:
@@ -147,15 +151,6 @@ def gather(context: SeriesContext, encoding: Encoding, outcomes: Iterable[Outcom
         attempt.discard()
         raise refusals[0]
     return attempt
-
-
-def _appender(context: SeriesContext, state: TableState, delivery: Delivery) -> Appender:
-    return Appender(
-        context=context,
-        on_overlap=delivery.on_overlap or state.meta.properties.on_overlap,
-        by_table=delivery.on_overlap is None,
-        operation=delivery.operation,
-    )
 
 
 def _public(operation: OperationId | None) -> tuple[str, int] | str | None:

@@ -326,7 +326,7 @@ def test_in_commit_timestamps_say_since_when(table: Any) -> None:
         ({"delta.columnMapping.maxColumnId": 7}, InvalidOption, "writers alone"),
         ({"delta.constraints.x": "id > 0"}, InvalidOption, "add_constraint"),
         ({"delta.enableRowTracking": True}, NotSupported, "would not keep"),
-        ({"delta.feature.identityColumns": "supported"}, NotSupported, "identityColumns"),
+        ({"delta.feature.catalogManaged": "supported"}, NotSupported, "catalogManaged"),
     ],
 )
 def test_a_property_that_cannot_be_is_refused(
