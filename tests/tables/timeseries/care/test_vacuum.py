@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import gapless as gl
@@ -271,10 +272,11 @@ def test_maint_04_a_correction_whose_segments_are_compacted_and_vacuumed_as_it_r
         other.expire(keep_versions=1)
         other.vacuum(ZERO, dry_run=False)
 
-    report = world.open(SlowReads(world, meanwhile)).upsert(rows_at(1))
+    changed = rows_at(1).set_column(1, "v", pa.array([7.0]))
+    report = world.open(SlowReads(world, meanwhile)).upsert(changed)
     assert not world.names("data") & set(old), "what it was about to read is gone"
     assert report.updated_rows == 1
-    assert world.hours() == [0.0, 1.0]
+    assert world.hours() == [0.0, 7.0]
 
 
 class SlowHeads(DictStore):
