@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
+from gapless.connect.epoch import Epoch, RunningEpoch, conformed
 from gapless.connect.identity import SinkIdentity
 from gapless.connect.sink import CommitInfo, Sink, SinkCapabilities
 from gapless.connect.staged_rows import RowsEpoch, read_rows
-from gapless.errors import CommitConflict, GaplessError, InvalidOption, NotSupported, SchemaMismatch, VersionNotFound
+from gapless.errors import CommitConflict, GaplessError, InvalidOption, NotSupported, VersionNotFound
 from gapless.files.ingest.table_types import with_table_types
-from gapless.model.convert import Misfit, convert
-from gapless.model.fit import refuse_misfit
 from gapless.model.instant import NS_PER
 from gapless.model.operation import SequenceId, Tally
 from gapless.model.protocols import is_old
-from gapless.model.types import why_not
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import Kind
 from gapless.tables.shared.inputs import as_batches
@@ -36,31 +33,6 @@ MODES = ("append", "upsert", "overwrite")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SPILL_BYTES = 128 << 20
 """Arrow memory of rows that are held before they are staged."""
-
-
-class Epoch(Protocol):
-    """The rows of one checkpoint in the making."""
-
-    @property
-    def rows(self) -> int:
-        """How many were stored."""
-        ...
-
-    def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
-        """Rows as they are stored. Raises DataError where one does not fit."""
-        ...
-
-    def add(self, rows: Sequence[pa.RecordBatch]) -> None:
-        """Store fitted rows durably: all of them, or none. Raises StoreError."""
-        ...
-
-    def prepared(self, operation: SequenceId, change: Mapping[str, Any], attempt: str) -> PreparedCommit:
-        """The document that says all; not stored yet. Asked again it is the same. Raises what the change certainly deserves."""
-        ...
-
-    def discard(self) -> None:
-        """Remove what was stored."""
-        ...
 
 
 class SinkTable(Protocol):
@@ -122,28 +94,6 @@ class SinkTable(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True)
-class _Running:
-    """The checkpoint in the making."""
-
-    epoch: Epoch
-    attempt: str
-    begun_ns: int
-    """Since 1970 UTC, by the writer's clock."""
-    held: list[pa.RecordBatch] = field(default_factory=list)
-    """Fitted rows that are not stored yet."""
-    held_bytes: int = 0
-
-    def hold(self, rows: list[pa.RecordBatch]) -> None:
-        self.held += rows
-        self.held_bytes += sum(batch.get_total_buffer_size() for batch in rows)
-
-    def store(self) -> None:
-        if self.held:
-            self.epoch.add(self.held)
-            self.held, self.held_bytes = [], 0
-
-
 class TableSink(Sink):
     """A sink into one table. Made by `gl.connect.sink`.
 
@@ -156,7 +106,7 @@ class TableSink(Sink):
         """`change` has the `mode`, one of `MODES`, and its options."""
         self._table, self._identity, self._change, self._spill_bytes = table, identity, dict(change), spill_bytes
         self._schema: pa.Schema | None = None
-        self._running: _Running | None = None
+        self._running: RunningEpoch | None = None
         self._last: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -206,7 +156,7 @@ class TableSink(Sink):
         part = with_table_types(given, schema)
         rows = pa.Table.from_batches(list(part), part.schema)
         if rows.schema.remove_metadata() != schema:
-            rows = _conformed(rows, schema, given.inferred.keys())
+            rows = conformed(rows, schema, given.inferred.keys())
         running = self._running = self._running or self._begin(schema)
         running.hold(running.epoch.fit(rows))
         if running.held_bytes >= self._spill_bytes:
@@ -298,12 +248,12 @@ class TableSink(Sink):
             )
         return self._schema
 
-    def _begin(self, schema: pa.Schema) -> _Running:
+    def _begin(self, schema: pa.Schema) -> RunningEpoch:
         epoch: Epoch = self._table.begin(schema, self._change)
         if self._change["mode"] != "append":
             epoch = RowsEpoch.begin(self._table, self._identity.app, epoch)
         env = self._table.env
-        return _Running(epoch=epoch, attempt=env.ids.uuid(), begun_ns=env.clock.now_ns())
+        return RunningEpoch(epoch=epoch, attempt=env.ids.uuid(), begun_ns=env.clock.now_ns())
 
     def _commit(self, prepared: PreparedCommit) -> ChangeOutcome:
         if prepared.change["mode"] == "append":
@@ -316,7 +266,7 @@ class TableSink(Sink):
             unneeded = () if self._table.held(prepared.data_files) else prepared.needs
             forget_prepared(self._table.env.store, prepared, unneeded)
 
-    def _check_young(self, running: _Running, prepared: PreparedCommit) -> None:
+    def _check_young(self, running: RunningEpoch, prepared: PreparedCommit) -> None:
         """Raise CommitConflict where a vacuum could have taken a file for one that was left behind, before the document said otherwise.
 
         Asked after the document is stored: had it been late, the files were old by then.
@@ -375,38 +325,3 @@ class TableSink(Sink):
                 version=self._table.version,
                 reason="an earlier checkpoint is prepared",
             )
-
-
-def _conformed(rows: pa.Table, schema: pa.Schema, undeclared: Collection[str]) -> pa.Table:
-    """Rows with the columns and types that were told, in that order; `undeclared` are columns of which nobody declared the type, which are
-    of another one where it holds them. Raises SchemaMismatch.
-    """
-    told, came = set(schema.names), rows.column_names
-    differences = [f"{name}: was not told" for name in came if name not in told]
-    differences += [f"{name}: is missing" for name in schema.names if came.count(name) != 1]
-    if not differences:
-        for field in schema:
-            column = rows.column(field.name)
-            fits = field.name in undeclared and why_not(column.type, field.type) is None
-            if column.type != field.type and not pa.types.is_null(column.type) and not fits:
-                differences.append(f"{field.name}: {field.type} was told, {column.type} came")
-    if differences:
-        raise SchemaMismatch(
-            f"the rows have other columns than the sink was told: {'; '.join(differences)}",
-            why="initialize(schema) said which columns and types come",
-            fix="Send these columns in these types, or prepare what there is and call initialize with the new schema",
-            differences=tuple(differences),
-        )
-    return pa.table([_as_told(rows.column(field.name), field) for field in schema], schema=schema)
-
-
-def _as_told(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Values of a type that fits, as the type that was told. Raises InvalidValue for one that it does not hold."""
-    row, chunks = 0, []
-    for chunk in column.chunks:
-        try:
-            chunks.append(convert(chunk, field.type))
-        except Misfit as misfit:
-            raise refuse_misfit(misfit, chunk, field, row) from None
-        row += len(chunk)
-    return pa.chunked_array(chunks, field.type)

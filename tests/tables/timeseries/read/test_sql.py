@@ -115,10 +115,14 @@ def test_what_a_query_sets_or_makes_is_not_there_for_the_next() -> None:
     assert answer(table, "SELECT current_setting('TimeZone') AS z") == [{"z": "UTC"}]
 
 
-def test_an_error_of_duckdbs_own_ends_no_query_but_its_own() -> None:
+def test_an_error_of_duckdbs_own_ends_no_query_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """After it DuckDB answers nothing that is asked in the same one."""
     beyond_a_day = pa.array([2**40], pa.int64()).view(pa.time64("us"))
-    table, other = table_of({"clock": beyond_a_day}), table_of({"n": range(100_000)})
+    with monkeypatch.context() as patched:
+        # Earlier releases took such values in.
+        patched.setattr("gapless.files.ingest.batches.forbidden_values", lambda _batch: [])
+        table = table_of({"clock": beyond_a_day})
+    other = table_of({"n": range(100_000)})
     begun = other.sql("SELECT n FROM this")
     for _ in range(2):
         with pytest.raises(InvalidQuery, match="INTERNAL"):

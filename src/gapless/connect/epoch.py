@@ -1,0 +1,100 @@
+"""The rows of one checkpoint in the making: held in memory as the table stores them, then staged in its files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from gapless.errors import SchemaMismatch
+from gapless.model.convert import Misfit, convert
+from gapless.model.fit import refuse_misfit
+from gapless.model.operation import SequenceId
+from gapless.model.types import why_not
+from gapless.tables.shared.prepared import PreparedCommit
+
+
+class Epoch(Protocol):
+    """The rows of one checkpoint in the making."""
+
+    @property
+    def rows(self) -> int:
+        """How many were stored."""
+        ...
+
+    def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
+        """Rows as they are stored. Raises DataError where one does not fit."""
+        ...
+
+    def add(self, rows: Sequence[pa.RecordBatch]) -> None:
+        """Store fitted rows durably: all of them, or none. Raises StoreError."""
+        ...
+
+    def prepared(self, operation: SequenceId, change: Mapping[str, Any], attempt: str) -> PreparedCommit:
+        """The document that says all; not stored yet. Asked again it is the same. Raises what the change certainly deserves."""
+        ...
+
+    def discard(self) -> None:
+        """Remove what was stored."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class RunningEpoch:
+    """The checkpoint in the making."""
+
+    epoch: Epoch
+    attempt: str
+    begun_ns: int
+    """Since 1970 UTC, by the writer's clock."""
+    held: list[pa.RecordBatch] = field(default_factory=list)
+    """Fitted rows that are not stored yet."""
+    held_bytes: int = 0
+
+    def hold(self, rows: list[pa.RecordBatch]) -> None:
+        """Keep fitted rows in memory."""
+        self.held += rows
+        self.held_bytes += sum(batch.get_total_buffer_size() for batch in rows)
+
+    def store(self) -> None:
+        """Stage what is held. After an error it is held still. Raises StoreError."""
+        if self.held:
+            self.epoch.add(self.held)
+            self.held, self.held_bytes = [], 0
+
+
+def conformed(rows: pa.Table, schema: pa.Schema, undeclared: Collection[str]) -> pa.Table:
+    """Rows with the columns and types that were told, in that order; `undeclared` are columns of which nobody declared the type, which are
+    of another one where it holds them. Raises SchemaMismatch.
+    """
+    told, came = set(schema.names), rows.column_names
+    differences = [f"{name}: was not told" for name in came if name not in told]
+    differences += [f"{name}: is missing" for name in schema.names if came.count(name) != 1]
+    if not differences:
+        for field in schema:
+            column = rows.column(field.name)
+            fits = field.name in undeclared and why_not(column.type, field.type) is None
+            if column.type != field.type and not pa.types.is_null(column.type) and not fits:
+                differences.append(f"{field.name}: {field.type} was told, {column.type} came")
+    if differences:
+        raise SchemaMismatch(
+            f"the rows have other columns than the sink was told: {'; '.join(differences)}",
+            why="initialize(schema) said which columns and types come",
+            fix="Send these columns in these types, or prepare what there is and call initialize with the new schema",
+            differences=tuple(differences),
+        )
+    return pa.table([_as_told(rows.column(field.name), field) for field in schema], schema=schema)
+
+
+def _as_told(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Values of a type that fits, as the type that was told. Raises InvalidValue for one that it does not hold."""
+    row, chunks = 0, []
+    for chunk in column.chunks:
+        try:
+            chunks.append(convert(chunk, field.type))
+        except Misfit as misfit:
+            raise refuse_misfit(misfit, chunk, field, row) from None
+        row += len(chunk)
+    return pa.chunked_array(chunks, field.type)
