@@ -163,7 +163,7 @@ class _Cutter:
             if data[at - 1 : at] == b"\\" and self._marks.escape is None:
                 fix = 'Pass Csv(escape="\\\\") where a backslash stands before quotes, as Spark and MySQL write them'
             else:
-                fix = "Double that quote, close the field before it, or pass Csv(quote=None) if the character means nothing"
+                fix = "Double that quote, or close the field before it, or pass Csv(quote=None) if that character means nothing"
         return UnreadableInput(what, why=why, fix=fix, source=self._name)
 
     def _refuse_unclosed(self, data: bytes, at: int) -> UnreadableInput:
