@@ -43,7 +43,7 @@ NOT_LOWEST := spark interop testing bench process docs
 test-lowest: setup ## run tests on the oldest releases that pyproject.toml allows (Python 3.11 or 3.12; LOWEST= names other tests)
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then \
 	    bash tools/locked_env.sh requirements/lowest.txt build/lowest && \
-	    PYTHONPATH=src:tests POLARS_ALLOW_FORKING_THREAD=1 build/lowest/bin/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal \
+	    PYTHONPATH=$(CURDIR)/src:$(CURDIR)/tests POLARS_ALLOW_FORKING_THREAD=1 build/lowest/bin/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal \
 	        -o cache_dir=build/lowest/pytest_cache -W ignore::pyparsing.warnings.PyparsingDeprecationWarning $(LOWEST); \
 	else \
 	    echo "test-lowest: skipped, the oldest releases have no wheels for the Python of .venv (3.11 and 3.12 do)" >&2; \

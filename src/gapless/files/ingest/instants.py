@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from gapless.coverage.local_days import midnight_s, parse_zone
 from gapless.errors import AmbiguousTime, InvalidOption, InvalidValue
 from gapless.files.ingest.epoch_numbers import count_since_1970, unit_of_counts
-from gapless.files.ingest.texts import TIME_SHAPES, Candidates, Cells, parse, pointed, settled, survey
+from gapless.files.ingest.texts import TIME_SHAPES, Candidates, Cells, cast_texts, parse, pointed, settled, survey
 from gapless.model.fit import NoInstant, instants
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Csv, Json
@@ -167,7 +167,7 @@ def read_cells(cells: Cells, reading: Reading, decimal_point: str = ".") -> pa.A
 def _from_iso(cells: Cells, reading: Reading) -> pa.Array:
     type_ = reading.type if reading.timezone is None else pa.timestamp(reading.type.unit)
     try:
-        texts, values = cells.texts, cells.texts.cast(type_)
+        texts, values = cells.texts, cast_texts(cells.texts, type_)
     except pa.ArrowInvalid:
         texts = in_arrow_form(cells.texts)
         values = _cast_exactly(replace(cells, texts=texts), cells, type_)
@@ -176,11 +176,11 @@ def _from_iso(cells: Cells, reading: Reading) -> pa.Array:
 
 def _cast_exactly(arrow_form: Cells, cells: Cells, type_: pa.DataType) -> pa.Array:
     try:
-        return arrow_form.texts.cast(type_)
+        return cast_texts(arrow_form.texts, type_)
     except pa.ArrowInvalid:
         pass
     try:
-        fine = arrow_form.texts.cast(pa.timestamp("ns", type_.tz))
+        fine = cast_texts(arrow_form.texts, pa.timestamp("ns", type_.tz))
     except pa.ArrowInvalid:
         at, why = _first_misread(cells, type_)
         raise cells.refuse(at, why, "Mend the value, or list it under nulls= if it means null") from None
@@ -323,7 +323,7 @@ def refuse_times(cells: Cells, before: Candidates) -> InvalidValue:
 
 def _casts(text: str, type_: pa.DataType) -> bool:
     try:
-        pa.array([text]).cast(type_)
+        cast_texts(pa.array([text]), type_)
     except pa.ArrowInvalid:
         return False
     return True

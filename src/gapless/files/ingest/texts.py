@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -94,7 +95,7 @@ def _fits(texts: pa.Array, type_: pa.DataType, decimal_point: str) -> bool:
     if not matches(texts, TIME_SHAPES[type_]):
         return False
     try:
-        values = texts.cast(type_)
+        values = cast_texts(texts, type_)
     except pa.ArrowInvalid:
         return False
     return not (pa.types.is_floating(type_) and _overflow(texts, values) is not None)
@@ -173,7 +174,7 @@ def _demand(cells: Cells, texts: pa.Array, shape: str, why: str) -> None:
 def cast(cells: Cells, texts: pa.Array, type_: pa.DataType, why: str) -> pa.Array:
     """Arrow's cast; raises InvalidValue for the first text it refuses."""
     try:
-        return texts.cast(type_)
+        return cast_texts(texts, type_)
     except pa.ArrowInvalid as refused:
         at = _first_bad(texts, type_)
         raise cells.refuse(at, why, "Mend the value, or list it under nulls= if it means null") from refused
@@ -185,7 +186,7 @@ def _first_bad(texts: pa.Array, type_: pa.DataType) -> int:
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            texts.slice(low, middle - low).cast(type_)
+            cast_texts(texts.slice(low, middle - low), type_)
             low = middle
         except pa.ArrowInvalid:
             high = middle
@@ -195,3 +196,33 @@ def _first_bad(texts: pa.Array, type_: pa.DataType) -> int:
 def _times(cells: Cells, type_: pa.DataType, why: str) -> pa.Array:
     dated = pc.binary_join_element_wise("1970-01-01T", cells.texts, "")
     return cast(cells, dated, pa.timestamp(type_.unit), why).cast(type_)
+
+
+_FIRST_YEAR, _LAST_YEAR = "1677", "2262"
+"""Nanoseconds since 1970 in 64 bits begin and end within these."""
+
+
+def cast_texts(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The values of texts, nulls as nulls; raises pyarrow.ArrowInvalid where one has none of this type.
+
+    pyarrow 21 takes a time that is too far for nanoseconds for another one.
+    """
+    values = texts.cast(type_)
+    if pa.types.is_timestamp(type_) and type_.unit == "ns" and _wraps():
+        years, counts = pc.utf8_slice_codeunits(texts, 0, 4), values.cast(pa.int64())
+        # One that is too far within a year that has both comes back on the other side of 1970.
+        early = pc.and_(pc.equal(years, _FIRST_YEAR), pc.greater(counts, 0))
+        late = pc.and_(pc.equal(years, _LAST_YEAR), pc.less(counts, 0))
+        outside = pc.or_(pc.less(years, _FIRST_YEAR), pc.greater(years, _LAST_YEAR))
+        if pc.any(pc.or_(outside, pc.or_(early, late))).as_py():
+            raise pa.ArrowInvalid("a time lies outside of 1677 to 2262, which is as far as nanoseconds reach")
+    return values
+
+
+@cache
+def _wraps() -> bool:
+    try:
+        pa.array(["1500-01-01T00:00:00Z"]).cast(pa.timestamp("ns", "UTC"))
+    except pa.ArrowInvalid:
+        return False
+    return True
