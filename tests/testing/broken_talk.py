@@ -140,8 +140,3 @@ def overlook_vacuums_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit does not ask whether a vacuum which came first, since its version or before, deletes its files."""
     monkeypatch.setattr(TimeSeries, "vacuumed", lambda *_arguments: None)
     monkeypatch.setattr(Delta, "vacuumed", lambda *_arguments: None)
-
-
-def overlook_vacuums_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the vacuums that may delete its files, a commit asks only those since the version that it is made for."""
-    monkeypatch.setattr(committer, "_require_not_vacuumed", lambda *_arguments: None)

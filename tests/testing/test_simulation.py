@@ -26,8 +26,6 @@ from gapless.testing.simulation.tasks import Appending, Deleting, Maintenance, R
 from gapless.testing.simulation.timeline import START_NS, SimClock, SimIds, Timeline
 from gapless.testing.simulation.watch import WatchedStore
 from gapless.testing.store.stores import DictStore, Faults, Killed, SimStore
-from testing.broken import planted
-from testing.broken_talk import overlook_vacuums_before
 from testing.seeds import ROOT, first_seed, play, slices
 
 SLICES = 16
@@ -35,8 +33,6 @@ SCHEDULES = 10_000 // SLICES
 BUDGET_CPU_S = 200
 """Of one slice; 23 s were measured alone on a core, and 94 s beside Spark's many threads."""
 SOAK_SLICES, SOAK_SCHEDULES = 8, 10_000
-HUNG = 701915509489002193
-"""A history in which a writer hangs for days after its last file."""
 
 
 @pytest.mark.parametrize("part", slices(SLICES))
@@ -235,10 +231,3 @@ def test_ids_and_clock_repeat() -> None:
     clock.sleep(1.5)
     assert clock.now_ns() == START_NS + 1_500_000_005
     assert clock.monotonic() == clock.timeline.now_ns / 1e9
-
-
-def test_a_commit_that_comes_after_days_names_no_file_that_a_vacuum_deletes_meanwhile() -> None:
-    """The writer has read the vacuum's commit, and sees its file, which the vacuum deletes after the commit."""
-    assert not simulate(HUNG).faults
-    with planted(overlook_vacuums_before):
-        assert "which is not there" in simulate(HUNG).faults[0]
