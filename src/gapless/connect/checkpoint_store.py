@@ -1,29 +1,27 @@
 """Checkpoints of a pipeline in a folder or bucket: what was prepared, and the decision to commit it.
 
 Under Spark one idempotent commit per batch is enough, since Spark keeps its own checkpoints; this is for other runners. The layout is
-in docs/spec/pipeline-checkpoint.md: `<id>.json` is a manifest, `<id>.decided` the decision
-with a copy of it, `<id>.done` says that all sinks followed it.
+in docs/spec/prepared-commit.md: `<id>.json` is a manifest, `<id>.decided` the decision with a copy of it, `<id>.done` says that all sinks
+followed it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from gapless.connect.source import Cursor
 from gapless.errors import CommitConflict, CorruptTable, InvalidOption, LogWarning, ObjectExists, ObjectNotFound, StoreError
 from gapless.model.protocols import Store
 from gapless.store.open import open_store, probe_put_if_absent
-from gapless.tables.shared.prepared import PreparedCommit
+from gapless.tables.shared.prepared import PreparedCommit, is_intact, sealed
 
 FORMAT = 1
-Suffix = Literal["json", "decided", "done"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +45,14 @@ class Checkpoint:
             "prepared": {name: json.loads(one.to_json()) for name, one in self.prepared.items()},
             "state": dict(self.state),
         }
-        return json.dumps({**body, "checksum": _checksum(body)}, ensure_ascii=False, allow_nan=False, indent=1)
+        return sealed(body)
 
     @classmethod
     def from_json(cls, text: str | bytes, path: str) -> Checkpoint:
         """Read a manifest; `path` names it in messages. Raises CorruptTable where it is torn or altered."""
         try:
             body = json.loads(text)
-            intact = body.pop("checksum") == _checksum(body) and body["format"] == FORMAT
+            intact = is_intact(body) and body["format"] == FORMAT
             prepared = {name: PreparedCommit.from_json(json.dumps(one), path) for name, one in body["prepared"].items()}
             cursor = Cursor.from_json(json.dumps(body["cursor"]))
             found = cls(id=int(body["id"]), cursor=cursor, prepared=prepared, state=body["state"])
@@ -244,11 +242,6 @@ def _path(number: int, suffix: str) -> str:
 def _decision(checkpoint: Checkpoint | None, *, commit: bool) -> bytes:
     copy = None if checkpoint is None else json.loads(checkpoint.to_json())
     return json.dumps({"commit": commit, "checkpoint": copy}, ensure_ascii=False).encode()
-
-
-def _checksum(body: Mapping[str, Any]) -> str:
-    text = json.dumps(body, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _damaged(path: str, why: str) -> CorruptTable:

@@ -19,11 +19,6 @@ from gapless.tables.shared.prepared import PreparedCommit
 class Epoch(Protocol):
     """The rows of one checkpoint in the making."""
 
-    @property
-    def rows(self) -> int:
-        """How many were stored."""
-        ...
-
     def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
         """Rows as they are stored. Raises DataError where one does not fit."""
         ...

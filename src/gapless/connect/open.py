@@ -65,7 +65,7 @@ def sink(
     if kind == "delta":
         table = DeltaSinkTable(location=location, storage_options=storage_options, create=create, target_bytes=target_bytes)
     else:
-        table = SeriesSinkTable(location=location, storage_options=storage_options, create=create or {})
+        table = SeriesSinkTable(location=location, storage_options=storage_options, create=create or None)
     return TableSink(table, identity, change, spill_bytes=spill_bytes)
 
 

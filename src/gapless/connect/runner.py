@@ -111,9 +111,8 @@ class Runner:
         self.source.start(None if decided is None else decided.cursor)
         for sink in self.sinks.values():
             sink.abort(None)
-        if self.sinks and (first := self._columns()) is not None:
-            for name, sink in self.sinks.items():
-                sink.initialize(first[name])
+        for name, schema in self._columns().items():
+            self.sinks[name].initialize(schema)
         self._check_known(decided)
         self._abort_undecided(recovered)
         commits: dict[str, CommitInfo] = {}
@@ -122,14 +121,11 @@ class Runner:
             commits = self._finalize(decided)
         for checkpoint in recovered.aborted:
             _LOGGER.info("%s: checkpoint %d was prepared and not decided: it is taken back", self.store.url, checkpoint.id)
-            for name, prepared in checkpoint.prepared.items():
-                if name in self.sinks:
-                    self.sinks[name].abort(prepared)
             self.store.forget(checkpoint)
         return recovered, commits
 
     def _check_known(self, decided: Checkpoint | None) -> None:
-        """Raise CommitConflict where a sink knows checkpoints after the last decision: it would take new ones for those."""
+        """Raise InvalidOption where a sink knows checkpoints after the last decision: it would take new ones for those."""
         for name, sink in self.sinks.items():
             last = sink.last_committed()
             if last is not None and last > (-1 if decided is None else decided.id):
@@ -155,7 +151,7 @@ class Runner:
                 if prepared.checkpoint_id < recovered.next_id and prepared.path != mine:
                     sink.abort(prepared)
 
-    def _columns(self) -> Mapping[str, pa.Schema] | None:
+    def _columns(self) -> Mapping[str, pa.Schema]:
         empty = pa.RecordBatch.from_pylist([], schema=self.source.schema)
         return {name: rows.schema for name, rows in self._transformed(empty).items()}
 

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
 from gapless.errors import InvalidOption, TableExists, TableNotFound, VersionNotFound
 from gapless.files.compare.keys import KeySet
 from gapless.formats.delta import actions as delta_actions
-from gapless.formats.delta.format import DELTA
 from gapless.formats.timeseries import actions as series_actions
-from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.versions import read_range
 from gapless.model.operation import SequenceId
 from gapless.runtime.environment import Environment
+from gapless.tables.delta.handle import DeltaContext
 from gapless.tables.delta.handle import context_of as delta_context
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.delta.write import prepared as delta_prepared
-from gapless.tables.shared.handle import Kind
-from gapless.tables.shared.landing import AppliedOperation, ChangeOutcome
+from gapless.tables.shared.handle import AtVersion, Kind, TableContext, table_id
+from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.prepared import PreparedCommit
+from gapless.tables.shared.sql import quoted
+from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.handle import context_of as series_context
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write import prepared as series_prepared
@@ -39,32 +41,48 @@ def _operation(prepared: PreparedCommit) -> tuple[str, int]:
     return prepared.operation.app, prepared.operation.sequence
 
 
-def _not_made(location: str, error: TableNotFound, how: str) -> TableNotFound:
-    return TableNotFound(error.what, why="A sink makes it only where it is told how", fix=how, path=location)
+Handle = TypeVar("Handle", bound=AtVersion[Any])
 
 
 @dataclass(slots=True, kw_only=True)
-class SeriesSinkTable:
-    """A time-series table."""
+class _OpenedTable(ABC, Generic[Handle]):
+    """What a sink needs of a table of either kind; its class says how that kind is opened and made."""
 
-    kind: ClassVar[Kind] = "timeseries"
     location: str
     storage_options: Mapping[str, str] | None = None
-    create: Mapping[str, Any] = field(default_factory=dict)
-    """How a missing table is made: `index`, `bucket`, `entity` and the other options of `gl.create`; empty for not at all."""
-    _table: TimeSeriesTable | None = None
+    create: Mapping[str, Any] | None = None
+    """How a missing table is made: the arguments of `gl.create` or `gl.delta.create` but path and schema; None for not at all."""
+    _table: Handle | None = None
+
+    @abstractmethod
+    def _opened(self) -> Handle:
+        """The table that lies there. Raises TableNotFound, and what opening raises."""
+
+    @abstractmethod
+    def _made(self, schema: pa.Schema, options: Mapping[str, Any]) -> Handle:
+        """A new table. Raises TableExists, and what making one raises."""
 
     @property
-    def table(self) -> TimeSeriesTable:
+    @abstractmethod
+    def _how_to_make(self) -> str:
+        """What to do where a table is missing, for a message."""
+
+    @property
+    @abstractmethod
+    def _context(self) -> TableContext[Any, Any]:
+        """The opened table, for a call that begins now."""
+
+    @property
+    def table(self) -> Handle:
         """The table, opened."""
         if self._table is None:
-            self._table = TimeSeriesTable.open(self.location, storage_options=self.storage_options)
+            self._table = self._opened()
         return self._table
 
     @property
     def env(self) -> Environment:
         """See `SinkTable.env`."""
-        return series_context(self.table).env
+        return self._context.env
 
     @property
     def version(self) -> int:
@@ -74,23 +92,55 @@ class SeriesSinkTable:
     @property
     def table_id(self) -> str:
         """See `SinkTable.table_id`."""
-        return series_prepared.table_id(series_context(self.table).snapshot.state.meta)
+        return table_id(self.table)
 
     def open(self, schema: pa.Schema) -> None:
         """See `SinkTable.open`."""
         try:
-            self.table.refresh()
+            self._context.refresh()
         except TableNotFound as error:
-            if not self.create:
-                raise _not_made(
-                    self.location, error, 'Pass create={"index": "ts", "bucket": "1h"}, or make it with gl.create'
-                ) from error
+            if self.create is None:
+                why = "A sink makes it only where it is told how"
+                raise TableNotFound(error.what, why=why, fix=self._how_to_make, path=self.location) from error
             try:
-                self._table = TimeSeriesTable.create(
-                    self.location, schema=schema, storage_options=self.storage_options, **self.create
-                )
+                self._table = self._made(schema, self.create)
             except TableExists:  # another sink made it a moment ago
-                self.table.refresh()
+                self._context.refresh()
+
+    def last(self, operation: SequenceId) -> int | None:
+        """See `SinkTable.last`."""
+        known = self._context.refresh().state.recognise(operation)
+        return known.operation.sequence if known is not None and isinstance(known.operation, SequenceId) else None
+
+    def time_of(self, version: int) -> int | None:
+        """See `SinkTable.time_of`."""
+        context = self._context
+        try:
+            ((_, _, time_ns),) = context.env.drive(read_range(context.committer.table_format, version, version + 1))
+        except VersionNotFound:
+            return None
+        return time_ns
+
+
+@dataclass(slots=True, kw_only=True)
+class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
+    """A time-series table."""
+
+    kind: ClassVar[Kind] = "timeseries"
+
+    def _opened(self) -> TimeSeriesTable:
+        return TimeSeriesTable.open(self.location, storage_options=self.storage_options)
+
+    def _made(self, schema: pa.Schema, options: Mapping[str, Any]) -> TimeSeriesTable:
+        return TimeSeriesTable.create(self.location, schema=schema, storage_options=self.storage_options, **options)
+
+    @property
+    def _how_to_make(self) -> str:
+        return 'Pass create={"index": "ts", "bucket": "1h"}, or make it with gl.create'
+
+    @property
+    def _context(self) -> SeriesContext:
+        return series_context(self.table)
 
     def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
         """See `SinkTable.check`."""
@@ -106,15 +156,11 @@ class SeriesSinkTable:
     def known(self, operation: SequenceId, mode: str) -> ChangeOutcome | None:
         """See `SinkTable.known`."""
         kind = series_actions.kind_of_change(mode)
-        return ChangeOutcome.before(series_context(self.table).refresh(), operation, kind)
-
-    def last(self, operation: SequenceId) -> int | None:
-        """See `SinkTable.last`."""
-        return _sequence(series_context(self.table).refresh().state.recognise(operation))
+        return ChangeOutcome.before(self._context.refresh(), operation, kind)
 
     def held(self, paths: Sequence[str]) -> frozenset[str]:
         """See `SinkTable.held`."""
-        state = series_context(self.table).snapshot.state
+        state = self._context.snapshot.state
         return frozenset(path for path in paths if path in state.live or path in state.removed)
 
     def append(self, prepared: PreparedCommit) -> ChangeOutcome:
@@ -130,57 +176,28 @@ class SeriesSinkTable:
             report = self.table.replace((None, None), rows, operation_id=operation)
         return ChangeOutcome(report, report.version, already=report.already_applied)
 
-    def time_of(self, version: int) -> int | None:
-        """See `SinkTable.time_of`."""
-        return _time_of(lambda: self.env.drive(read_range(TIME_SERIES, version, version + 1))[0][2])
-
 
 @dataclass(slots=True, kw_only=True)
-class DeltaSinkTable:
+class DeltaSinkTable(_OpenedTable[DeltaTable]):
     """A Delta table."""
 
     kind: ClassVar[Kind] = "delta"
-    location: str
-    storage_options: Mapping[str, str] | None = None
-    create: Mapping[str, Any] | None = None
-    """Options of `gl.delta.create` for a missing table, none of which is needed; None for not at all."""
     target_bytes: int | None = None
     """About how large data files become; the table's property, or 128 MiB, where None."""
-    _table: DeltaTable | None = None
+
+    def _opened(self) -> DeltaTable:
+        return DeltaTable.open(self.location, storage_options=self.storage_options)
+
+    def _made(self, schema: pa.Schema, options: Mapping[str, Any]) -> DeltaTable:
+        return DeltaTable.create(self.location, schema, storage_options=self.storage_options, **options)
 
     @property
-    def table(self) -> DeltaTable:
-        """The table, opened."""
-        if self._table is None:
-            self._table = DeltaTable.open(self.location, storage_options=self.storage_options)
-        return self._table
+    def _how_to_make(self) -> str:
+        return "Pass create={}, or make it with gl.delta.create"
 
     @property
-    def env(self) -> Environment:
-        """See `SinkTable.env`."""
-        return delta_context(self.table).env
-
-    @property
-    def version(self) -> int:
-        """See `SinkTable.version`."""
-        return self.table.version
-
-    @property
-    def table_id(self) -> str:
-        """See `SinkTable.table_id`."""
-        return delta_context(self.table).snapshot.state.metadata.id
-
-    def open(self, schema: pa.Schema) -> None:
-        """See `SinkTable.open`."""
-        try:
-            self.table.refresh()
-        except TableNotFound as error:
-            if self.create is None:
-                raise _not_made(self.location, error, "Pass create={}, or make it with gl.delta.create") from error
-            try:
-                self._table = DeltaTable.create(self.location, schema, storage_options=self.storage_options, **self.create)
-            except TableExists:  # another sink made it a moment ago
-                self.table.refresh()
+    def _context(self) -> DeltaContext:
+        return delta_context(self.table)
 
     def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
         """See `SinkTable.check`."""
@@ -196,15 +213,11 @@ class DeltaSinkTable:
     def known(self, operation: SequenceId, mode: str) -> ChangeOutcome | None:
         """See `SinkTable.known`."""
         kind = delta_actions.kind_of_change(*_LOGGED[mode])
-        return ChangeOutcome.before(delta_context(self.table).refresh(), operation, kind)
-
-    def last(self, operation: SequenceId) -> int | None:
-        """See `SinkTable.last`."""
-        return _sequence(delta_context(self.table).refresh().state.recognise(operation))
+        return ChangeOutcome.before(self._context.refresh(), operation, kind)
 
     def held(self, paths: Sequence[str]) -> frozenset[str]:
         """See `SinkTable.held`."""
-        state = delta_context(self.table).snapshot.state
+        state = self._context.snapshot.state
         known = {delta_actions.canonical(file.path) for files in (state.files, state.removed) for file in files.values()}
         return frozenset(path for path in paths if path in known)
 
@@ -219,25 +232,10 @@ class DeltaSinkTable:
             report = self.table.overwrite(rows, where=change.get("where"), operation_id=operation)
             return ChangeOutcome(report, report.version, already=report.already_applied)
         key = _check_key(change["key"], rows.schema)
-        on = " AND ".join(f"t.{_quoted(name)} IS NOT DISTINCT FROM s.{_quoted(name)}" for name in key)
+        on = " AND ".join(f"t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)}" for name in key)
         merge = self.table.merge(_last_of_each(rows, key), on).when_matched_update_all().when_not_matched_insert_all()
         merged = merge.execute(operation_id=operation)
         return ChangeOutcome(merged, merged.version, already=merged.already_applied)
-
-    def time_of(self, version: int) -> int | None:
-        """See `SinkTable.time_of`."""
-        return _time_of(lambda: self.env.drive(read_range(DELTA, version, version + 1))[0][2])
-
-
-def _sequence(known: AppliedOperation | None) -> int | None:
-    return known.operation.sequence if known is not None and isinstance(known.operation, SequenceId) else None
-
-
-def _time_of(read: Callable[[], int]) -> int | None:
-    try:
-        return read()
-    except VersionNotFound:
-        return None
 
 
 def _check_key(key: object, schema: pa.Schema) -> tuple[str, ...]:
@@ -252,10 +250,6 @@ def _check_key(key: object, schema: pa.Schema) -> tuple[str, ...]:
         option="key",
         value=key,
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _last_of_each(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:

@@ -22,10 +22,10 @@ from gapless.tables.delta.read.versions import VersionFiles, earliest_version
 from gapless.tables.delta.read.view import DeltaView
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.shared.changes import COMMIT_TIMESTAMP, COMMIT_VERSION, TYPE_FIELD
+from gapless.tables.shared.handle import table_id
 from gapless.tables.timeseries.handle import context_of as series_context
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.table import TimeSeriesTable
-from gapless.tables.timeseries.write.prepared import table_id
 
 FEED = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 
@@ -88,7 +88,7 @@ class SeriesSourceTable:
     @property
     def table_id(self) -> str:
         """See `SourceTable.table_id`."""
-        return table_id(series_context(self._table).snapshot.state.meta)
+        return table_id(self._table)
 
     def schema_at(self, version: int) -> pa.Schema:
         """See `SourceTable.schema_at`."""
@@ -128,7 +128,7 @@ class DeltaSourceTable:
     @property
     def table_id(self) -> str:
         """See `SourceTable.table_id`."""
-        return delta_context(self._table).snapshot.state.metadata.id
+        return table_id(self._table)
 
     def schema_at(self, version: int) -> pa.Schema:
         """See `SourceTable.schema_at`."""

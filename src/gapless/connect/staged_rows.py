@@ -32,16 +32,6 @@ class RowsEpoch:
     files: list[PreparedFile] = field(default_factory=list)
     checksums: list[str] = field(default_factory=list)
 
-    @classmethod
-    def begin(cls, table: SinkTable, app: str, checker: Epoch) -> RowsEpoch:
-        """With no rows yet."""
-        return cls(table=table, app=app, checker=checker)
-
-    @property
-    def rows(self) -> int:
-        """The rows that were stored."""
-        return sum(file.rows for file in self.files)
-
     def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
         """The rows as they came, if the table takes them. Raises DataError."""
         self.checker.fit(rows)

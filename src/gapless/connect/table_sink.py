@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from gapless.connect.sink import CommitInfo, Sink, SinkCapabilities
 from gapless.connect.staged_rows import RowsEpoch, read_rows
 from gapless.errors import CommitConflict, GaplessError, InvalidOption, NotSupported, VersionNotFound
 from gapless.files.ingest.table_types import with_table_types
-from gapless.model.instant import NS_PER
+from gapless.model.instant import datetime_from_ns
 from gapless.model.operation import SequenceId, Tally
 from gapless.model.protocols import is_old
 from gapless.runtime.environment import Environment
@@ -30,7 +29,6 @@ from gapless.tables.shared.prepared import (
 )
 
 MODES = ("append", "upsert", "overwrite")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SPILL_BYTES = 128 << 20
 """Arrow memory of rows that are held before they are staged."""
 
@@ -209,7 +207,7 @@ class TableSink(Sink):
         return CommitInfo(
             checkpoint_id=prepared.checkpoint_id,
             version=known.version,
-            commit_timestamp=None if time_ns is None else EPOCH + timedelta(microseconds=time_ns // NS_PER["us"]),
+            commit_timestamp=None if time_ns is None else datetime_from_ns(time_ns),
             already_committed=known.already,
         )
 
@@ -251,7 +249,7 @@ class TableSink(Sink):
     def _begin(self, schema: pa.Schema) -> RunningEpoch:
         epoch: Epoch = self._table.begin(schema, self._change)
         if self._change["mode"] != "append":
-            epoch = RowsEpoch.begin(self._table, self._identity.app, epoch)
+            epoch = RowsEpoch(table=self._table, app=self._identity.app, checker=epoch)
         env = self._table.env
         return RunningEpoch(epoch=epoch, attempt=env.ids.uuid(), begun_ns=env.clock.now_ns())
 

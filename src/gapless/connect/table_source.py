@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Literal
 
 import pyarrow as pa
@@ -12,13 +12,12 @@ import pyarrow as pa
 from gapless.connect.source import Cursor, Polled, Source, SourceCapabilities
 from gapless.connect.source_tables import SourceTable
 from gapless.errors import GaplessError, InvalidOption, NotSupported, SchemaMismatch, VersionNotFound, nearest
-from gapless.model.instant import NS_PER
+from gapless.model.instant import datetime_from_ns
 from gapless.tables.shared.changes import TYPE_FIELD
 from gapless.tables.shared.versions import no_version
 
 OnChange = Literal["error", "skip", "tell"]
 ON_CHANGE: tuple[OnChange, ...] = ("error", "skip", "tell")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +264,7 @@ class TableSource(Source):
                 raise _changed(place.version)
             return
         self._check_columns(place.version, read.schema)
-        time, row, shown = _EPOCH + timedelta(microseconds=read.time_ns // NS_PER["us"]), 0, self.schema.names
+        time, row, shown = datetime_from_ns(read.time_ns), 0, self.schema.names
         for batch in read.rows:
             start, row = max(place.row - row, 0), row + batch.num_rows
             if start < batch.num_rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from itertools import count, takewhile
 from typing import cast
 
@@ -15,6 +15,7 @@ from gapless.model.instant import (
     NS_PER_DAY,
     Unit,
     civil_from_days,
+    datetime_from_ns,
     days_from_civil,
     format_instant,
     ns_from_date,
@@ -149,7 +150,7 @@ class Axis:
     def _offset(self, ns: int) -> int:
         if self.zone is None or not _DATETIME_NS[0] <= ns < _DATETIME_NS[1]:
             return 0
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // NS_PER["us"])
+        moment = datetime_from_ns(ns)
         offset = moment.astimezone(self.zone).utcoffset() or timedelta()
         return (offset.days * 86_400 + offset.seconds) * NS_PER["s"] + offset.microseconds * NS_PER["us"]
 

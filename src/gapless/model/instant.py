@@ -9,7 +9,7 @@ Zone data comes from `zoneinfo` (the system's, else the tzdata package), not fro
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -133,6 +133,11 @@ def ns_from_datetime(value: datetime) -> int:
     """Nanoseconds of an aware datetime's instant, or of a naive one's wall clock."""
     delta = (value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH
     return (delta.days * 86_400 + delta.seconds) * NS_PER["s"] + delta.microseconds * NS_PER["us"]
+
+
+def datetime_from_ns(ns: int) -> datetime:
+    """The instant of nanoseconds since 1970 UTC in UTC, to the microsecond before; raises OverflowError outside of the years 1 to 9999."""
+    return _EPOCH + timedelta(microseconds=ns // NS_PER["us"])
 
 
 def ns_from_date(value: date) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gapless.errors import ObjectChanged, ObjectExists, StoreError, StoreUnavailable
 from gapless.model.protocols import ReplacesIfMatch, Store, replaces_if_match
@@ -57,16 +57,24 @@ def probe_put_if_absent(store: Store) -> None:
     key = (store.url, os.getpid())
     if key in _KEPT:
         return
+    try:
+        with _first(store) as path:
+            _create_again(store, path)
+    except StoreUnavailable:
+        return
+    _KEPT.add(key)
+
+
+@contextlib.contextmanager
+def _first(store: Store) -> Iterator[str]:
+    """The path of a new object that holds `first`, and is removed with the context."""
     path = f"_staged/probe-{uuid.uuid4().hex}"
     try:
         store.put(path, b"first", durable=False)
-        _create_again(store, path)
-    except StoreUnavailable:
-        return
+        yield path
     finally:
         with contextlib.suppress(StoreError):
             store.delete(path)
-    _KEPT.add(key)
 
 
 def _create_again(store: Store, path: str) -> None:
@@ -100,15 +108,10 @@ def probe_put_if_match(store: Store) -> ReplacesIfMatch:
     key = (store.url, os.getpid())
     if key in _KEPT_MATCHES:
         return store
-    path = f"_staged/probe-{uuid.uuid4().hex}"
-    try:
-        store.put(path, b"first", durable=False)
+    with _first(store) as path:
         first = store.get_tagged(path).etag
         store.put_if_match(path, b"second", first)
         _replace_again(store, path, first)
-    finally:
-        with contextlib.suppress(StoreError):
-            store.delete(path)
     _KEPT_MATCHES.add(key)
     return store
 

@@ -87,10 +87,25 @@ class StagedFiles:
             self.discard()
             raise
 
+    @contextlib.contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """For one step of an attempt that goes on: where it fails, what it wrote is removed, and what was written before stays."""
+        mark = len(self.written)
+        try:
+            yield
+        except BaseException:
+            lost = self.written[mark:]
+            del self.written[mark:]
+            self._remove(lost)
+            raise
+
     def discard(self) -> None:
         """Remove what was written; only for a change that certainly was not and will not be committed."""
-        if self.written:
-            _LOGGER.info("%s: %d file(s) of a change that is not committed are removed", self.env.store.url, len(self.written))
-        for path in self.written:
+        self._remove(self.written)
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        if paths:
+            _LOGGER.info("%s: %d file(s) of a change that is not committed are removed", self.env.store.url, len(paths))
+        for path in paths:
             with contextlib.suppress(StoreError):
                 self.env.store.delete(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Generic, Literal, TypeVar
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from gapless.errors import InvalidOption
 from gapless.files.compare.row_diff import CHANGE_TYPE
 from gapless.log.format import Entry, Snapshot, State, TableFormat
 from gapless.log.versions import read_back
-from gapless.model.instant import NS_PER
+from gapless.model.instant import NS_PER, datetime_from_ns
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.scan import Rows, parse_columns
 from gapless.tables.shared.versions import Versions, no_version, parse_instant_value, parse_version, whole_number
@@ -179,7 +179,7 @@ def read_history(
     latest, found = 0, []
     for at, entry, time_ns in env.drive(read_back(table_format, version, number)):
         latest = max(latest, time_ns) if ordered else time_ns
-        found.append((at, entry, datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=latest // NS_PER["us"])))
+        found.append((at, entry, datetime_from_ns(latest)))
     return found
 
 

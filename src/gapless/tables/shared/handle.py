@@ -10,7 +10,7 @@ from typing import Generic, Literal, Self
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, TableExists, VersionNotFound
+from gapless.errors import InvalidOption, ObjectNotFound, TableExists, VersionNotFound
 from gapless.log.commit import Committed, Unknown, commit
 from gapless.log.effects import Conversation
 from gapless.log.format import Conflicting, Entry, Snapshot, State, TableFormat
@@ -108,6 +108,11 @@ def _unpickled(kind: type[AtVersion[State]], env: Environment, version: int, tab
     return found
 
 
+def table_id(handle: AtVersion[State]) -> str:
+    """What tells a table from another one that is made in its place, as a document or a cursor has it."""
+    return str(handle._table_id)  # noqa: SLF001  # of the class above
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContext(Generic[Entry, State]):
     """The table of one call: the version that the handle saw when the call began, and how it commits. Handles make one per call."""
@@ -140,6 +145,15 @@ LOG_FOLDERS: dict[Kind, str] = {"timeseries": "_timeseries_log", "delta": "_delt
 def open_environment(location: Location, storage_options: Mapping[str, str] | None) -> Environment:
     """The environment of the table at a location; raises InvalidPath or InvalidOption."""
     return Environment(store=open_store(location, storage_options))
+
+
+def is_stored(store: Store, path: str) -> bool:
+    """Whether an object is there. Raises StoreError."""
+    try:
+        store.head(path)
+    except ObjectNotFound:
+        return False
+    return True
 
 
 def kind_of(store: Store) -> Kind | None:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gapless.errors import CorruptTable, GaplessError, ObjectNotFound, PreparedFilesMissing, UnsupportedTable
+from gapless.errors import CorruptTable, ObjectNotFound, PreparedFilesMissing, UnsupportedTable
 from gapless.model.operation import SequenceId
 from gapless.model.protocols import Store
-from gapless.tables.shared.handle import Kind
+from gapless.tables.shared.handle import Kind, is_stored
 
 PREPARED_FOLDER = "_prepared"
 FORMAT = 1
@@ -100,7 +100,7 @@ class PreparedCommit:
             "prepared_ns": self.prepared_ns,
             "attempt": self.attempt,
         }
-        return json.dumps({**body, "checksum": _checksum(body)}, ensure_ascii=False, allow_nan=False, indent=1)
+        return sealed(body)
 
     @classmethod
     def from_json(cls, text: str | bytes, path: str = "the prepared commit") -> PreparedCommit:
@@ -118,7 +118,7 @@ class PreparedCommit:
                 needs=f"prepared commit {number!r}",
             )
         try:
-            if body.pop("checksum") != _checksum(body):
+            if not is_intact(body):
                 raise _damaged(path, "Its checksum is not that of what it says")
             operation = SequenceId(str(body["operation"]["app"]), int(body["operation"]["checkpoint_id"]))
             files = tuple(
@@ -182,7 +182,7 @@ def forget_prepared(store: Store, prepared: PreparedCommit, unneeded: Sequence[s
 
 def require_prepared_files(store: Store, prepared: PreparedCommit) -> None:
     """Raise PreparedFilesMissing where objects are gone that a prepared commit needs; StoreError."""
-    missing = [path for path in prepared.needs if not _is_there(store, path)]
+    missing = [path for path in prepared.needs if not is_stored(store, path)]
     if missing:
         raise missing_files(prepared, missing)
 
@@ -200,12 +200,24 @@ def missing_files(prepared: PreparedCommit, missing: Sequence[str]) -> PreparedF
     )
 
 
-def _is_there(store: Store, path: str) -> bool:
-    try:
-        store.head(path)
-    except ObjectNotFound:
-        return False
-    return True
+def unreadable_files(prepared: PreparedCommit, what: str, error: Exception) -> CorruptTable:
+    """The error for a prepared commit whose `staged` makes no sense to the table's format, which calls the files `what`."""
+    return CorruptTable(
+        f"{prepared.path} names no {what} that can be read",
+        why=f"{type(error).__name__}: {error}",
+        fix="Abort it, and send its rows again from the source",
+        path=prepared.path,
+    )
+
+
+def sealed(body: Mapping[str, Any]) -> str:
+    """A JSON document with its checksum, over its other fields, in a field `checksum`."""
+    return json.dumps({**body, "checksum": _checksum(body)}, ensure_ascii=False, allow_nan=False, indent=1)
+
+
+def is_intact(body: Mapping[str, Any]) -> bool:
+    """Whether a document says what it said when it was sealed. Raises KeyError for one without a checksum."""
+    return bool(body["checksum"] == _checksum({name: value for name, value in body.items() if name != "checksum"}))
 
 
 def _checksum(body: Mapping[str, Any]) -> str:
@@ -213,7 +225,7 @@ def _checksum(body: Mapping[str, Any]) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _damaged(path: str, why: str) -> GaplessError:
+def _damaged(path: str, why: str) -> CorruptTable:
     return CorruptTable(
         f"{path} is no prepared commit that can be read",
         why=why,

@@ -85,7 +85,7 @@ class _Query:
         if not unheld:
             connection.register(name, self.source.dataset)
             return
-        source, view = f'"source of {_doubled(name)}"', f'"{_doubled(name)}"'
+        source, view = quoted(f"source of {name}"), quoted(name)
         connection.register(f"source of {name}", self.source.dataset)
         columns = ", ".join(_selected(one, unheld.get(one)) for one in self.schema.names)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {columns} FROM {source}")  # noqa: S608  # names are quoted
@@ -126,13 +126,17 @@ def query_version(name: str, schema: pa.Schema, pin: Callable[[pa.Schema], Pinne
 
 
 def _selected(column: str, unheld: str | None) -> str:
-    name = f'"{_doubled(column)}"'
+    name = quoted(column)
     if unheld is None:
         return name
     reason = f"{unheld}; scan reads it".replace("'", "''")
     return f"error('{reason}')::VARCHAR AS {name}"
 
 
-def _doubled(name: str) -> str:
-    """A name as it stands between double quotes."""
-    return name.replace('"', '""')
+def quoted(name: str) -> str:
+    """A name in standard SQL, with double quotes.
+
+    >>> quoted('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'

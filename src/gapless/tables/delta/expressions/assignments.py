@@ -16,6 +16,7 @@ from gapless.model.fit import refuse_misfit
 from gapless.predicate.range import find_column
 from gapless.tables.delta.expressions.evaluate import assigned_values, evaluate
 from gapless.tables.delta.expressions.sql import parse_expression
+from gapless.tables.shared.sql import quoted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,7 @@ class Assignments:
 
 
 def _quoted(step: str) -> str:
-    return step if not {'"', "."} & set(step) else '"' + step.replace('"', '""') + '"'
+    return step if not {'"', "."} & set(step) else quoted(step)
 
 
 def _parse(name: object, value: object, schema: pa.Schema, sql: Callable[[str], str], target: str) -> Assignment:

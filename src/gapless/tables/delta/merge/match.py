@@ -33,6 +33,7 @@ from gapless.tables.delta.write.rewrite import BaseVersion
 from gapless.tables.delta.write.row_edit import Edit, known_rows
 from gapless.tables.shared.duckdb_session import FEW_ROWS, duck_session
 from gapless.tables.shared.scan import Condition, parse_condition
+from gapless.tables.shared.sql import quoted
 
 Numbers = npt.NDArray[np.int64]
 FILE = "file"
@@ -212,8 +213,7 @@ def same_named(names: Names) -> Mapping[str, object]:
 
 
 def _quoted(*parts: str) -> str:
-    doubled = (part.replace('"', '""') for part in parts)
-    return ".".join(f'"{part}"' for part in doubled)
+    return ".".join(map(quoted, parts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gapless.errors import ObjectNotFound, VersionNotFound
+from gapless.errors import VersionNotFound
 from gapless.formats.delta.actions import AddFile, Commit, Json, RemoveFile, TableState
 from gapless.formats.delta.deletion_vector import vector_path
 from gapless.formats.delta.features import check_readable
@@ -24,6 +24,7 @@ from gapless.model.operation import OperationId
 from gapless.runtime.environment import TOGETHER, Environment
 from gapless.tables.delta.files.open_file import PathResolver, ResolvedPath
 from gapless.tables.shared.changes import duration_of
+from gapless.tables.shared.handle import is_stored
 from gapless.tables.shared.versions import Versions, explained
 
 
@@ -151,11 +152,7 @@ def first_missing(env: Environment, paths: Iterable[str]) -> str | None:
 
 
 def _is_stored(place: ResolvedPath) -> bool:
-    try:
-        place.store.head(place.path)
-    except ObjectNotFound:
-        return False
-    return True
+    return is_stored(place.store, place.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.errors import CorruptTable
 from gapless.files.ingest.batches import Batches
 from gapless.formats.delta.action_codec import decode_action, encode_action
 from gapless.formats.delta.actions import AddFile, Commit, Metadata, Protocol, TableState
@@ -23,11 +22,12 @@ from gapless.tables.delta.read.scan import RowCondition
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.delta.write.append import Append
 from gapless.tables.delta.write.inputs import fitted, input_columns
-from gapless.tables.delta.write.landing import RowCommitter, StagedRows
+from gapless.tables.delta.write.landing import Check, RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import EvolvedVersion, SchemaMode, evolve_schema, parse_schema_mode
 from gapless.tables.delta.write.overwrite import check_matches
+from gapless.tables.shared.handle import table_id
 from gapless.tables.shared.landing import ChangeOutcome
-from gapless.tables.shared.prepared import PreparedCommit, PreparedFile
+from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, unreadable_files
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,12 +38,11 @@ class DeltaEpoch:
     evolved: EvolvedVersion
     given: frozenset[str]
     attempt: StagedWrite
-    where: str | None = None
-    """What every row must satisfy; None for nothing."""
+    table_id: str
+    check: Check | None = None
+    """Refuses rows that are not of the part of the table that is to be overwritten."""
     target_bytes: int | None = None
     files: list[AddFile] = field(default_factory=list)
-    rows: int = 0
-    """The rows that were stored."""
 
     @classmethod
     def begin(
@@ -65,29 +64,30 @@ class DeltaEpoch:
             RowCondition.parse(where, to_arrow(newest.state.metadata.schema))
         names = frozenset(input_columns(given, to_arrow(evolved.state.metadata.schema)))
         attempt = StagedWrite.begin(env, committed_here=False)
-        return cls(context=context, evolved=evolved, given=names, attempt=attempt, where=where, target_bytes=target_bytes)
+        return cls(
+            context=context,
+            evolved=evolved,
+            given=names,
+            attempt=attempt,
+            table_id=table_id(table),
+            check=None if where is None else check_matches(where),
+            target_bytes=target_bytes,
+        )
 
     def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
         """Rows as the table stores them. Raises DataError where one does not fit, breaks a constraint, or is not of the part that `where` names."""
         part = Batches(source="the rows", schema=rows.schema, read=lambda: iter(rows.to_batches()), rows_hint=rows.num_rows)
         found, row = list(fitted(part, self.evolved.state)), 0
-        for batch in found if self.where is not None else ():
-            check_matches(self.where or "")(batch, row, self.evolved.state)
+        for batch in found:
+            if self.check is not None:
+                self.check(batch, row, self.evolved.state)
             row += batch.num_rows
         return found
 
     def add(self, rows: Sequence[pa.RecordBatch]) -> None:
         """Store fitted rows as further durable files: all of them, or none. Raises StoreError."""
-        attempt, mark = self.attempt, len(self.attempt.written)
-        try:
-            files = write_rows(attempt, Target.of(self.evolved.state, target_bytes=self.target_bytes), rows)
-        except BaseException:
-            lost = StagedWrite(self.context.env, attempt.instant_ms, written=attempt.written[mark:])
-            del attempt.written[mark:]
-            lost.discard()
-            raise
-        self.files += files
-        self.rows += sum(batch.num_rows for batch in rows)
+        with self.attempt.undone_on_error():
+            self.files += write_rows(self.attempt, Target.of(self.evolved.state, target_bytes=self.target_bytes), rows)
 
     def prepared(self, operation: SequenceId, change: Mapping[str, Any], attempt: str) -> PreparedCommit:
         """The document that says all; not stored yet."""
@@ -95,7 +95,7 @@ class DeltaEpoch:
         return PreparedCommit(
             kind="delta",
             table=self.context.store.url,
-            table_id=state.metadata.id,
+            table_id=self.table_id,
             operation=operation,
             change=change,
             files=tuple(
@@ -166,12 +166,7 @@ def _staged(context: DeltaContext, prepared: PreparedCommit) -> StagedRows:
             given=frozenset(map(str, said["given"])),
         )
     except (KeyError, ValueError, TypeError, AttributeError, AssertionError) as error:
-        raise CorruptTable(
-            f"{prepared.path} names no data files that can be read",
-            why=f"{type(error).__name__}: {error}",
-            fix="Abort it, and send its rows again from the source",
-            path=prepared.path,
-        ) from error
+        raise unreadable_files(prepared, "data files", error) from error
 
 
 def _action(said: Mapping[str, Any], path: str) -> object:

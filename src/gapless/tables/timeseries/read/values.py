@@ -14,7 +14,7 @@ import pyarrow as pa
 from gapless.coverage.local_days import midnight_s, parse_zone
 from gapless.errors import InvalidTime
 from gapless.model.index import IndexSpec
-from gapless.model.instant import NS_PER, NS_PER_DAY, format_instant, ns_from_date, ns_from_datetime
+from gapless.model.instant import NS_PER, NS_PER_DAY, datetime_from_ns, format_instant, ns_from_date, ns_from_datetime
 from gapless.tables.shared.versions import read_time, whole_number
 
 _DATETIME_NS = (ns_from_date(date.min), ns_from_date(date.max))
@@ -68,7 +68,7 @@ def presenter(index: IndexSpec, schema: pa.Schema | None, *like: object) -> Call
 def _present(zone: tzinfo | None, ns: int) -> Any:
     if ns % NS_PER["us"] or not _DATETIME_NS[0] <= ns < _DATETIME_NS[1]:
         return _beyond_datetime(ns)
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // NS_PER["us"])
+    moment = datetime_from_ns(ns)
     return moment.replace(tzinfo=None) if zone is None else moment.astimezone(zone)
 
 

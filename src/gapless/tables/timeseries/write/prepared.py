@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.errors import CorruptTable
 from gapless.files.ingest.batches import Batches
 from gapless.files.sort.run import gather_runs
 from gapless.files.write.staged_write import StagedWrite
@@ -21,8 +20,9 @@ from gapless.model.operation import SequenceId
 from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.model.schema import entity_types, stored_schema
 from gapless.model.segment import Segment
+from gapless.tables.shared.handle import table_id
 from gapless.tables.shared.landing import ChangeOutcome
-from gapless.tables.shared.prepared import PreparedCommit, PreparedFile
+from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, unreadable_files
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.handle import context_of
 from gapless.tables.timeseries.table import TimeSeriesTable
@@ -40,6 +40,7 @@ class SeriesEpoch:
     stager: Stager
     meta: TableMeta
     attempt: StagedWrite
+    table_id: str
 
     @classmethod
     def begin(cls, table: TimeSeriesTable, given: pa.Schema) -> SeriesEpoch:
@@ -49,7 +50,8 @@ class SeriesEpoch:
         state = context.snapshot.state
         meta = with_features(replace(state.meta, schema=schema_with(given, context, state, "the rows")))
         stager = Stager.of(context, replace(state, meta=meta), "allow")
-        return cls(context=context, given=given, stager=stager, meta=meta, attempt=StagedWrite.begin(context.env))
+        attempt = StagedWrite.begin(context.env)
+        return cls(context=context, given=given, stager=stager, meta=meta, attempt=attempt, table_id=table_id(table))
 
     def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
         """Rows as the table stores them. Raises DataError where one does not fit."""
@@ -59,15 +61,16 @@ class SeriesEpoch:
     def add(self, rows: Sequence[pa.RecordBatch]) -> None:
         """Store fitted rows as further durable segments: all of them, or none. Raises StoreError."""
         meta, attempt = self.meta, self.attempt
-        marks = len(attempt.written), len(attempt.segments)
+        mark = len(attempt.segments)
         types = entity_types(self.schema, meta.index)
         try:
-            for run in gather_runs(iter(rows), stored_schema(self.schema, meta.ids), meta.index, self.context.grid, RUN_BYTES):
-                self.stager.write(run, attempt, types)
+            with attempt.undone_on_error():
+                for run in gather_runs(
+                    iter(rows), stored_schema(self.schema, meta.ids), meta.index, self.context.grid, RUN_BYTES
+                ):
+                    self.stager.write(run, attempt, types)
         except BaseException:
-            lost = StagedWrite(self.context.env, attempt.instant, written=attempt.written[marks[0] :])
-            del attempt.written[marks[0] :], attempt.segments[marks[1] :], attempt.coverage[marks[1] :]
-            lost.discard()
+            del attempt.segments[mark:], attempt.coverage[mark:]
             raise
 
     @property
@@ -76,11 +79,6 @@ class SeriesEpoch:
         assert self.meta.schema is not None
         return self.meta.schema
 
-    @property
-    def rows(self) -> int:
-        """The rows that were stored."""
-        return sum(segment.rows for segment in self.attempt.segments)
-
     def prepared(self, operation: SequenceId, change: Mapping[str, Any], attempt: str) -> PreparedCommit:
         """The document that says all; not stored yet. Raises CoverageOverlap under "reject", as far as the newest version goes."""
         self._check_overlap(change)
@@ -88,7 +86,7 @@ class SeriesEpoch:
         return PreparedCommit(
             kind="timeseries",
             table=self.context.store.url,
-            table_id=table_id(self.meta),
+            table_id=self.table_id,
             operation=operation,
             change=change,
             files=tuple(PreparedFile(path=one.path, rows=one.rows, size=one.size or 0) for one in segments),
@@ -138,11 +136,6 @@ def finalize_append(table: TimeSeriesTable, prepared: PreparedCommit) -> ChangeO
     return ChangeOutcome(report, report.version, already=report.already_applied)
 
 
-def table_id(meta: TableMeta) -> str:
-    """What tells a time-series table from another one that is made in its place."""
-    return str(meta.created_ns)
-
-
 def _staged(context: SeriesContext, prepared: PreparedCommit) -> StagedAppend:
     try:
         said = prepared.staged
@@ -152,12 +145,7 @@ def _staged(context: SeriesContext, prepared: PreparedCommit) -> StagedAppend:
         instant = str(said["instant"])
         assert meta.schema is not None
     except (KeyError, ValueError, TypeError, AssertionError) as error:
-        raise CorruptTable(
-            f"{prepared.path} names no segments that can be read",
-            why=f"{type(error).__name__}: {error}",
-            fix="Abort it, and send its rows again from the source",
-            path=prepared.path,
-        ) from error
+        raise unreadable_files(prepared, "segments", error) from error
     attempt = StagedWrite(context.env, instant, written=[*prepared.needs], segments=segments)
     types = entity_types(meta.schema, meta.index)
     attempt.coverage += [context.cache.of(segment, types) for segment in segments]
