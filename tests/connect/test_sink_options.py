@@ -12,7 +12,7 @@ import pytest
 
 import gapless as gl
 from gapless.connect import PreparedCommit, sink
-from gapless.connect import sink_tables as tables
+from gapless.connect.sinks import tables
 from gapless.errors import GaplessError, InvalidOption, InvalidValue, PreparedFilesMissing, SchemaMismatch
 from support.pipelines import KINDS, SCHEMA, made, opened, rows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore
 from gapless.connect.open import sink, source
 from gapless.connect.runner import Runner, RunnerReport
-from gapless.connect.sink import CommitInfo, Sink, SinkCapabilities
-from gapless.connect.source import Cursor, Source, SourceCapabilities
+from gapless.connect.sinks.protocol import CommitInfo, Sink, SinkCapabilities
+from gapless.connect.sources.protocol import Cursor, Source, SourceCapabilities
 from gapless.tables.shared.prepared import PreparedCommit
 
 __all__ = [

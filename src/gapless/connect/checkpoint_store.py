@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gapless.connect.source import Cursor
+from gapless.connect.sources.protocol import Cursor
 from gapless.errors import CommitConflict, CorruptTable, InvalidOption, LogWarning, ObjectExists, ObjectNotFound, StoreError
 from gapless.model.protocols import Store
 from gapless.store.open import open_store, probe_put_if_absent

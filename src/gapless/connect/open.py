@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 from gapless.connect.identity import SinkIdentity
-from gapless.connect.sink_tables import DeltaSinkTable, SeriesSinkTable
-from gapless.connect.source_tables import DeltaSourceTable, SeriesSourceTable
-from gapless.connect.table_sink import MODES, SPILL_BYTES, TableSink
-from gapless.connect.table_source import OnChange, TableSource
+from gapless.connect.sinks.table_sink import MODES, SPILL_BYTES, TableSink
+from gapless.connect.sinks.tables import DeltaSinkTable, SeriesSinkTable
+from gapless.connect.sources.table_source import OnChange, TableSource
+from gapless.connect.sources.tables import DeltaSourceTable, SeriesSourceTable
 from gapless.errors import InvalidOption, nearest
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.timeseries.lifecycle import IndexOptions

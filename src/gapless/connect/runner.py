@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore, Recovered
-from gapless.connect.sink import CommitInfo, Sink
-from gapless.connect.source import Source
+from gapless.connect.sinks.protocol import CommitInfo, Sink
+from gapless.connect.sources.protocol import Source
 from gapless.errors import CorruptTable, GaplessError, InvalidOption, NotSupported
 from gapless.tables.shared.prepared import PreparedCommit
 

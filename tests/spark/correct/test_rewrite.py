@@ -309,10 +309,24 @@ def test_the_driver_reads_no_rows(spark: Any, tmp_path: Path, monkeypatch: pytes
         patched.setattr("gapless.tables.timeseries.correct.row_selection.read", never)
         with pytest.raises(AssertionError):
             table.delete("v = 1")
-        assert upsert(spark.createDataFrame(hours(3, 90)), table).updated_rows == 90
-        assert upsert(spark.createDataFrame(hours(3, 90)), table, key="v").updated_rows == 90
+        assert upsert(spark.createDataFrame(hours(3, 90, v=5_000)), table).updated_rows == 90
+        assert upsert(spark.createDataFrame(hours(4, 90, v=4_999)), table, key="v").updated_rows == 90
         assert delete(spark, table, "v = 1").removed_rows == 2
-        assert replace(spark.createDataFrame(hours(3, 3)), table, (at(0), at(10))).removed_rows == 9 + 2
+        assert replace(spark.createDataFrame(hours(3, 3)), table, (at(0), at(10))).removed_rows == 8 + 9
+
+
+def test_ups_13_rows_that_the_table_has_already_are_no_change(spark: Any, tmp_path: Path) -> None:
+    one, other = twins(tmp_path)
+    for key, same in ((None, pa.concat_tables([hours(40, 20), hours(3, 2, "b")])), ("v", hours(40, 20))):
+        report = upsert(spark.createDataFrame(same).repartition(2), other, key=key)
+        check_alike(one, other, one.upsert(same, key=key), report)
+        assert (report.rows, report.version) == (0, 5)
+    also = hours(10, 5)  # the other site has rows with these keys, which go
+    check_alike(one, other, one.upsert(also, key="v"), upsert(spark.createDataFrame(also), other, key="v"))
+    half = pa.concat_tables([hours(60, 10), hours(110, 10, v=7)])
+    before = {segment.path for segment in other.segments()}
+    check_alike(one, other, one.upsert(half), upsert(spark.createDataFrame(half), other))
+    assert len(before - {segment.path for segment in other.segments()}) == 1
 
 
 # -- delete and replace ------------------------------------------------------------------------------------------------
@@ -395,7 +409,7 @@ def test_an_operation_that_is_sent_twice_is_done_once(spark: Any, tmp_path: Path
     def fail(_: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         raise AssertionError("computed again")
 
-    frame = spark.createDataFrame(hours(0, 5))
+    frame = spark.createDataFrame(hours(0, 5, v=3))
     never = frame.mapInArrow(fail, frame.schema)
     again = upsert(never, table, operation_id="day 1")
     assert counts(again) == {**counts(first), "already_applied": True}
@@ -429,7 +443,7 @@ RACES: list[tuple[str, Act, Act, int]] = [
     ("upsert", lambda t: t.upsert(hours(10, 50, v=900)), lambda t: t.upsert(hours(55, 9, v=70)), 2),
     ("upsert", lambda t: t.upsert(hours(700, 2, v=900)), lambda t: t.append(hours(701, 3)), 2),
     ("upsert", lambda t: t.upsert(hours(10, 50, v=900)), lambda t: t.compact(), 2),
-    ("upsert", lambda t: t.upsert(hours(10, 50)), lambda t: t.set_properties({"unique": True}), 2),
+    ("upsert", lambda t: t.upsert(hours(10, 50, v=1)), lambda t: t.set_properties({"unique": True}), 2),
     ("delete", lambda t: t.delete("v = 12 OR v = 900"), lambda t: t.append(hours(600, 1, v=300)), 2),
     ("delete", lambda t: t.delete("v = 12 OR v = 900"), lambda t: t.add_column("w", "int32", default=1), 2),
     ("replace", lambda t: t.replace((at(10), at(60)), hours(20, 5)), lambda t: t.rename_column("v", "u"), 0),
@@ -486,7 +500,7 @@ def test_eo_04_an_operation_that_landed_meanwhile_is_not_applied_again(
 
     def rival() -> None:
         # Not of the same rows, so that only the id can tell; and then others, which are not judged again.
-        gl.open(table.url).append(hours(900, 2), operation_id=("query", 8))
+        gl.open(table.url).upsert(hours(900, 2), operation_id=("query", 8))
         gl.open(table.url).append(hours(910, 2))
 
     after_tasks(monkeypatch, rival)

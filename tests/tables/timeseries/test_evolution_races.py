@@ -105,6 +105,13 @@ def test_an_append_that_had_no_value_of_a_column_stands_after_it_was_dropped(pla
     assert whole(place)
 
 
+def test_an_append_without_rows_loses_nothing_with_a_column(place: str) -> None:
+    table, _ = overtaken(place, lambda t: t.drop_column("a"), lambda t: t.add_column("a", pa.int8()))
+    assert table.append(hour(1).slice(0, 0), operation_id=("app", 1)).version == 5
+    assert gl.open(place).append(hour(1).drop_columns(["a"]), operation_id=("app", 1)).already_applied
+    assert whole(place)
+
+
 @pytest.mark.parametrize(("type_", "default"), [(pa.int32(), 7), (pa.string(), "x"), (pa.bool_(), True), (pa.float64(), 0.5)])
 def test_so_does_one_whose_rows_took_the_default_of_the_dropped_column(place: str, type_: pa.DataType, default: object) -> None:
     gl.open(place).add_column("d", type_, default=default)

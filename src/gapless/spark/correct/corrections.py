@@ -122,6 +122,9 @@ class _Rewrite:
             replaced_buckets=affected.replaced(arrived.coverage),
             updated_rows=len(BitMap64().union(*(one.hits for one in revised))),
         )
+        if not removed and not attempt.segments:
+            # Every row that comes is there already.
+            tally = Tally()
         overlaps = keeps_overlaps(before, attempt.coverage, frozenset(removed))
         return RewriteResult(removed=removed, coverage=arrived.coverage, tally=tally, keeps_overlaps=overlaps)
 

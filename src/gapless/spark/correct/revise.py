@@ -23,8 +23,15 @@ from gapless.model.segment import Segment
 from gapless.predicate.range import index_range
 from gapless.runtime.environment import Environment
 from gapless.spark.writing.encode import Outcome
-from gapless.tables.timeseries.correct.rewrite_segment import SegmentRewriter
-from gapless.tables.timeseries.correct.row_selection import BaseVersion, ConditionSelector, Filter, RowSplitter, SplitRows
+from gapless.tables.timeseries.correct.rewrite_segment import Patcher, SegmentRewriter
+from gapless.tables.timeseries.correct.row_selection import (
+    BaseVersion,
+    ConditionSelector,
+    Filter,
+    KeySelector,
+    RowSplitter,
+    SplitRows,
+)
 from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.write.refusals import refuse_duplicates
 
@@ -211,8 +218,11 @@ class Reviser:
         removed, removed_rows = [], 0
         for touched in task.touched:
             writer = SegmentRewriter(before=before, cut=self._cut(touched, before, marks), attempt=attempt)
-            if touched.home or self._loses(touched, writer, marks):
-                writer.succeed(touched.segment, self._arriving(before, touched.rows_from, touched.home))
+            arriving = self._arriving(before, touched.rows_from, touched.home)
+            if self._stands(before, touched, arriving, marks):
+                removed_rows += int(marks[touched.segment.path].sum())
+            elif touched.home or self._loses(touched, writer, marks):
+                writer.succeed(touched.segment, arriving)
                 removed.append(touched.segment.path)
                 removed_rows += writer.losses.rows
         for rest in task.rests:
@@ -231,6 +241,15 @@ class Reviser:
             return ConditionSelector(before=before, seen=self.goes)
         none = np.zeros(touched.segment.rows, dtype=bool)
         return _Marked(marks.get(touched.segment.path, none))
+
+    def _stands(self, before: BaseVersion, touched: AffectedSegment, arriving: Run | None, marks: dict[str, Mask]) -> bool:
+        """Whether each arriving row is one of the segment's already, and no other row goes."""
+        mask = marks.get(touched.segment.path)
+        if arriving is None or mask is None or not isinstance(self.goes, ByKey) or mask.sum() != arriving.table.num_rows:
+            return False
+        columns = self.goes.columns
+        cut = KeySelector(before=before, keys=KeySet.of(arriving.table, columns), seen=Filter(columns=columns))
+        return Patcher(before=before, cut=cut).standing(touched.segment, arriving.table) is not None
 
     def _loses(self, touched: AffectedSegment, writer: SegmentRewriter, marks: dict[str, Mask]) -> bool:
         if isinstance(self.goes, Filter):

@@ -28,7 +28,6 @@ from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
 from gapless.formats.timeseries.conflict.rows import AppendChecker, overlapping_coverage
 from gapless.formats.timeseries.replay import segments_covering
-from gapless.model.column_ids import ColumnIds
 from gapless.model.fit import fit, null_key, to_declared
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
@@ -112,7 +111,7 @@ class Stager:
             coverage=attempt.covered,
             schema=schema,
             ids=self.state.meta.ids,
-            empty=_empty_columns(attempt.segments, self.state.meta.ids),
+            empty=_empty_columns(attempt.segments, self.state.meta),
             entity_types=() if schema is None else entity_types(schema, self.state.meta.index),
             grid=self.grid,
             operations=tuple(one.operation for one in applied),
@@ -242,16 +241,19 @@ def _has_columns_of(meta: TableMeta, other: TableMeta) -> bool:
     return (meta.index, meta.schema, meta.ids) == (other.index, other.schema, other.ids)
 
 
-def _empty_columns(segments: Sequence[Segment], ids: ColumnIds) -> frozenset[str]:
+def _empty_columns(segments: Sequence[Segment], meta: TableMeta) -> frozenset[str]:
     """The stored names of the columns of which these segments hold nothing but nulls, or nothing but the default that rows have
-    which lack the column, as far as their statistics say so.
+    which lack the column, as far as their statistics say so; without segments, of all that the table has.
     """
+    ids = meta.ids
+    if not segments:
+        return frozenset(ids.stored_name(column.name) for column in meta.schema or ())
     fills = {ids.stored_name(*path): value for path, value in ids.defaults.items() if len(path) == 1}
     empty = [
         {name for name, known in one.stats.items() if known.nulls == one.rows or _is_only(known, fills.get(name))}
         for one in segments
     ]
-    return frozenset(set.intersection(*empty)) if empty else frozenset()
+    return frozenset(set.intersection(*empty))
 
 
 def _is_only(known: ColumnStats, value: Bound | None) -> bool:

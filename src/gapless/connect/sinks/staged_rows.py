@@ -17,8 +17,8 @@ from gapless.model.protocols import Store
 from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, folder_of
 
 if TYPE_CHECKING:
-    from gapless.connect.epoch import Epoch
-    from gapless.connect.table_sink import SinkTable
+    from gapless.connect.sinks.epoch import Epoch
+    from gapless.connect.sinks.table_sink import SinkTable
 
 
 @dataclass(slots=True, kw_only=True)

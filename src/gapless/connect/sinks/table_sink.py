@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from gapless.connect.epoch import Epoch, RunningEpoch, conformed
 from gapless.connect.identity import SinkIdentity
-from gapless.connect.sink import CommitInfo, Sink, SinkCapabilities
-from gapless.connect.staged_rows import RowsEpoch, read_rows
+from gapless.connect.sinks.epoch import Epoch, RunningEpoch, conformed
+from gapless.connect.sinks.protocol import CommitInfo, Sink, SinkCapabilities
+from gapless.connect.sinks.staged_rows import RowsEpoch, read_rows
 from gapless.errors import CommitConflict, GaplessError, InvalidOption, NotSupported, VersionNotFound
 from gapless.files.ingest.table_types import with_table_types
 from gapless.model.instant import datetime_from_ns

@@ -9,8 +9,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from gapless.connect.source import Cursor, Polled, Source, SourceCapabilities
-from gapless.connect.source_tables import SourceTable
+from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities
+from gapless.connect.sources.tables import SourceTable
 from gapless.errors import GaplessError, InvalidOption, NotSupported, SchemaMismatch, VersionNotFound, nearest
 from gapless.model.instant import datetime_from_ns
 from gapless.tables.shared.changes import TYPE_FIELD

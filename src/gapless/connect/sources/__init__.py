@@ -1,0 +1,1 @@
+"""Sources: the contract of incremental reads, and what can be read so."""
