@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore
-from gapless.connect.open import sink, source
 from gapless.connect.runner import Runner, RunnerReport
+from gapless.connect.sinks.open import sink
 from gapless.connect.sinks.protocol import CommitInfo, Sink, SinkCapabilities
+from gapless.connect.sources.open import source
 from gapless.connect.sources.protocol import Cursor, Source, SourceCapabilities
 from gapless.tables.shared.prepared import PreparedCommit
 

@@ -1,4 +1,4 @@
-"""Sinks and sources by a URL and options."""
+"""A sink by a URL and options."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 from gapless.connect.identity import SinkIdentity
+from gapless.connect.location import split_url
 from gapless.connect.sinks.table_sink import MODES, SPILL_BYTES, TableSink
 from gapless.connect.sinks.tables import DeltaSinkTable, SeriesSinkTable
-from gapless.connect.sources.table_source import OnChange, TableSource
-from gapless.connect.sources.tables import DeltaSourceTable, SeriesSourceTable
 from gapless.errors import InvalidOption, nearest
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.timeseries.lifecycle import IndexOptions
@@ -54,7 +53,7 @@ def sink(
 
     Raises InvalidOption. Nothing is opened before `initialize`.
     """
-    kind, location = _split(url)
+    kind, location = split_url(url, KINDS)
     identity = SinkIdentity(pipeline=pipeline, sink=name, generation=generation)
     spill_bytes = _parse_size("spill_bytes", options.pop("spill_bytes", SPILL_BYTES))
     asked = options.pop("target_bytes", None) if kind == "delta" else None
@@ -67,34 +66,6 @@ def sink(
     else:
         table = SeriesSinkTable(location=location, storage_options=storage_options, create=create or None)
     return TableSink(table, identity, change, spill_bytes=spill_bytes)
-
-
-def source(
-    url: str | os.PathLike[str],
-    *,
-    start: object = None,
-    until: int | None = None,
-    on_change: OnChange = "error",
-    storage_options: Mapping[str, str] | None = None,
-) -> TableSource:
-    """A source out of a table.
-
-    Args:
-        url: As in `sink`.
-        start: None for all rows of the newest version first, and then what later commits add; "latest" for the commits after the newest version
-            alone; "earliest" for those from the first that can be told; or the number of a version, inclusive.
-        until: The last version that is read; None to follow the table.
-        on_change: What to do with commits that changed or removed rows: "error", "skip" them whole, or "tell" the `_change_type` of each row.
-        storage_options: Options of the object store, in obstore's names.
-
-    Raises InvalidOption, TableNotFound, StoreError.
-    """
-    kind, location = _split(url)
-    if kind == "delta":
-        delta = DeltaSourceTable(DeltaTable.open(location, storage_options=storage_options))
-        return TableSource(delta, start=start, until=until, on_change=on_change)
-    series = SeriesSourceTable(TimeSeriesTable.open(location, storage_options=storage_options))
-    return TableSource(series, start=start, until=until, on_change=on_change)
 
 
 def _parse_size(name: str, value: object) -> int:
@@ -122,20 +93,6 @@ def _check_create(kind: str, create: object) -> None:
                 option="create",
                 value=create,
             )
-
-
-def _split(url: object) -> tuple[str, str]:
-    text = url if isinstance(url, str) else os.fspath(url) if isinstance(url, os.PathLike) else ""
-    kind, colon, location = text.partition(":")
-    if not colon or kind not in KINDS or not location:
-        raise InvalidOption(
-            f"{text or url!r} names no kind of table",
-            why=f"What comes before the first ':' is the kind, one of {' and '.join(map(repr, KINDS))}",
-            fix=f"Pass such as 'delta:trips' or 'timeseries:s3://bucket/prices'. {nearest(kind, KINDS)}",
-            option="url",
-            value=url,
-        )
-    return kind, location
 
 
 def _parse_mode(mode: str) -> str:
