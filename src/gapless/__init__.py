@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from gapless.tables.shared.findings import Finding, RepairReport, VerifyReport
     from gapless.tables.shared.restore import RestoreReport
     from gapless.tables.shared.scan import Rows
+    from gapless.tables.shared.schema_diff import SchemaDiff
     from gapless.tables.shared.vacuum import VacuumEntry, VacuumReport
     from gapless.tables.timeseries.care.compact_plan import CompactionPlan
     from gapless.tables.timeseries.care.expire import ExpireReport
-    from gapless.tables.timeseries.read.history import HistoryEntry, SchemaDiff, VersionDiff
+    from gapless.tables.timeseries.read.history import HistoryEntry, VersionDiff
     from gapless.tables.timeseries.read.view import TableView, open_at
     from gapless.tables.timeseries.table import TimeSeriesTable, create, open  # noqa: A004  # gl.open, as gzip.open
     from gapless.tables.timeseries.write.fill import FailedGap, FillReport
@@ -125,8 +126,9 @@ _NAMES_OF = {
     "gapless.tables.verify": ("repair", "verify"),
     "gapless.tables.timeseries.write.fill": ("FailedGap", "FillReport"),
     "gapless.tables.shared.scan": ("Rows",),
+    "gapless.tables.shared.schema_diff": ("SchemaDiff",),
     "gapless.tables.timeseries.table": ("TimeSeriesTable", "create", "open"),
-    "gapless.tables.timeseries.read.history": ("HistoryEntry", "SchemaDiff", "VersionDiff"),
+    "gapless.tables.timeseries.read.history": ("HistoryEntry", "VersionDiff"),
     "gapless.tables.shared.restore": ("RestoreReport",),
     "gapless.tables.timeseries.read.view": ("TableView", "open_at"),
 }

@@ -33,9 +33,10 @@ from gapless.model.instant import format_instant
 from gapless.spark.reading.arrow_columns import shown_schema
 from gapless.spark.setup.executors import job_context
 from gapless.spark.setup.options import parse_options
-from gapless.spark.stream.log import StreamLog, StreamOptions, columns_of
+from gapless.spark.stream.log import columns_of
 from gapless.spark.stream.offset import StreamPart
 from gapless.tables.timeseries.care.expire import expire_versions, parse_expiry
+from gapless.tables.timeseries.read.stream_log import StreamLog, StreamOptions
 from support.clocked_table import commit_actions
 from support.faulty_store import is_commit, once, open_faulty, unavailable
 from support.hourly import hours

@@ -24,8 +24,9 @@ from gapless.formats.timeseries.stream_plan import Budget
 from gapless.spark.reading.frame import view_of
 from gapless.spark.setup.executors import coded, job_context
 from gapless.spark.setup.options import SourceOptions
-from gapless.spark.stream.log import RunningColumns, StreamLog, StreamOptions, columns_changed, first_cursor
+from gapless.spark.stream.log import RunningColumns, columns_changed, stream_options, stream_start
 from gapless.spark.stream.offset import Offset, StreamPart, packed
+from gapless.tables.timeseries.read.stream_log import StreamLog, first_cursor
 
 # ruff: noqa: N802  # methods as Spark calls them
 
@@ -123,7 +124,7 @@ class StreamReader(DataSourceStreamReader):
     def _first(self) -> Offset:
         if self._begin is None:
             log, _ = self._opened()
-            self._begin = Offset.first(log.newest.state.meta.created_ns, first_cursor(log, self._options))
+            self._begin = Offset.first(log.newest.state.meta.created_ns, first_cursor(log, stream_start(self._options)))
         return self._begin
 
     def _newest(self) -> StreamLog:
@@ -139,7 +140,7 @@ class StreamReader(DataSourceStreamReader):
             meta, feed = known.snapshot.state.meta, self._options.change_feed
             running = RunningColumns(meta=meta, columns=self._options.columns, feed=feed)
             _check_schema(self._schema, running)
-            self._log = StreamLog(env=known.env, newest=known.snapshot, follow=StreamOptions.of(self._options))
+            self._log = StreamLog(env=known.env, newest=known.snapshot, follow=stream_options(self._options))
             self._running = running
         return self._log, self._running
 

@@ -17,6 +17,7 @@ from gapless.model.protocols import Store
 from gapless.model.segment import Segment
 from gapless.tables.shared.changes import duration_of
 from gapless.tables.shared.scan import Rows
+from gapless.tables.shared.schema_diff import SchemaDiff, diff_columns
 from gapless.tables.timeseries.read.changes import Change, diff_rows_of
 
 
@@ -90,24 +91,6 @@ def _total(numbers: Sequence[int | None]) -> int | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaDiff:
-    """How columns differ, told apart by their identities and not by their names; nested fields count as part of their column."""
-
-    added: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    renamed: Mapping[str, str]
-    """New names by the old ones."""
-    retyped: Mapping[str, tuple[pa.DataType, pa.DataType]]
-    """Type before and after, by the name after."""
-    reordered: bool = False
-    """Whether the columns that both have come in another order."""
-
-    def __bool__(self) -> bool:
-        """Whether anything differs."""
-        return bool(self.added or self.dropped or self.renamed or self.retyped or self.reordered)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VersionDiff:
     """What differs between two versions of a table, by the log; `rows` reads the rows that differ."""
 
@@ -174,17 +157,7 @@ def _rows_that_differ(store: Store, state: TableState, metas: tuple[TableMeta, T
 
 def diff_schemas(before: TableMeta, after: TableMeta) -> SchemaDiff:
     """How the columns of two versions differ."""
-    old, new = _columns(before), _columns(after)
-    common = [stored for stored in new if stored in old]
-    return SchemaDiff(
-        added=tuple(field.name for stored, field in new.items() if stored not in old),
-        dropped=tuple(field.name for stored, field in old.items() if stored not in new),
-        renamed={old[stored].name: new[stored].name for stored in common if old[stored].name != new[stored].name},
-        retyped={
-            new[stored].name: (old[stored].type, new[stored].type) for stored in common if old[stored].type != new[stored].type
-        },
-        reordered=common != [stored for stored in old if stored in new],
-    )
+    return diff_columns(_columns(before), _columns(after))
 
 
 def _columns(meta: TableMeta) -> dict[str, pa.Field]:
