@@ -125,3 +125,33 @@ def test_a_document_that_cannot_be_read_stops_vacuum(kind: str, tmp_path: Path, 
     with pytest.raises(CorruptTable, match=prepared.attempt):
         opened(kind, place).vacuum(dry_run=False)
     assert all((place / file).exists() for file in prepared.needs)
+
+
+def test_verify_calls_prepared_segments_prepared_until_they_are_committed(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    table = made("timeseries", place)
+    mine = sink(f"timeseries:{place}", pipeline="orders", name="main")
+    mine.initialize(SCHEMA)
+    mine.write(rows(0, 2))
+    prepared = mine.prepare(1)
+    report = table.verify(deep=True)
+    assert report.ok
+    assert {note.path: note.code for note in report.notes} == dict.fromkeys(prepared.needs, "prepared")
+    assert "checkpoint 1 of orders/main#1" in report.notes[0].what
+    mine.finalize(prepared)
+    assert table.verify(deep=True).findings == ()
+
+
+def test_verify_tells_of_a_prepared_commit_that_cannot_be_read(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    table = made("timeseries", place)
+    mine = sink(f"timeseries:{place}", pipeline="orders", name="main")
+    mine.initialize(SCHEMA)
+    mine.write(rows(0, 2))
+    prepared = mine.prepare(1)
+    document = place / prepared.path
+    document.write_bytes(document.read_bytes()[:-20])
+    report = table.verify()
+    assert [problem.code for problem in report.problems] == ["prepared-unreadable"]
+    with pytest.raises(CorruptTable):
+        table.vacuum(dry_run=False)

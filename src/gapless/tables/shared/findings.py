@@ -41,6 +41,8 @@ Code = Literal[
     "coverage-differs",
     "coverage-index",
     "overlap",
+    "prepared-unreadable",
+    "prepared",
     "orphan",
 ]
 """What kind of thing was found; a code never changes its meaning."""

@@ -8,7 +8,7 @@ from itertools import islice
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid, index_grid
-from gapless.errors import GaplessError, ObjectNotFound, StoreError
+from gapless.errors import GaplessError, ObjectNotFound, StoreError, TableError
 from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.model.index import EntityType
@@ -17,6 +17,7 @@ from gapless.model.schema import entity_types
 from gapless.model.segment import Segment, SidecarCoverage
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.findings import Finding, Progress, VerifyReport, no_progress
+from gapless.tables.shared.prepared import PREPARED_FOLDER, PreparedCommit
 from gapless.tables.timeseries.verify.log_check import LogFacts, LogView, examine_log, strict_versions
 from gapless.tables.timeseries.verify.segment_check import (
     check_bytes,
@@ -75,11 +76,14 @@ def examine_table(store: Store, *, deep: bool = False, progress: Progress = no_p
     """See `verify_table`."""
     # Files first: one whose commit lands while we look is then named by the log.
     stored = [info.path for folder in _FOLDERS for info in store.list(folder)]
+    # And documents next: one that is finalized while we look has its files named by the log.
+    documents = [info.path for info in store.list(PREPARED_FOLDER) if info.path.endswith(".json")]
     view = _look_at_log(store)
     examined = Examination(view, list(view.findings))
     if view.state is not None:
         _examine_state(store, view.state, examined, deep=deep, progress=progress)
-    examined.findings += _orphans(stored, view)
+    prepared = _examine_prepared(store, documents, examined)
+    examined.findings += _unnamed(stored, view, prepared)
     return examined
 
 
@@ -212,13 +216,35 @@ def _examine_rows(
             examined.lost_coverage.append(segment)
 
 
-def _orphans(stored: Sequence[str], view: LogView) -> list[Finding]:
-    """Files that no version names: what an interrupted write left, or one that is under way."""
+def _examine_prepared(store: Store, documents: Sequence[str], examined: Examination) -> Mapping[str, PreparedCommit]:
+    """Prepared commits by the objects that they need; a finding for each document that cannot be read."""
+    found: dict[str, PreparedCommit] = {}
+    for path in documents:
+        data = _get(store, path)
+        if data is None:  # finalized or aborted since it was listed
+            continue
+        try:
+            prepared = PreparedCommit.from_json(data, path)
+        except TableError as error:
+            what = f"{error.what}: what it keeps is not known, so that vacuum stops"
+            examined.findings.append(Finding(code="prepared-unreadable", path=path, what=what))
+        else:
+            found |= dict.fromkeys(prepared.needs, prepared)
+    return found
+
+
+def _unnamed(stored: Sequence[str], view: LogView, prepared: Mapping[str, PreparedCommit]) -> list[Finding]:
+    """Files that no version names: what a prepared commit keeps, what an interrupted write left, or one that is under way."""
     named = view.named | view.parts
-    return [
-        Finding(
-            code="orphan", path=path, what=f"no version names {path}: a write was interrupted, or is under way", severity="note"
-        )
-        for path in stored
-        if path not in named and not path.startswith(_FOREIGN)
-    ]
+    unnamed = [path for path in stored if path not in named and not path.startswith(_FOREIGN)]
+    return [_prepared(path, one) if (one := prepared.get(path)) is not None else _orphan(path) for path in unnamed]
+
+
+def _prepared(path: str, by: PreparedCommit) -> Finding:
+    what = f"checkpoint {by.checkpoint_id} of {by.operation.app} keeps {path} until it is finalized or aborted"
+    return Finding(code="prepared", path=path, what=what, severity="note")
+
+
+def _orphan(path: str) -> Finding:
+    what = f"no version names {path}: a write was interrupted, or is under way"
+    return Finding(code="orphan", path=path, what=what, severity="note")
