@@ -163,5 +163,5 @@ def test_an_age(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1.5h", "1mo", "1e3s", "10000000d", "999999999w"])
 def test_no_age(text: str) -> None:
-    with pytest.raises(InvalidOption, match="is no age"):
+    with pytest.raises(InvalidOption, match="is no length of time"):
         parse_age_text("older-than", text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -13,7 +12,7 @@ import typer
 from gapless.cli.options import DeltaTableRef, JsonFlag, OptionGroup, TableRef, UpgradeFlag, file_noun, flag, option
 from gapless.cli.show.console import print_line, print_table, write_json
 from gapless.draw.label import printable
-from gapless.errors import InvalidOption
+from gapless.model.duration import parse_duration
 from gapless.tables.shared.compaction import CompactionReport
 from gapless.tables.shared.findings import count
 from gapless.tables.shared.handle import Kind
@@ -171,25 +170,11 @@ _MEANINGS_IN_DELTA: Mapping[Reason, str] = {
     "recent": "not needed, but for less than the retention",
     "expired": "only older versions than those that are kept had it",
 }
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_LONGEST_S = 10_000_000 * _SECONDS["d"]
 
 
 def parse_age_text(option_name: str, text: str | None) -> timedelta | None:
-    """An age such as `7d`, `12h` or `0`, of less than 10,000,000 days; None for None. Raises InvalidOption."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*(\d{1,9})\s*([smhdw]?)\s*", text)
-    seconds = 0 if match is None else int(match[1]) * _SECONDS[match[2] or "s"]
-    if match is None or (not match[2] and seconds) or seconds >= _LONGEST_S:
-        raise InvalidOption(
-            f"--{option_name} {text!r} is no age",
-            why="It is a whole number and a unit: s, m, h, d or w",
-            fix=f"Write it as --{option_name} 7d",
-            option=option_name,
-            value=text,
-        )
-    return timedelta(seconds=seconds)
+    """An age such as `7d`, `12h` or `0`; None for None. Raises InvalidOption."""
+    return None if text is None else parse_duration(text, f"--{option_name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
