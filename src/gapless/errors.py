@@ -15,6 +15,10 @@ GaplessError
 │   ├── VersionNotFound        a version the table does not have
 │   ├── OperationReused        an operation id that another kind of change has
 │   └── NotSupported           a known wish that this release cannot fulfil
+│       ├── SourceCannotReplay   a source that cannot be read again, in a pipeline
+│       ├── SinkCannotDedup      a sink that does not know what it committed, in a pipeline
+│       ├── NoCheckpointing      a pipeline without a checkpoint store
+│       └── RetractingInput      rows that tell of changes, into a sink that takes none
 ├── DataError                fix the data                                 exit code 1
 │   ├── SchemaMismatch         the input does not fit the table's schema
 │   ├── UnsupportedType        an Arrow type that no table can hold
@@ -180,6 +184,32 @@ class NotSupported(CallError):
 
     code = "not-supported"
     feature: str
+
+
+class SourceCannotReplay(NotSupported):
+    """A pipeline's source cannot be read again from a cursor: what was read and not committed would be lost in a crash."""
+
+    code = "source-cannot-replay"
+
+
+class SinkCannotDedup(NotSupported):
+    """A pipeline's sink does not know which checkpoints it has committed: one sent again would be doubled; `sink` is its name."""
+
+    code = "sink-cannot-dedup"
+    sink: str
+
+
+class NoCheckpointing(NotSupported):
+    """A pipeline has no checkpoint store: after a crash nobody would know which rows are in its sinks."""
+
+    code = "no-checkpointing"
+
+
+class RetractingInput(NotSupported):
+    """Rows tell in `column` that others were changed or removed, and the sink would write them all as rows."""
+
+    code = "retracting-input"
+    column: str
 
 
 class DataError(GaplessError):

@@ -18,7 +18,8 @@ EXIT_CODES = {
     "object-exists": 1, "object-not-found": 1, "prepared-files-missing": 1, "schema-mismatch": 1, "storage-full": 1, "store": 1, "store-unavailable": 1,
     "stream-restarted": 1, "table": 1, "unreadable-input": 1, "unsupported-table": 1, "unsupported-type": 1, "upgrade-needed": 1,
     "call": 2, "invalid-change": 2, "invalid-filter": 2, "invalid-option": 2, "invalid-path": 2, "invalid-query": 2,
-    "invalid-time": 2, "not-supported": 2, "operation-reused": 2, "table-exists": 2, "table-not-found": 2, "unknown-column": 2,
+    "invalid-time": 2, "no-checkpointing": 2, "not-supported": 2, "retracting-input": 2, "sink-cannot-dedup": 2,
+    "source-cannot-replay": 2, "operation-reused": 2, "table-exists": 2, "table-not-found": 2, "unknown-column": 2,
     "version-not-found": 2, "coverage-overlap": 4, "commit-outcome-unknown": 5,
 }  # fmt: skip
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "errors.md"

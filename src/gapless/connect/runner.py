@@ -11,7 +11,17 @@ import pyarrow as pa
 from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore, Recovered
 from gapless.connect.sinks.protocol import CommitInfo, Sink
 from gapless.connect.sources.protocol import Source
-from gapless.errors import CorruptTable, GaplessError, InvalidOption, NotSupported
+from gapless.errors import (
+    CorruptTable,
+    GaplessError,
+    InvalidOption,
+    NoCheckpointing,
+    NotSupported,
+    RetractingInput,
+    SinkCannotDedup,
+    SourceCannotReplay,
+)
+from gapless.files.compare.row_diff import CHANGE_TYPE
 from gapless.tables.shared.prepared import PreparedCommit
 
 _LOGGER = logging.getLogger("gapless.connect")
@@ -59,8 +69,8 @@ class Runner:
 
         A source that moved on without rows, as past a compaction, has its cursor stored too: versions that it left out need not be kept.
 
-        Raises NotSupported before the first row where a source cannot replay, or tells of rows that were taken back and no transform
-        says what becomes of those; InvalidOption where a sink has committed checkpoints that the store does not know.
+        Raises before the first row SourceCannotReplay, SinkCannotDedup, NoCheckpointing, and RetractingInput where the source tells of rows that
+        were taken back, a sink does not take those, and no transform says what becomes of them; InvalidOption where a sink has committed checkpoints that the store does not know.
         """
         self._check()
         recovered, commits = self._recover()
@@ -88,19 +98,34 @@ class Runner:
                 option="checkpoint_rows",
                 value=self.checkpoint_rows,
             )
-        if self.source.capabilities.retracts and self.transform is unchanged:
+        if not isinstance(self.store, CheckpointStore):
             raise _refuse(
-                "the source tells of rows that were changed or removed",
-                "Without a transform all of them would be written, those that were removed too",
+                NoCheckpointing,
+                "the pipeline has no checkpoint store",
+                "After a crash nobody would know which rows are in its sinks",
+                'Pass a CheckpointStore("…")',
             )
         if not self.source.capabilities.replays:
             raise _refuse(
-                "the source cannot be read again from a cursor", "What was read and not committed would be lost in a crash"
+                SourceCannotReplay,
+                "the source cannot be read again from a cursor",
+                "What was read and not committed would be lost in a crash",
             )
         for name, sink in self.sinks.items():
             if not sink.capabilities.exactly_once:
                 raise _refuse(
-                    f"the sink {name!r} does not know what it has committed", "A checkpoint sent again would be doubled"
+                    SinkCannotDedup,
+                    f"the sink {name!r} does not know what it has committed",
+                    "A checkpoint sent again would be doubled",
+                    sink=name,
+                )
+            if self.source.capabilities.retracts and self.transform is unchanged and not sink.capabilities.takes_changes:
+                raise _refuse(
+                    RetractingInput,
+                    f"the source tells of rows that were changed or removed, and the sink {name!r} takes no such rows",
+                    "Without a transform all of them would be written, those that were removed too",
+                    'Make the sink with mode="cdc", or pass a transform',
+                    column=CHANGE_TYPE,
                 )
 
     def _recover(self) -> tuple[Recovered, dict[str, CommitInfo]]:
@@ -231,5 +256,7 @@ def _refuse_transform(what: str) -> InvalidOption:
     )
 
 
-def _refuse(what: str, why: str) -> NotSupported:
-    return NotSupported(what, why=why, fix="Use another source or sink for it", feature="exactly-once pipelines")
+def _refuse(
+    kind: type[NotSupported], what: str, why: str, fix: str = "Use another source or sink for it", **facts: str
+) -> NotSupported:
+    return kind(what, why=why, fix=fix, feature="exactly-once pipelines", **facts)

@@ -93,7 +93,7 @@ class Tally:
     buckets: int = 0
     """(identity, bucket) pairs that the written rows cover."""
     skipped_rows: int = 0
-    """Rows left out because their bucket was covered already (`on_overlap="skip"`)."""
+    """Rows left out because their bucket was covered already (`on_overlap="skip"`), or the table had a newer row of their key (sinks)."""
     skipped_buckets: int = 0
     """(identity, bucket) pairs those rows lie in."""
     removed_rows: int = 0

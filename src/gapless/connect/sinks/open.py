@@ -5,11 +5,15 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, get_type_hints
+
+import numpy as np
 
 from gapless.connect.identity import SinkIdentity
 from gapless.connect.location import split_url
-from gapless.connect.sinks.table_sink import MODES, SPILL_BYTES, TableSink
+from gapless.connect.sinks.change import ALL_COLUMNS, MODES, check_names, names_of
+from gapless.connect.sinks.table_sink import SPILL_BYTES, TableSink
 from gapless.connect.sinks.tables import DeltaSinkTable, SeriesSinkTable
 from gapless.errors import InvalidOption, nearest
 from gapless.tables.delta.table import DeltaTable
@@ -17,13 +21,14 @@ from gapless.tables.timeseries.lifecycle import IndexOptions
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 KINDS = ("timeseries", "delta")
+_BY_KEY = ("key", "order_by")
 _CHANGE_OPTIONS = {
     ("timeseries", "append"): ("on_overlap",),
-    ("timeseries", "upsert"): ("key",),
-    ("timeseries", "overwrite"): (),
+    ("timeseries", "overwrite"): ("start", "end", "entity"),
     ("delta", "append"): ("schema_mode",),
-    ("delta", "upsert"): ("key",),
     ("delta", "overwrite"): ("where",),
+    **{(kind, mode): _BY_KEY for kind in KINDS for mode in ("upsert", "delete")},
+    **{(kind, "cdc"): (*_BY_KEY, "change_type") for kind in KINDS},
 }
 
 
@@ -45,11 +50,14 @@ def sink(
         pipeline: Whose rows these are, and
         name: into which of its sinks: together they name the sequence of checkpoints that the table remembers.
         generation: One more each time the pipeline is made anew from nothing.
-        mode: "append", "upsert" (rows take the place of those with their key), or "overwrite" (each checkpoint's rows take the place of all).
+        mode: "append", "upsert" (rows take the place of those with their key), "overwrite" (each checkpoint's rows take the place of all, or of a
+            part), "delete" (rows are keys whose rows go) or "cdc" (rows say in a column what happened to each).
         create: How a missing table is made: the arguments of `gl.create` or `gl.delta.create` but path and schema.
         storage_options: Options of the object store, in obstore's names.
-        options: Of a mode: `on_overlap` (appends to time series), `schema_mode` (appends to Delta tables), `key` (upserts), `where`
-            (overwrites of Delta tables); `spill_bytes` and, of Delta tables, `target_bytes`.
+        options: Of a mode: `on_overlap` (appends to time series), `schema_mode` (appends to Delta tables), `where` (overwrites of Delta tables),
+            `start`, `end`, `entity` (overwrites of time series); `key`, the columns that tell rows apart, and `order_by`, those that tell newer
+            from older ones (upsert, delete, cdc); `change_type`, the column of cdc that says what happened; `spill_bytes` and, of Delta tables,
+            `target_bytes`.
 
     Raises InvalidOption. Nothing is opened before `initialize`.
     """
@@ -60,6 +68,14 @@ def sink(
     target_bytes = None if asked is None else _parse_size("target_bytes", asked)
     _check_create(kind, create)
     change = {"mode": _parse_mode(mode), **_parse_options(kind, mode, options)}
+    if mode == "delete" and create is not None:
+        raise InvalidOption(
+            'create is no option of mode="delete"',
+            why="Rows that are keys say too little to make a table",
+            fix="Leave it out",
+            option="create",
+            value=create,
+        )
     table: SeriesSinkTable | DeltaSinkTable
     if kind == "delta":
         table = DeltaSinkTable(location=location, storage_options=storage_options, create=create, target_bytes=target_bytes)
@@ -103,14 +119,15 @@ def _parse_mode(mode: str) -> str:
 
 def _parse_options(kind: str, mode: str, options: Mapping[str, Any]) -> dict[str, Any]:
     known = _CHANGE_OPTIONS[kind, mode]
-    if not isinstance(options.get("where", ""), str):
-        raise InvalidOption(
-            f"where={options['where']!r} is no text",
-            why="A prepared commit keeps it as text",
-            fix="Pass SQL, such as where=\"day = '2026-01-05'\"",
-            option="where",
-            value=options["where"],
-        )
+    for text, example in (("where", "where=\"day = '2026-01-05'\""), ("change_type", 'change_type="op"')):
+        if not isinstance(options.get(text) or "", str):
+            raise InvalidOption(
+                f"{text}={options[text]!r} is no text",
+                why="A prepared commit keeps it as text",
+                fix=f"Pass {example}",
+                option=text,
+                value=options[text],
+            )
     for name, value in options.items():
         if name not in known:
             raise InvalidOption(
@@ -120,4 +137,41 @@ def _parse_options(kind: str, mode: str, options: Mapping[str, Any]) -> dict[str
                 option=name,
                 value=value,
             )
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given.keys() & {"key", "order_by", "change_type"}:
+        check_names(name, given[name])
+    _check_counted(mode, given)
+    return {name: _told(name, value) for name, value in given.items()}
+
+
+def _check_counted(mode: str, given: Mapping[str, Any]) -> None:
+    """Raise InvalidOption where rows are told apart by all their values, and that makes no sense."""
+    if names_of(given.get("order_by")) == (ALL_COLUMNS,) or (
+        names_of(given.get("key")) == (ALL_COLUMNS,) and (mode != "cdc" or "order_by" in given)
+    ):
+        raise InvalidOption(
+            f'"*" stands for all columns, as the key of mode="cdc" without order_by, and not of {mode} with {", ".join(sorted(given))}',
+            why="Rows that all their values tell apart are never newer or older than each other, and none takes the place of another",
+            fix="Name the columns of the key",
+            option="key",
+            value=given.get("key"),
+        )
+
+
+def _told(name: str, value: Any) -> Any:
+    """An option as a prepared commit keeps it: plain JSON. Raises InvalidOption."""
+    if isinstance(value, date | np.datetime64):
+        return str(value) if isinstance(value, np.datetime64) else value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): _told(name, one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_told(name, one) for one in value]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    raise InvalidOption(
+        f"{name}={value!r} cannot be kept in a prepared commit",
+        why="It keeps numbers, texts and times",
+        fix="Pass a time as datetime or ISO text, others as int or str",
+        option=name,
+        value=value,
+    )

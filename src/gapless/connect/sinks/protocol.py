@@ -16,7 +16,9 @@ class SinkCapabilities:
     """What a sink declares; `gapless.testing.SinkContract` tests it."""
 
     modes: frozenset[str]
-    """The changes that it makes of rows: "append", "upsert", "overwrite"."""
+    """The changes that it makes of rows: "append", "upsert", "overwrite", "delete", "cdc"."""
+    takes_changes: bool = False
+    """Rows may say in a column `_change_type` that others were changed or removed, as a source's on_change="tell" gives them."""
     exactly_once: bool = True
     """`finalize` of one prepared commit changes the target once, whoever calls it, and how often."""
     prepared_is_durable: bool = True
@@ -34,6 +36,10 @@ class CommitInfo:
     """When that was committed, in UTC; None where the log is cleaned past it."""
     already_committed: bool = False
     """Whether an earlier `finalize` had committed it."""
+    late_rows: int = 0
+    """How many rows were left out, since a newer row of their key was there before them: in the table, or in the checkpoint; not counted are
+    those that a newer one of the checkpoint followed. With key="*": how many removals met no such row. Of a checkpoint that was committed before, 0 where the log does not tell it any more.
+    """
 
 
 class Sink(ABC):

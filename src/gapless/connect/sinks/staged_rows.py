@@ -1,9 +1,9 @@
-"""Rows of a change that can only be decided against the newest version (upsert, overwrite): staged as Parquet until it is finalized."""
+"""Rows of a change that can only be decided against the newest version (all but appends): staged as Parquet until it is finalized."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gapless.errors import CorruptTable, StoreError
+from gapless.files.ingest.batches import Batches
 from gapless.files.pages.footer import checksum
 from gapless.model.operation import SequenceId
 from gapless.model.protocols import Store
 from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, folder_of
 
 if TYPE_CHECKING:
-    from gapless.connect.sinks.epoch import Epoch
     from gapless.connect.sinks.table_sink import SinkTable
 
 
@@ -27,15 +27,14 @@ class RowsEpoch:
 
     table: SinkTable
     app: str
-    checker: Epoch
-    """Says whether the table takes rows; stores none."""
+    check: Callable[[pa.Table], pa.Table]
+    """What is to be stored of rows that the table takes; raises DataError for others."""
     files: list[PreparedFile] = field(default_factory=list)
     checksums: list[str] = field(default_factory=list)
 
     def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
         """The rows as they came, if the table takes them. Raises DataError."""
-        self.checker.fit(rows)
-        return list(rows.to_batches())
+        return list(self.check(rows).to_batches())
 
     def add(self, rows: Sequence[pa.RecordBatch]) -> None:
         """Store rows as one more file. Raises StoreError."""
@@ -73,17 +72,38 @@ class RowsEpoch:
             self.table.env.store.delete(file.path)
 
 
-def read_rows(store: Store, prepared: PreparedCommit) -> pa.Table:
-    """The staged rows of a prepared commit. Raises CorruptTable where a file is not what was written, StoreError."""
-    tables = []
-    for file, told in zip(prepared.files, prepared.staged["checksums"], strict=True):
-        data = store.get(file.path)
-        if checksum(data) != told:
-            raise CorruptTable(
-                f"{file.path} does not hold the rows that were prepared",
-                why="Its checksum is another one: it was altered, or damaged",
-                fix="Abort the prepared commit, and send its rows again from the source",
-                path=file.path,
-            )
-        tables.append(pq.read_table(pa.BufferReader(data)))
-    return pa.concat_tables(tables)
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """The staged rows of a prepared commit, read file by file."""
+
+    store: Store
+    prepared: PreparedCommit
+
+    def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The rows of each file in the order in which they came, in some columns or all. Raises CorruptTable where a file is not what was
+        written, StoreError.
+        """
+        for file, told in zip(self.prepared.files, self.prepared.staged["checksums"], strict=True):
+            data = self.store.get(file.path)
+            if checksum(data) != told:
+                raise CorruptTable(
+                    f"{file.path} does not hold the rows that were prepared",
+                    why="Its checksum is another one: it was altered, or damaged",
+                    fix="Abort the prepared commit, and send its rows again from the source",
+                    path=file.path,
+                )
+            yield pq.read_table(pa.BufferReader(data), columns=None if columns is None else list(columns))
+
+    def table(self) -> pa.Table:
+        """All rows in memory."""
+        return pa.concat_tables(self.tables())
+
+    def batches(self) -> Batches:
+        """The rows as one part of an input, which is read file by file, again and again."""
+        schema = next(self.tables()).schema
+        return Batches(
+            source="the prepared rows",
+            schema=schema,
+            read=lambda: (batch for rows in self.tables() for batch in rows.to_batches()),
+            rows_hint=self.prepared.records_written,
+        )

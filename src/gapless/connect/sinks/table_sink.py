@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from gapless.connect.identity import SinkIdentity
+from gapless.connect.sinks.change import MODES
+from gapless.connect.sinks.change_kinds import DEFAULT_COLUMN
 from gapless.connect.sinks.epoch import Epoch, RunningEpoch, conformed
 from gapless.connect.sinks.protocol import CommitInfo, Sink, SinkCapabilities
-from gapless.connect.sinks.staged_rows import RowsEpoch, read_rows
+from gapless.connect.sinks.staged_rows import RowsEpoch, StagedRows
 from gapless.errors import CommitConflict, GaplessError, InvalidOption, NotSupported, VersionNotFound
 from gapless.files.ingest.table_types import with_table_types
 from gapless.model.instant import datetime_from_ns
@@ -28,7 +31,7 @@ from gapless.tables.shared.prepared import (
     store_prepared,
 )
 
-MODES = ("append", "upsert", "overwrite")
+_LOGGER = logging.getLogger("gapless.connect")
 SPILL_BYTES = 128 << 20
 """Arrow memory of rows that are held before they are staged."""
 
@@ -48,8 +51,10 @@ class SinkTable(Protocol):
         """The newest version that is known."""
         ...
 
-    def open(self, schema: pa.Schema) -> None:
-        """Open the table, or make it where it is missing and the options say how. Raises TableNotFound, and what opening raises."""
+    def open(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
+        """Open the table for a change with rows of these columns, or make it where it is missing and the options say how. Raises TableNotFound,
+        RetractingInput where it would write changes as rows, and what opening raises.
+        """
         ...
 
     @property
@@ -63,6 +68,12 @@ class SinkTable(Protocol):
 
     def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
         """Raise what a change with rows of these columns deserves, before the first row."""
+        ...
+
+    def row_check(self, schema: pa.Schema, change: Mapping[str, Any]) -> Callable[[pa.Table], pa.Table]:
+        """What a change other than an append stores of rows of these columns, which raises DataError for those that the table does not take.
+        Raises as `check`.
+        """
         ...
 
     def known(self, operation: SequenceId, mode: str) -> ChangeOutcome | None:
@@ -83,8 +94,8 @@ class SinkTable(Protocol):
         """Commit staged files as they are, or their rows."""
         ...
 
-    def apply(self, prepared: PreparedCommit, rows: pa.Table) -> ChangeOutcome:
-        """Commit another change of these rows."""
+    def apply(self, prepared: PreparedCommit, staged: StagedRows) -> ChangeOutcome:
+        """Commit another change of these rows; `skipped_rows` are those that were late."""
         ...
 
     def time_of(self, version: int) -> int | None:
@@ -122,7 +133,8 @@ class TableSink(Sink):
     @property
     def capabilities(self) -> SinkCapabilities:
         """All of it: the table's log knows each checkpoint for ever."""
-        return SinkCapabilities(modes=frozenset(MODES))
+        takes_changes = self._change["mode"] == "cdc" and self._change.get("change_type", DEFAULT_COLUMN) == DEFAULT_COLUMN
+        return SinkCapabilities(modes=frozenset(MODES), takes_changes=takes_changes)
 
     @property
     def identity(self) -> SinkIdentity:
@@ -132,8 +144,9 @@ class TableSink(Sink):
     def initialize(self, schema: pa.Schema) -> None:
         """Open the table, or make it where the options say how, and check that it takes rows of these columns.
 
-        Raises TableNotFound, SchemaMismatch, UnsupportedType, InvalidOption, UnsupportedTable, StoreError: an error of the store is never
-        taken for a table that is not there.
+        Raises TableNotFound, SchemaMismatch, UnsupportedType, InvalidOption, RetractingInput for rows that tell of changes where the mode is not
+        "cdc", NotSupported for an append-only table of which rows would go, UnsupportedTable, StoreError: an error of the store is never taken
+        for a table that is not there.
         """
         if not isinstance(schema, pa.Schema):
             raise InvalidOption(
@@ -143,7 +156,7 @@ class TableSink(Sink):
                 option="schema",
                 value=schema,
             )
-        self._table.open(schema)
+        self._table.open(schema, self._change)
         self._table.check(schema, self._change)
         self._schema = schema.remove_metadata()
 
@@ -209,6 +222,7 @@ class TableSink(Sink):
             version=known.version,
             commit_timestamp=None if time_ns is None else datetime_from_ns(time_ns),
             already_committed=known.already,
+            late_rows=0 if prepared.change["mode"] == "append" else known.tally.skipped_rows,
         )
 
     def abort(self, prepared: PreparedCommit | None = None) -> bool:
@@ -247,16 +261,28 @@ class TableSink(Sink):
         return self._schema
 
     def _begin(self, schema: pa.Schema) -> RunningEpoch:
-        epoch: Epoch = self._table.begin(schema, self._change)
-        if self._change["mode"] != "append":
-            epoch = RowsEpoch(table=self._table, app=self._identity.app, checker=epoch)
+        epoch: Epoch
+        if self._change["mode"] == "append":
+            epoch = self._table.begin(schema, self._change)
+        else:
+            check = self._table.row_check(schema, self._change)
+            epoch = RowsEpoch(table=self._table, app=self._identity.app, check=check)
         env = self._table.env
         return RunningEpoch(epoch=epoch, attempt=env.ids.uuid(), begun_ns=env.clock.now_ns())
 
     def _commit(self, prepared: PreparedCommit) -> ChangeOutcome:
         if prepared.change["mode"] == "append":
             return self._table.append(prepared)
-        return self._table.apply(prepared, read_rows(self._table.env.store, prepared))
+        outcome = self._table.apply(prepared, StagedRows(self._table.env.store, prepared))
+        if outcome.tally.skipped_rows and not outcome.already:
+            _LOGGER.info(
+                "%s: checkpoint %d of %s left out %d rows that were late",
+                self._table.env.store.url,
+                prepared.checkpoint_id,
+                self._identity.app,
+                outcome.tally.skipped_rows,
+            )
+        return outcome
 
     def _forget(self, prepared: PreparedCommit) -> None:
         """Remove the document, and files that no version has: rows that were read back and written anew, or were never the table's files."""

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, TableExists, TableNotFound, VersionNotFound
-from gapless.files.compare.keys import KeySet
+from gapless.connect.sinks.change import KeyedChange, rows_schema
+from gapless.connect.sinks.resolved import resolve_counted, resolve_keyed
+from gapless.connect.sinks.row_check import RowCheck, check_no_kind, check_whole
+from gapless.connect.sinks.staged_rows import StagedRows
+from gapless.errors import InvalidOption, RetractingInput, TableExists, TableNotFound, UnsupportedType, VersionNotFound
+from gapless.files.compare.row_diff import CHANGE_TYPE
 from gapless.formats.delta import actions as delta_actions
 from gapless.formats.timeseries import actions as series_actions
 from gapless.log.versions import read_range
 from gapless.model.operation import SequenceId
+from gapless.model.types import children
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.handle import DeltaContext
 from gapless.tables.delta.handle import context_of as delta_context
+from gapless.tables.delta.merge import row_changes as delta_changes
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.delta.write import prepared as delta_prepared
+from gapless.tables.delta.write.commits import check_may_remove
 from gapless.tables.shared.handle import AtVersion, Kind, TableContext, table_id
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.prepared import PreparedCommit
-from gapless.tables.shared.sql import quoted
 from gapless.tables.timeseries.context import SeriesContext
+from gapless.tables.timeseries.correct import row_changes as series_changes
+from gapless.tables.timeseries.correct.row_changes import CHANGES_KIND
 from gapless.tables.timeseries.handle import context_of as series_context
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write import prepared as series_prepared
@@ -33,8 +41,12 @@ _LOGGED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "append": ("WRITE", {"mode": "Append"}),
     "upsert": ("MERGE", {}),
     "overwrite": ("WRITE", {"mode": "Overwrite"}),
+    "delete": ("MERGE", {}),
+    "cdc": ("MERGE", {}),
 }
 """What Delta's log calls the change of each mode, with the parameters that tell it from others."""
+_SERIES_KINDS: Mapping[str, str] = {"cdc": CHANGES_KIND}
+"""What the log of a time-series table calls changes that it does not call by their mode."""
 
 
 def _operation(prepared: PreparedCommit) -> tuple[str, int]:
@@ -69,6 +81,11 @@ class _OpenedTable(ABC, Generic[Handle]):
 
     @property
     @abstractmethod
+    def _columns(self) -> pa.Schema:
+        """The columns of the opened table."""
+
+    @property
+    @abstractmethod
     def _context(self) -> TableContext[Any, Any]:
         """The opened table, for a call that begins now."""
 
@@ -94,18 +111,21 @@ class _OpenedTable(ABC, Generic[Handle]):
         """See `SinkTable.table_id`."""
         return table_id(self.table)
 
-    def open(self, schema: pa.Schema) -> None:
+    def open(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
         """See `SinkTable.open`."""
+        rows = rows_schema(schema, change)
         try:
             self._context.refresh()
         except TableNotFound as error:
             if self.create is None:
                 why = "A sink makes it only where it is told how"
                 raise TableNotFound(error.what, why=why, fix=self._how_to_make, path=self.location) from error
+            _check_retracting(rows, change, ())
             try:
-                self._table = self._made(schema, self.create)
+                self._table = self._made(rows, self.create)
             except TableExists:  # another sink made it a moment ago
                 self._context.refresh()
+        _check_retracting(rows, change, self._columns.names)
 
     def last(self, operation: SequenceId) -> int | None:
         """See `SinkTable.last`."""
@@ -139,15 +159,38 @@ class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
         return 'Pass create={"index": "ts", "bucket": "1h"}, or make it with gl.create'
 
     @property
+    def _columns(self) -> pa.Schema:
+        return self.table.schema or pa.schema([])
+
+    @property
     def _context(self) -> SeriesContext:
         return series_context(self.table)
 
     def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
         """See `SinkTable.check`."""
         series_prepared.policy_of(change)
-        self.begin(schema, change)
-        if change["mode"] == "upsert" and change.get("key") is not None:
-            _check_key(change["key"], schema)
+        if change["mode"] == "append":
+            self.begin(schema, change)
+        else:
+            self.row_check(schema, change)
+
+    def row_check(self, schema: pa.Schema, change: Mapping[str, Any]) -> Callable[[pa.Table], pa.Table]:
+        """See `SinkTable.row_check`."""
+        mode, rows = change["mode"], rows_schema(schema, change)
+        epoch = None if mode == "delete" else self.begin(rows, change)
+        table = self._columns if epoch is None else epoch.schema
+        if mode == "overwrite":
+            assert epoch is not None
+            return _checked_by(series_prepared.fit_inside(epoch, span_of(change), change.get("entity")))
+        keyed, index = self._keyed(change), self.table.index
+        if keyed.change_type is not None:
+            check_no_kind(keyed.change_type, table)
+        if epoch is not None:
+            why = "A row takes the place of a whole row, so what the table holds in a missing column would be lost"
+            check_whole(rows, table, why)
+        if mode == "cdc" and change.get("key") is None and not self.table.properties.unique:
+            raise _refuse_unnamed_key(index.keys)
+        return RowCheck.of(keyed, rows, table, filled=index.keys, fit=None if epoch is None else epoch.fit)
 
     def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> series_prepared.SeriesEpoch:  # noqa: ARG002  # a Delta table needs it
         """See `SinkTable.begin`."""
@@ -155,7 +198,7 @@ class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
 
     def known(self, operation: SequenceId, mode: str) -> ChangeOutcome | None:
         """See `SinkTable.known`."""
-        kind = series_actions.kind_of_change(mode)
+        kind = series_actions.kind_of_change(_SERIES_KINDS.get(mode, mode))
         return ChangeOutcome.before(self._context.refresh(), operation, kind)
 
     def held(self, paths: Sequence[str]) -> frozenset[str]:
@@ -167,14 +210,22 @@ class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
         """See `SinkTable.append`."""
         return series_prepared.finalize_append(self.table, prepared)
 
-    def apply(self, prepared: PreparedCommit, rows: pa.Table) -> ChangeOutcome:
+    def apply(self, prepared: PreparedCommit, staged: StagedRows) -> ChangeOutcome:
         """See `SinkTable.apply`."""
-        change, operation = prepared.change, _operation(prepared)
-        if change["mode"] == "upsert":
-            report = self.table.upsert(rows, key=change.get("key"), on_duplicate="last", operation_id=operation)
-        else:
-            report = self.table.replace((None, None), rows, operation_id=operation)
-        return ChangeOutcome(report, report.version, already=report.already_applied)
+        change, mode = prepared.change, prepared.change["mode"]
+        if mode == "overwrite":
+            rows = [staged.batches()] if prepared.files else []
+            report = self.table.replace(span_of(change), rows, entity=change.get("entity"), operation_id=_operation(prepared))
+            return ChangeOutcome(report, report.version, already=report.already_applied)
+        keyed = self._keyed(change)
+        if not keyed.key:
+            return series_changes.apply_counted_changes(self.table, resolve_counted(staged, keyed), prepared.operation)
+        kind = _SERIES_KINDS.get(mode, mode)
+        return series_changes.apply_keyed_changes(self.table, resolve_keyed(staged, keyed), kind, prepared.operation)
+
+    def _keyed(self, change: Mapping[str, Any]) -> KeyedChange:
+        # The index first: it tells most rows apart.
+        return KeyedChange.of(change, self.table.index.keys[::-1])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -196,14 +247,35 @@ class DeltaSinkTable(_OpenedTable[DeltaTable]):
         return "Pass create={}, or make it with gl.delta.create"
 
     @property
+    def _columns(self) -> pa.Schema:
+        return self.table.schema
+
+    @property
     def _context(self) -> DeltaContext:
         return delta_context(self.table)
 
     def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
         """See `SinkTable.check`."""
-        self.begin(schema, change)
-        if change["mode"] == "upsert":
-            _check_key(change.get("key"), schema)
+        if change["mode"] == "append":
+            self.begin(schema, change)
+        else:
+            self.row_check(schema, change)
+
+    def row_check(self, schema: pa.Schema, change: Mapping[str, Any]) -> Callable[[pa.Table], pa.Table]:
+        """See `SinkTable.row_check`."""
+        mode, rows = change["mode"], rows_schema(schema, change)
+        check_may_remove(delta_context(self.table, to_write=True).refresh().state, _LOGGED[mode][0])
+        epoch = None if mode == "delete" else self.begin(rows, change)
+        if mode == "overwrite":
+            assert epoch is not None
+            return _checked_by(epoch.fit)
+        keyed, table = self._keyed(change, rows), self.table.schema
+        if keyed.change_type is not None:
+            check_no_kind(keyed.change_type, table)
+        if not keyed.key:
+            check_whole(rows, table, "Rows are told apart by the values of all columns of the table")
+        _check_types(rows)
+        return RowCheck.of(keyed, rows, table, fit=None if epoch is None else epoch.fit)
 
     def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> delta_prepared.DeltaEpoch:
         """See `SinkTable.begin`."""
@@ -225,34 +297,82 @@ class DeltaSinkTable(_OpenedTable[DeltaTable]):
         """See `SinkTable.append`."""
         return delta_prepared.finalize_append(self.table, prepared)
 
-    def apply(self, prepared: PreparedCommit, rows: pa.Table) -> ChangeOutcome:
+    def apply(self, prepared: PreparedCommit, staged: StagedRows) -> ChangeOutcome:
         """See `SinkTable.apply`."""
-        change, operation = prepared.change, _operation(prepared)
+        change = prepared.change
         if change["mode"] == "overwrite":
-            report = self.table.overwrite(rows, where=change.get("where"), operation_id=operation)
+            rows = [staged.batches()] if prepared.files else []
+            report = self.table.overwrite(rows, where=change.get("where"), operation_id=_operation(prepared))
             return ChangeOutcome(report, report.version, already=report.already_applied)
-        key = _check_key(change["key"], rows.schema)
-        on = " AND ".join(f"t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)}" for name in key)
-        merge = self.table.merge(_last_of_each(rows, key), on).when_matched_update_all().when_not_matched_insert_all()
-        merged = merge.execute(operation_id=operation)
-        return ChangeOutcome(merged, merged.version, already=merged.already_applied)
+        keyed = KeyedChange.of(change, ())
+        if not keyed.key:
+            return delta_changes.apply_counted_changes(self.table, resolve_counted(staged, keyed), prepared.operation)
+        return delta_changes.apply_keyed_changes(self.table, resolve_keyed(staged, keyed), prepared.operation)
+
+    def _keyed(self, change: Mapping[str, Any], rows: pa.Schema) -> KeyedChange:
+        """Raises InvalidOption where no key is named."""
+        if change.get("key") is None:
+            raise InvalidOption(
+                f"a {change['mode']} into a Delta table has no key",
+                why=f"It finds rows by key; the rows have {', '.join(map(repr, rows.names))}",
+                fix='Pass key="id" or key=["site", "id"]',
+                option="key",
+                value=None,
+            )
+        return KeyedChange.of(change, ())
 
 
-def _check_key(key: object, schema: pa.Schema) -> tuple[str, ...]:
-    """The key's columns; raises InvalidOption."""
-    columns = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, list | tuple) else ()
-    if columns and all(name in schema.names for name in columns):
-        return columns
-    raise InvalidOption(
-        f"key={key!r} names no columns of the rows",
-        why=f"An upsert into a Delta table finds rows by key; the rows have {', '.join(map(repr, schema.names))}",
-        fix='Pass key="id" or key=["site", "id"]',
+def _checked_by(fit: Callable[[pa.Table], object]) -> Callable[[pa.Table], pa.Table]:
+    """A check that stores rows as they came."""
+
+    def check(rows: pa.Table) -> pa.Table:
+        fit(rows)
+        return rows
+
+    return check
+
+
+def span_of(change: Mapping[str, Any]) -> tuple[object, object]:
+    """The range of the index that an overwrite names, all of it where it names none."""
+    return change.get("start"), change.get("end")
+
+
+def _check_retracting(rows: pa.Schema, change: Mapping[str, Any], table: Collection[str]) -> None:
+    """Raise RetractingInput where rows say that others were changed or removed, and all would be written; a table with a column of that
+    name keeps such rows as they are.
+    """
+    if change["mode"] != "cdc" and CHANGE_TYPE in rows.names and CHANGE_TYPE not in table:
+        raise RetractingInput(
+            f"the rows say in {CHANGE_TYPE} what happened to each, and the sink's mode is {change['mode']!r}",
+            why="All of them would be written, those that were removed too",
+            fix='Make the sink with mode="cdc", or leave out such rows and the column',
+            feature=f"changes into a sink that makes {change['mode']}s",
+            column=CHANGE_TYPE,
+        )
+
+
+def _check_types(rows: pa.Schema) -> None:
+    """Raise UnsupportedType for values that a MERGE cannot take."""
+    for field in rows:
+        if _has_half_floats(field.type):
+            raise UnsupportedType(
+                f"column {field.name!r} is of {field.type}, which a change by key cannot take into a Delta table",
+                why="Rows are matched in DuckDB, which has no half floats",
+                fix="Cast it to float32, which holds each value exactly",
+                column=field.name,
+                type=str(field.type),
+            )
+
+
+def _has_half_floats(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_float16(kind)) or any(_has_half_floats(child.type) for child in children(kind))
+
+
+def _refuse_unnamed_key(keys: tuple[str, ...]) -> InvalidOption:
+    return InvalidOption(
+        "changes into a series that may hold several rows of one identity and time need key=",
+        why="Where several rows have one key, only the last would stay",
+        fix=f'Pass key={list(keys)!r} where these tell rows apart, or key="*" to tell them apart by all their values',
         option="key",
-        value=key,
+        value=None,
     )
-
-
-def _last_of_each(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
-    """Of several rows with one key the one that came last."""
-    keys = KeySet.of(rows, key)
-    return rows if keys.count == rows.num_rows else rows.take(pa.array(keys.last_rows()))

@@ -55,7 +55,7 @@ def diff_rows(removed: pa.Table, added: pa.Table, index: IndexSpec) -> pa.Table:
     """
     removed, added = _drop_same(removed, added)
     both = pa.concat_tables([removed, added])
-    at = _surplus(row_codes(both.columns, both.num_rows), removed.num_rows)
+    at = surplus(row_codes(both.columns, both.num_rows), removed.num_rows)
     left, is_added = both.take(pa.array(at)), at >= removed.num_rows
     keys = row_codes([left.column(name) for name in index.keys], left.num_rows)
     rank, pairs = _ranks(keys, is_added), np.minimum(*_counts(keys, is_added))[keys]
@@ -86,8 +86,16 @@ def _drop_same(removed: pa.Table, added: pa.Table) -> tuple[pa.Table, pa.Table]:
     return removed, added
 
 
-def _surplus(codes: Codes, removed: int) -> Codes:
-    """The positions of rows that their side has more often than the other: the later ones of each kind."""
+def surplus_rows(removed: pa.Table, added: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of each of two tables of one schema that it has more often than the other: the later ones of equal rows."""
+    both = pa.concat_tables([removed, added])
+    at = surplus(row_codes(both.columns, both.num_rows), removed.num_rows)
+    left, right = at[at < removed.num_rows], at[at >= removed.num_rows]
+    return both.take(pa.array(left)), both.take(pa.array(right))
+
+
+def surplus(codes: Codes, removed: int) -> Codes:
+    """The positions of rows that their side has more often than the other, `removed` of them being on the first: the later ones of each code."""
     is_added = np.arange(len(codes)) >= removed
     gone, new = _counts(codes, is_added)
     at = np.flatnonzero((gone != new)[codes])

@@ -228,6 +228,8 @@ class MergeEdit:
     """The source's columns whose types nobody declared."""
     keys: Sequence[KeyPair]
     clauses: Sequence[BoundClause]
+    passed_over: list[Numbers]
+    """Grows by the source's rows that belong to a row of the table, and that no clause takes."""
 
     def edit(self, pairs: Pairs, rows: pa.Table, positions: Positions) -> Edit:
         """What becomes of rows of one file, whose pairs these are. Raises DuplicateKey, InvalidQuery, InvalidValue."""
@@ -245,6 +247,7 @@ class MergeEdit:
             chosen = choose(seen, clauses)
             if clauses and at is mine:
                 self._check_single(mine, theirs, chosen, clauses)
+                self.passed_over.append(theirs[chosen < 0])
             for number, one in enumerate(clauses):
                 taken = np.flatnonzero(chosen == number)
                 if one.assignments is None:

@@ -53,6 +53,10 @@ class MergeRows:
     new_name: Callable[[], str]
     """Physical names for new columns."""
     clauses: tuple[Clause, ...] = ()
+    weights: Numbers | None = None
+    """For each row of the source how many rows are skipped where it belongs to a row of the table and no clause takes it; None for none."""
+    left_out: int = 0
+    """How many more rows were skipped before they came to be rows of the source."""
     operation: str = "MERGE"
 
     @property
@@ -98,6 +102,7 @@ class MergeRows:
             inferred=self.inferred,
             keys=key_pairs(self.on, names),
             clauses=[BoundClause.of(clause, names) for clause in self.clauses],
+            passed_over=[],
         )
 
     def _check_source(self, names: Names) -> None:
@@ -149,6 +154,7 @@ class _Run:
         return RowChangePlan(
             affected=affected,
             inserts=partial(self._inserts, np.flatnonzero(~matched)),
+            skipped=self._skipped,
             reads=reads_of(self.before.after, read, files),
         )
 
@@ -161,6 +167,11 @@ class _Run:
     def _inserts(self, unmatched: Numbers) -> Iterable[pa.RecordBatch]:
         rows = self.edit.inserts(unmatched) if self.merge.has("not_matched") else None
         return () if rows is None else rows.to_batches()
+
+    def _skipped(self) -> int:
+        weights, passed = self.merge.weights, self.edit.passed_over
+        skipped = self.merge.left_out
+        return skipped if weights is None or not passed else skipped + int(weights[distinct(np.concatenate(passed))].sum())
 
 
 Values = Mapping[str, object]
@@ -269,7 +280,7 @@ class Merging(RowOperations):
             )
         batches = source if isinstance(source, Batches) else as_batches(source, self.schema)
         change = MergeRows(
-            source=_held(batches, self.schema),
+            source=held_rows(batches, self.schema),
             inferred=batches.inferred,
             on=on,
             target_alias=target_alias,
@@ -280,7 +291,7 @@ class Merging(RowOperations):
         return Merge(change, self._change_rows)
 
 
-def _held(batches: Batches, table: pa.Schema) -> pa.Table:
+def held_rows(batches: Batches, table: pa.Schema) -> pa.Table:
     """A source's rows in plain types: no views, dictionaries or large texts; what is nothing but nulls in the table's type."""
     twice = sorted(name for name, count in Counter(batches.schema.names).items() if count > 1)
     if twice:

@@ -30,6 +30,11 @@ def no_rows() -> Iterable[pa.RecordBatch]:
     return ()
 
 
+def none() -> int:
+    """No row was left out."""
+    return 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseVersion:
     """The version of a table that a change is made to."""
@@ -54,6 +59,8 @@ class RowChangePlan:
     """File by file, in the order in which they are gone through; may be decided on the way."""
     inserts: Callable[[], Iterable[pa.RecordBatch]] = no_rows
     """The rows that are new, in the table's columns and types; asked for after the last affected file."""
+    skipped: Callable[[], int] = none
+    """How many rows of the input were left out; asked for after the last insert."""
     reads: Reads
 
 
@@ -110,8 +117,9 @@ class RowOperations(DeltaHandle):
             changes = change.decide(BaseVersion(state=state, after=after, reader=reader))
             rewrite = RowChangeWriter(state=state, after=after, reader=reader, attempt=attempt)
             actions = rewrite.run(changes.affected, changes.inserts)
+        tally = replace(rewrite.tally, skipped_rows=changes.skipped())
         if not actions and operation is None:
-            return Tally()
+            return tally
         return Proposal(
             commit=new_commit(
                 self._env,
@@ -119,14 +127,19 @@ class RowOperations(DeltaHandle):
                 change.operation,
                 actions,
                 parameters=change.parameters,
-                tally=rewrite.tally,
+                tally=tally,
                 operation_id=operation,
             ),
             check_conflict=CommitPredicate(state=state, reads=changes.reads).check_conflict,
-            tally=rewrite.tally,
+            tally=tally,
             discard=attempt.discard,
             deferred=tuple(attempt.deferred),
         )
+
+
+def change_rows(table: RowOperations, change: RowOperation, operation_id: object) -> ChangeReport:
+    """Make a change to the newest version of a table, in one commit, for jobs outside of a handle; raises as a method of the handle."""
+    return table._change_rows(change, operation_id)  # noqa: SLF001  # of the class above
 
 
 def reads_of(state: TableState, condition: Condition, files: Iterable[AddFile]) -> Reads:

@@ -14,6 +14,7 @@ from gapless.errors import InvalidOption, InvalidTime, InvalidValue, SchemaMisma
 from gapless.files.compare.keys import KeySet, can_match
 from gapless.files.ingest.batches import Batches
 from gapless.files.sort.run import sort_run
+from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.conflict.rows import PROPERTIES
 from gapless.formats.timeseries.replay import segments_covering
 from gapless.log.commit import Conflict
@@ -136,24 +137,26 @@ class Replace:
 
     def decide(self, before: BaseVersion, rows: pa.Table) -> RowChanges:
         """See `Correction.decide`; raises InvalidValue for a row outside the range, DuplicateKey in a unique table."""
-        self._check_inside(before, rows)
+        self.check_inside(before.state, before.schema, rows)
         run = sort_run(rows, before.index, before.grid)
         if before.meta.properties.unique:
             check_distinct(run, before)
         return RowChanges(run, condition_cut(before, self.request))
 
-    def _check_inside(self, before: BaseVersion, rows: pa.Table) -> None:
-        inside = to_expression(IsTruth(term=self.request.predicate(before.state, before.schema), value=True), before.schema)
-        numbered = rows.select(before.keys).append_column("", pa.array(range(rows.num_rows), pa.int64()))
+    def check_inside(self, state: TableState, schema: pa.Schema, rows: pa.Table) -> None:
+        """Raise InvalidValue for a row, in declared types, that lies outside of the range and the entities."""
+        keys = state.meta.index.keys
+        inside = to_expression(IsTruth(term=self.request.predicate(state, schema), value=True), schema)
+        numbered = rows.select(keys).append_column("", pa.array(range(rows.num_rows), pa.int64()))
         outside = numbered.filter(~inside)
         if outside.num_rows:
-            row = {name: outside.column(name)[0] for name in before.keys}
+            row = {name: outside.column(name)[0] for name in keys}
             number = outside.column("")[0].as_py()
             raise InvalidValue(
                 f"row {number} lies outside what is to be replaced: {', '.join(f'{n}={v}' for n, v in row.items())}",
                 why=f"{outside.num_rows:,} of {rows.num_rows:,} rows do; the range is half-open, and `entity` bounds it too",
                 fix="Leave such rows out, or replace a range that holds them",
-                column=before.index.column, row=number, value=str(row[before.index.column]),
+                column=state.meta.index.column, row=number, value=str(row[state.meta.index.column]),
             )  # fmt: skip
 
 

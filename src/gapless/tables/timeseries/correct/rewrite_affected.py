@@ -61,6 +61,8 @@ class RowChanges:
     """What comes, in declared types."""
     cut: RowSelector
     """What goes."""
+    skipped_rows: int = 0
+    """How many more came and were left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,7 @@ def rewrite_affected(before: BaseVersion, changes: RowChanges, attempt: StagedWr
         rows=changes.rows.table.num_rows,
         segments=len(attempt.segments),
         buckets=coverage.cardinality(),
+        skipped_rows=changes.skipped_rows,
         removed_rows=writer.losses.rows + sum(segment.rows for segment in affected.dropped),
         removed_segments=len(removed),
         replaced_buckets=affected.replaced(coverage),
@@ -137,7 +140,7 @@ def rewrite_affected(before: BaseVersion, changes: RowChanges, attempt: StagedWr
     )
     if not removed and not attempt.segments:
         # Every row that comes is there already.
-        tally = Tally()
+        tally = Tally(skipped_rows=changes.skipped_rows)
     paths = tuple(segment.path for segment in removed)
     return RewriteResult(
         removed=paths, coverage=coverage, tally=tally, keeps_overlaps=keeps_overlaps(before, attempt.coverage, frozenset(paths))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from gapless.formats.timeseries.actions import TableMeta
 from gapless.formats.timeseries.codec.metadata import decode_meta, encode_meta, with_features
 from gapless.formats.timeseries.codec.segment import decode_segment, encode_segment
 from gapless.formats.timeseries.replay import sidecars_of
+from gapless.model.fit import to_declared
 from gapless.model.operation import SequenceId
 from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.model.schema import entity_types, stored_schema
@@ -24,6 +25,7 @@ from gapless.tables.shared.handle import table_id
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, unreadable_files
 from gapless.tables.timeseries.context import SeriesContext
+from gapless.tables.timeseries.correct.corrections import CorrectionArguments
 from gapless.tables.timeseries.handle import context_of
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write.append import Appender
@@ -110,6 +112,25 @@ class SeriesEpoch:
         policy = policy_of(change) or state.meta.properties.on_overlap
         if policy == "reject":
             stands(Appender(context=context, on_overlap=policy), state, self.attempt)
+
+
+def fit_inside(
+    epoch: SeriesEpoch, span: tuple[object, object], entity: Mapping[str, object] | None
+) -> Callable[[pa.Table], object]:
+    """Raises DataError for rows that the table does not take, and InvalidValue for one that lies outside of the range and the entities.
+
+    Raises itself InvalidTime, UnknownColumn, InvalidOption for a range or entities that the table cannot have.
+    """
+    meta, state = epoch.meta, epoch.context.snapshot.state
+    asked = CorrectionArguments(start=span[0], end=span[1], entity=entity)
+    replacement = asked.replace(meta.index, epoch.schema)
+
+    def fit(rows: pa.Table) -> None:
+        stored = epoch.fit(rows)
+        declared = [to_declared(batch, epoch.schema, ids=meta.ids) for batch in stored]
+        replacement.check_inside(state, epoch.schema, pa.Table.from_batches(declared, epoch.schema))
+
+    return fit
 
 
 def policy_of(change: Mapping[str, Any]) -> OnOverlap | None:
