@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from gapless.connect.sources.commit_order import removals_first
 from gapless.errors import VersionNotFound
 from gapless.files.compare.row_diff import CHANGE_TYPE, INSERT
 from gapless.formats.delta.actions import AddFile, CdcFile, RemoveFile
@@ -115,7 +116,8 @@ class SeriesSourceTable:
         if not only_added and not tell:
             return _untold(time_ns)
         feed = self._table.changes(version, version)
-        return CommitRead(time_ns=time_ns, inserts=only_added, schema=_plain(feed.schema), rows=feed.to_batches())
+        rows = iter(feed.to_batches()) if only_added else removals_first(feed.to_batches)
+        return CommitRead(time_ns=time_ns, inserts=only_added, schema=_plain(feed.schema), rows=rows)
 
 
 class DeltaSourceTable:
@@ -159,7 +161,7 @@ class DeltaSourceTable:
             return _untold(time_ns)
         if changed:
             feed = self._table.changes(version, version)
-            return CommitRead(time_ns=time_ns, inserts=False, schema=_plain(feed.schema), rows=feed.to_batches())
+            return CommitRead(time_ns=time_ns, inserts=False, schema=_plain(feed.schema), rows=removals_first(feed.to_batches))
         return self._added(self._table.at(version=version), added, time_ns)
 
     def _added(self, view: DeltaView, files: Sequence[AddFile], time_ns: int) -> CommitRead:
