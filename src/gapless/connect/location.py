@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 from gapless.errors import InvalidOption, nearest
@@ -17,11 +18,22 @@ def split_url(url: object, kinds: Sequence[str]) -> tuple[str, str]:
     text = url if isinstance(url, str) else os.fspath(url) if isinstance(url, os.PathLike) else ""
     kind, colon, location = text.partition(":")
     if not colon or kind not in kinds or not location:
+        shown = without_secrets(text) if text else url
         raise InvalidOption(
-            f"{text or url!r} names no kind of table",
+            f"{shown!r} names no kind of table",
             why=f"What comes before the first ':' is the kind, one of {' and '.join(map(repr, kinds))}",
             fix=f"Pass such as 'delta:trips' or 'timeseries:s3://bucket/prices'. {nearest(kind, kinds)}",
             option="url",
-            value=url,
+            value=shown,
         )
     return kind, location
+
+
+def without_secrets(url: str) -> str:
+    """A URL for messages: without who asks, by which password, and without its query.
+
+    >>> without_secrets("postgresql://ada:secret@db/trips?sslkey=x")
+    'postgresql://…@db/trips?…'
+    """
+    bare, query, _ = url.partition("?")
+    return re.sub(r"//[^/]*@", "//…@", bare) + ("?…" if query else "")

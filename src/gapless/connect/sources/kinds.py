@@ -1,0 +1,35 @@
+"""Sources other than tables, by the kind that their URL begins with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gapless.connect.sources.files import open_file_source
+from gapless.connect.sources.positioned import PositionedSource
+from gapless.errors import InvalidOption, nearest
+
+OPENERS: Mapping[str, Callable[..., PositionedSource]] = {"files": open_file_source}
+"""Each takes what comes after the kind and its colon, and options by name."""
+
+
+def open_kind(kind: str, location: str, options: Mapping[str, Any]) -> PositionedSource:
+    """A source of one of these kinds. Raises InvalidOption for an option that it does not have or needs, and as the kind says."""
+    opener = OPENERS[kind]
+    taken = {name: one for name, one in inspect.signature(opener).parameters.items() if one.kind is one.KEYWORD_ONLY}
+    for name, value in options.items():
+        if name not in taken:
+            raise InvalidOption(
+                f"{name}={value!r} is no option of a source of {kind}",
+                why=f"It has {', '.join(taken)}",
+                fix=nearest(name, taken),
+                option=name,
+                value=value,
+            )
+    for name, one in taken.items():
+        if one.default is one.empty and name not in options:
+            raise InvalidOption(
+                f"a source of {kind} needs {name}=", why="It has no default", fix=f"Pass {name}=", option=name, value=None
+            )
+    return opener(location, **options)

@@ -1,0 +1,245 @@
+"""Sources other than tables: what reads on from a position, piece by piece, made into a source by one loop."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from gapless.connect.sources.fitted_rows import as_declared, fitted
+from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities
+from gapless.errors import CorruptTable, GaplessError, InvalidOption, NotSupported
+from gapless.files.ingest.batches import Batches
+from gapless.formats.timeseries.codec.schema import decode_schema, encode_schema
+
+_SCHEMA, _PLACE = "schema", "place"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a source has come."""
+
+    state: Mapping[str, Any]
+    """What it needs to go on."""
+    files_processed: int = 0
+    timestamp: datetime | None = None
+    """In UTC; see `Cursor.timestamp`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Some rows in their order; perhaps none, where the source only moved on."""
+
+    rows: pa.RecordBatch
+    after: Callable[[int], Position]
+    """Where the source stands after the first so many of them."""
+    given: int = 0
+    """How many of the rows that `after` counts came before these."""
+
+    def first(self, rows: int) -> Piece:
+        """The first so many rows."""
+        return Piece(rows=self.rows.slice(0, rows), after=self.after, given=self.given)
+
+    def rest(self, rows: int) -> Piece:
+        """Those after the first so many."""
+        return Piece(rows=self.rows.slice(rows), after=self.after, given=self.given + rows)
+
+    @property
+    def end(self) -> Position:
+        """Where the source stands after all of them."""
+        return self.after(self.given + self.rows.num_rows)
+
+
+class PositionedSource(Source):
+    """A source that reads on from a position. Who derives from it says where it begins, and reads.
+
+    Rows have the declared schema; where none was declared, the columns of the first rows, which the cursor then holds.
+    """
+
+    kind: ClassVar[str]
+    """What its cursors are called."""
+
+    def __init__(self, place: str, schema: pa.Schema | None) -> None:
+        """`place` tells what is read from other places of the kind, with no secrets in it; `schema` is declared, or None."""
+        self.place = place
+        self._declared = None if schema is None else as_declared(schema, place)
+        self._schema = self._declared
+        self._position: Position | None = None
+        self._reading: Iterator[Piece] | None = None
+        self._left: Piece | None = None
+
+    def __repr__(self) -> str:
+        """Its kind and place."""
+        return f"<{type(self).__name__} {self.place}>"
+
+    def __getstate__(self) -> dict[str, object]:
+        """All that it was made with; raises NotSupported once it is started."""
+        if self._position is not None:
+            raise NotSupported(
+                "a source that is started can be neither pickled nor copied",
+                why="It is in the middle of reading",
+                fix="Send its cursor, and make it in the other process: gl.connect.source(…), then start(cursor)",
+                feature="pickling of a source at work",
+            )
+        return self.__dict__
+
+    # -- what a kind of source says --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _first(self) -> Position:
+        """Where the options say that it begins."""
+
+    @abstractmethod
+    def _resumed(self, state: Mapping[str, Any]) -> Position:
+        """The position of a cursor; raises KeyError, TypeError or ValueError for a state that is none."""
+
+    @abstractmethod
+    def _read(self, position: Position) -> Iterator[Piece]:
+        """The rows from a position on that are there now."""
+
+    def _stored(self, position: Position) -> Mapping[str, Any]:
+        """A position's state as JSON."""
+        return position.state
+
+    # -- the contract ----------------------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> SourceCapabilities:
+        """It replays, and takes no rows back."""
+        return SourceCapabilities(replays=True, retracts=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The declared columns, or those of the first rows. Raises InvalidOption where there are neither yet, and as `poll`."""
+        self._started()
+        while self._schema is None:
+            piece = self._peek()
+            if piece is None:
+                raise InvalidOption(
+                    f"the columns of {self.place} are not known yet",
+                    why="No schema was declared, and there are no rows that would show it",
+                    fix="Pass schema= as a pyarrow.Schema, or begin once there are rows",
+                    option="schema",
+                    value=None,
+                )
+            if piece.rows.num_rows:
+                self._left = piece
+            else:
+                self._position = piece.end
+        return self._schema
+
+    @property
+    def cursor(self) -> Cursor:
+        """See `Source.cursor`."""
+        position = self._started()
+        state = {_PLACE: self.place, **self._stored(position)}
+        if self._declared is None and self._schema is not None:
+            state[_SCHEMA] = encode_schema(self._schema)
+        return Cursor(source=self.kind, state=state, files_processed=position.files_processed, timestamp=position.timestamp)
+
+    def start(self, cursor: Cursor | None = None) -> None:
+        """See `Source.start`. Raises InvalidOption for a cursor of another source, and as the first poll."""
+        if cursor is None:
+            schema, position = self._declared, self._first()
+        else:
+            schema, position = self._known(cursor)
+        self._schema, self._position, self._reading, self._left = schema, position, None, None
+
+    def poll(self, limit: int | None = None) -> Polled:
+        """See `Source.poll`. Rows before an error are given first: it comes with the next poll. After an error the source stands
+        where it was. Raises as the kind of source says.
+        """
+        check_limit(limit)
+        before, taken, room = self._started(), list[pa.RecordBatch](), limit
+        try:
+            while (room is None or room > 0) and (piece := self._next()) is not None:
+                if room is not None and piece.rows.num_rows > room:
+                    self._left, piece = piece.rest(room), piece.first(room)
+                if piece.rows.num_rows:
+                    taken.append(piece.rows)
+                room = None if room is None else room - piece.rows.num_rows
+                self._position = piece.end
+        except BaseException as error:
+            self._reading = self._left = None
+            if taken and isinstance(error, GaplessError):
+                return Polled(taken)
+            self._position = before
+            raise
+        return Polled(taken)
+
+    # -- for kinds of sources --------------------------------------------------------------------------------------------
+
+    def _fitted(self, part: Batches) -> Iterator[pa.RecordBatch]:
+        """Rows as this source's columns, which they settle where none are known yet. Raises DataError."""
+        if self._schema is None:
+            if not part.schema.names and not any(batch.num_rows for batch in part):
+                return iter(())
+            self._schema = as_declared(part.schema, part.source)
+        return fitted(part, self._schema)
+
+    # -- steps -----------------------------------------------------------------------------------------------------------
+
+    def _started(self) -> Position:
+        if self._position is None:
+            self.start(None)
+        assert self._position is not None
+        return self._position
+
+    def _next(self) -> Piece | None:
+        """The next rows; None where there are none now."""
+        if self._left is not None:
+            piece, self._left = self._left, None
+            return piece
+        if self._reading is None:
+            self._reading = self._read(self._started())
+        found = next(self._reading, None)
+        if found is None:
+            self._reading = None
+        return found
+
+    def _peek(self) -> Piece | None:
+        """As `_next`, outside of a poll: after an error the source stands where it was."""
+        try:
+            return self._next()
+        except BaseException:
+            self._reading = self._left = None
+            raise
+
+    def _known(self, cursor: object) -> tuple[pa.Schema | None, Position]:
+        """The schema and position of a cursor."""
+        if not isinstance(cursor, Cursor) or cursor.source != self.kind:
+            raise _no_cursor(
+                self, cursor, f"It is one of {getattr(cursor, 'source', cursor)!r}, and this source is one of {self.kind!r}"
+            )
+        state = dict(cursor.state)
+        if state.get(_PLACE) != self.place:
+            raise _no_cursor(self, cursor, f"It is one of {state.get(_PLACE)}")
+        told = state.pop(_SCHEMA, None)
+        try:
+            schema = decode_schema(told) if told is not None and self._declared is None else self._declared
+            position = self._resumed(state)
+        except (KeyError, TypeError, ValueError, AttributeError, CorruptTable) as error:
+            raise _no_cursor(self, cursor, f"{type(error).__name__}: {error}") from error
+        return schema, Position(state=position.state, files_processed=cursor.files_processed, timestamp=cursor.timestamp)
+
+
+def check_limit(limit: object) -> None:
+    """Raise InvalidOption for what is no number of rows to poll."""
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise InvalidOption(
+            f"limit={limit!r} is no number of rows", fix="Pass 1 or more, or None for all", option="limit", value=limit
+        )
+
+
+def _no_cursor(source: PositionedSource, cursor: object, why: str) -> InvalidOption:
+    return InvalidOption(
+        f"this cursor cannot start the source of {source.place}",
+        why=why,
+        fix="Pass one that this source gave",
+        option="cursor",
+        value=cursor,
+    )

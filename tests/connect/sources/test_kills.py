@@ -1,0 +1,74 @@
+"""A pipeline out of each kind of source, killed at any changing call of its stores and run again: every row is in the sink once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gapless.connect import CheckpointStore, Runner, Source, sink, source
+from gapless.store.open import open_store
+from gapless.testing.store.stores import Killed
+from support.dying_store import DyingStore, Life
+from support.pipelines import made, opened, rows
+
+ROWS = 12
+Opened = Callable[[], Source]
+
+
+def files(place: str) -> Opened:
+    """Three files, of which the last came with the oldest time."""
+    store = open_store(f"{place}-landing")
+    for first, name in ((0, "c"), (4, "b"), (8, "a")):
+        onto = pa.BufferOutputStream()
+        pq.write_table(rows(first, 4), onto, row_group_size=3)
+        store.put(f"{name}.parquet", memoryview(onto.getvalue()))
+    return lambda: source(f"files:{place}-landing/*.parquet")
+
+
+FEEDS: dict[str, Callable[[str], Opened]] = {"files": files}
+
+
+@pytest.fixture(params=FEEDS)
+def feed(request: pytest.FixtureRequest) -> Callable[[str], Opened]:
+    return FEEDS[request.param]
+
+
+def pipeline(place: str, feed: Opened) -> Runner:
+    sinks = {"main": sink(f"delta:{place}-sink", pipeline="orders", name="main", spill_bytes=1)}
+    return Runner(feed(), sinks, CheckpointStore(f"{place}-checkpoints"), checkpoint_rows=5)
+
+
+def living(monkeypatch: pytest.MonkeyPatch, life: Life) -> None:
+    """All stores that are opened from now on belong to a process with this life."""
+    for module in ("gapless.tables.shared.handle", "gapless.connect.checkpoint_store", "gapless.connect.sources.files"):
+        monkeypatch.setattr(f"{module}.open_store", lambda *place: DyingStore(open_store(*place), life))
+
+
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.long)], ids=["before", "after"])
+def test_killed_at_any_call_and_run_again_each_row_is_there_once(
+    feed: Any, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies_at, finished = 0, False
+    while not finished:
+        dies_at += 1
+        place = f"memory://{uuid.uuid4()}"
+        made("delta", f"{place}-sink")
+        feeding = feed(place)
+        with monkeypatch.context() as patched:
+            living(patched, Life(dies_at=dies_at, after=after))
+            try:
+                pipeline(place, feeding).run()
+                finished = True
+            except Killed:
+                pass
+        pipeline(place, feeding).run()
+        table = opened("delta", f"{place}-sink")
+        found = sorted(table.scan().to_arrow()["v"].to_pylist())
+        assert found == list(range(ROWS)), f"killed at call {dies_at}"
+        assert pipeline(place, feeding).run().rows == 0
+    assert dies_at > 10
