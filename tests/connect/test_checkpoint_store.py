@@ -10,8 +10,19 @@ from gapless.connect import Checkpoint, CheckpointStore, Cursor
 from gapless.errors import CommitConflict, CorruptTable, LogWarning
 
 
-def checkpoint(number: int, row: int = 0) -> Checkpoint:
-    return Checkpoint(id=number, cursor=Cursor(source="table", state={"row": row}), prepared={})
+def checkpoint(number: int, row: int = 0, unfinished: tuple[int, ...] = ()) -> Checkpoint:
+    return Checkpoint(id=number, cursor=Cursor(source="table", state={"row": row}), prepared={}, unfinished=unfinished)
+
+
+def decided(store: CheckpointStore, count: int) -> list[Checkpoint]:
+    """So many that are decided one after the other and not finished."""
+    first, found = store.recover().next_id, list[Checkpoint]()
+    for row in range(count):
+        one = checkpoint(first + row, row, tuple(before.id for before in found))
+        store.record(one)
+        store.decide(one)
+        found.append(one)
+    return found
 
 
 def test_what_was_decided_is_where_a_pipeline_goes_on(tmp_path: Path) -> None:
@@ -124,3 +135,66 @@ def test_what_was_given_up_is_tidied_away_too(tmp_path: Path) -> None:
         store.finish(one)
     assert not (tmp_path / f"{given_up.id:020d}.json").exists()
     assert not (tmp_path / f"{given_up.id:020d}.decided").exists()
+
+
+def test_several_that_are_decided_and_not_finished_are_all_found_in_order(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=1)
+    waiting = decided(store, 4)
+    found = CheckpointStore(tmp_path).recover()
+    assert (list(found.unfinished), found.decided, found.finished) == (waiting, waiting[-1], False)
+    for at, one in enumerate(waiting, 1):
+        store.finish(one)
+        assert list(store.recover().unfinished) == waiting[at:]
+    found = store.recover()
+    assert (found.decided, found.finished) == (waiting[-1], True)
+    # What comes after them in another life names what it found.
+    later = checkpoint(found.next_id, unfinished=())
+    store.record(later)
+    store.decide(later)
+    assert store.recover().unfinished == (later,)
+
+
+def test_what_is_not_finished_is_never_tidied_away(tmp_path: Path) -> None:
+    """Not even where a coordinator says of later ones that they are finished."""
+    store = CheckpointStore(tmp_path, keep=1)
+    waiting = decided(store, 4)
+    for one in waiting[1:]:
+        store.finish(one)
+    assert store.recover().unfinished == (waiting[0],)
+
+
+def test_each_of_several_is_taken_from_its_decision_where_its_manifest_is_torn_and_is_missed_where_both_are_gone(
+    tmp_path: Path,
+) -> None:
+    store = CheckpointStore(tmp_path)
+    waiting = decided(store, 3)
+    (tmp_path / f"{waiting[0].id:020d}.json").write_bytes(b"{")
+    with pytest.warns(LogWarning, match="copy"):
+        assert list(store.recover().unfinished) == waiting
+    (tmp_path / f"{waiting[1].id:020d}.decided").unlink()
+    with pytest.raises(CorruptTable, match="says that it was decided"):
+        store.recover()
+
+
+def test_a_decision_that_came_too_late_is_void_and_is_tidied_away(tmp_path: Path) -> None:
+    """Its coordinator is told so, and dies before it can do anything about it: the rows are in higher ones."""
+    slow, quick = CheckpointStore(tmp_path), CheckpointStore(tmp_path, keep=1)
+    late = checkpoint(slow.recover().next_id)
+    for one in decided(quick, 2):
+        quick.finish(one)
+    assert not (tmp_path / f"{late.id:020d}.decided").exists()
+    slow.record(late)
+    with pytest.raises(CommitConflict, match="another coordinator"):
+        slow.decide(late)
+    assert (tmp_path / f"{late.id:020d}.decided").exists()
+    (waiting,) = decided(quick, 1)
+    assert quick.recover().unfinished == (waiting,)
+    quick.finish(waiting)
+    assert not list(tmp_path.glob(f"{late.id:020d}.*"))
+
+
+def test_a_manifest_of_before_there_was_a_backlog_is_read(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    (one,) = decided(store, 1)
+    assert "unfinished" not in (tmp_path / f"{one.id:020d}.json").read_text()
+    assert store.recover().unfinished == (one,)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gapless.connect import CheckpointStore, Runner, sink, source
+from gapless.connect import Checkpoint, CheckpointStore, Cursor, Runner, sink, source
 from gapless.errors import CommitConflict, InvalidOption, NotSupported
 from support.pipelines import KINDS, SCHEMA, made, opened, rows
 
@@ -63,12 +63,13 @@ def test_what_a_coordinator_prepared_that_was_given_up_holds_nobody_up(kind: str
             theirs.prepare(number)
         return batch
 
-    with pytest.raises(CommitConflict, match="comes before"):
-        runner(kind, place, transform=late).run()
-    report = runner(kind, place).run()
-    assert (report.checkpoints, report.rows) == (1, 0)
+    report = runner(kind, place, transform=late).run()
+    assert (report.checkpoints, report.rows) == (1, 3)
     assert found(kind, place) == [0, 1, 2]
     assert theirs.pending() == []
+    given_up = Checkpoint(id=number, cursor=Cursor(source="table", state={}), prepared={})
+    with pytest.raises(CommitConflict, match="another coordinator"):
+        slow.decide(given_up)
 
 
 def test_rows_that_come_after_a_run_without_any_are_not_passed_over(kind: str, place: Path) -> None:
@@ -115,7 +116,17 @@ def test_options_that_would_do_nothing_or_harm_are_refused(kind: str, place: Pat
     for wrong in (0, -1, True, 1.5):
         with pytest.raises(InvalidOption, match="checkpoint_rows"):
             runner(kind, place, checkpoint_rows=wrong).run()
+        for option in ("checkpoint_bytes", "max_backlog"):
+            with pytest.raises(InvalidOption, match=option):
+                runner(kind, place, **{option: wrong}).run()
         with pytest.raises(InvalidOption, match="keep"):
             CheckpointStore(place / "checkpoints", keep=wrong)  # type: ignore[arg-type]  # what is refused
+    odd: list[Any] = [0, -1.5, True, "1", float("nan")]
+    for time in odd:
+        for option in ("checkpoint_seconds", "stall_seconds"):
+            with pytest.raises(InvalidOption, match=option):
+                runner(kind, place, **{option: time}).run()
+        with pytest.raises(InvalidOption, match="poll_interval"):
+            runner(kind, place).run(follow=True, poll_interval=time)
     with pytest.raises(NotSupported, match="changed or removed"):
         runner(kind, place, on_change="tell").run()

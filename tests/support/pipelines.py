@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import gapless as gl
+from gapless import connect
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 SCHEMA = pa.schema([pa.field("ts", pa.timestamp("us", "UTC"), nullable=False), ("id", pa.int64()), ("v", pa.int64())])
@@ -30,3 +31,15 @@ def made(kind: str, place: Path | str) -> Any:
 def opened(kind: str, place: Path | str) -> Any:
     """The table there."""
     return gl.delta.open(place) if kind == "delta" else gl.open(place)
+
+
+def added_by_commit(kind: str, place: Path | str) -> list[list[int]]:
+    """`v` of the rows that each commit added, in order."""
+    table = opened(kind, place)
+    added = list[list[int]]()
+    for version in range(1 if kind == "delta" else 2, table.version + 1):
+        reader = connect.source(f"{kind}:{place}", start=version, until=version)
+        reader.start()
+        polled = reader.poll()
+        added += [[v for batch in polled for v in batch["v"].to_pylist()]] if polled.rows else []
+    return added

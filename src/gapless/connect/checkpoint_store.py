@@ -35,6 +35,8 @@ class Checkpoint:
     """By the name of the sink."""
     state: Mapping[str, Any] = field(default_factory=dict)
     """JSON that the pipeline keeps."""
+    unfinished: tuple[int, ...] = ()
+    """The checkpoints before it that are decided, and that some sink had not followed yet when it was recorded; in order."""
 
     def to_json(self) -> str:
         """The manifest, with its checksum."""
@@ -45,7 +47,7 @@ class Checkpoint:
             "prepared": {name: json.loads(one.to_json()) for name, one in self.prepared.items()},
             "state": dict(self.state),
         }
-        return sealed(body)
+        return sealed(body | ({"unfinished": list(self.unfinished)} if self.unfinished else {}))
 
     @classmethod
     def from_json(cls, text: str | bytes, path: str) -> Checkpoint:
@@ -55,7 +57,8 @@ class Checkpoint:
             intact = is_intact(body) and body["format"] == FORMAT
             prepared = {name: PreparedCommit.from_json(json.dumps(one), path) for name, one in body["prepared"].items()}
             cursor = Cursor.from_json(json.dumps(body["cursor"]))
-            found = cls(id=int(body["id"]), cursor=cursor, prepared=prepared, state=body["state"])
+            unfinished = tuple(int(number) for number in body.get("unfinished", ()))
+            found = cls(id=int(body["id"]), cursor=cursor, prepared=prepared, state=body["state"], unfinished=unfinished)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise _damaged(path, f"{type(error).__name__}: {error}") from error
         if not intact:
@@ -78,12 +81,17 @@ class Recovered:
 
     decided: Checkpoint | None
     """The newest checkpoint that is to be committed; None for a pipeline that begins."""
-    finished: bool
-    """Whether all sinks are known to have followed it."""
+    unfinished: tuple[Checkpoint, ...]
+    """What is to be committed and is not known to be, in order; the newest decided one is the last of them, unless it is finished."""
     aborted: tuple[Checkpoint, ...]
     """Prepared after it, and never to be committed."""
     next_id: int
     """The number of the next checkpoint; what is prepared under a lower one and not decided is to be aborted."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether all sinks are known to have followed the newest decided one."""
+        return not any(one is self.decided for one in self.unfinished)
 
 
 class CheckpointStore:
@@ -130,7 +138,7 @@ class CheckpointStore:
     def finish(self, checkpoint: Checkpoint) -> None:
         """All sinks have followed; older checkpoints that are finished may go. Raises StoreError."""
         self._store.put(_path(checkpoint.id, "done"), b"{}\n", mode="overwrite")
-        self._retain()
+        self._retain(checkpoint)
 
     def recover(self) -> Recovered:
         """Where to go on. What was prepared and not decided is decided now: it will not be committed, and its coordinator, should it still
@@ -151,9 +159,10 @@ class CheckpointStore:
         commits = [number for number, one in decisions.items() if one.commit]
         newest = max(commits, default=None)
         after = [number for number in sorted(ids["json"]) if newest is None or number > newest]
+        decided = None if newest is None else self._manifest(newest, decisions[newest])
         return Recovered(
-            decided=None if newest is None else self._manifest(newest, decisions[newest]),
-            finished=newest is None or newest in ids["done"],
+            decided=decided,
+            unfinished=() if decided is None else self._unfinished(decided, decisions, ids["done"]),
             aborted=tuple(one for number in after if (one := self._undecided(number)) is not None),
             next_id=fence + 1,
         )
@@ -203,6 +212,16 @@ class CheckpointStore:
             warnings.warn(f"{error.what}; the decision's copy of it is used", LogWarning, stacklevel=3)
             return decision.checkpoint
 
+    def _unfinished(self, newest: Checkpoint, decisions: Mapping[int, Decision], done: set[int]) -> tuple[Checkpoint, ...]:
+        """Those that the newest decided one names, and itself, but for what is done; another decision, made after a higher number was there,
+        is void. Checkpoints are finished in their order, so that one is that is gone and lower than one that is done.
+        """
+        before = [number for number in newest.unfinished if number > max(done, default=0) or number in decisions.keys() - done]
+        if lost := [number for number in before if number not in decisions]:
+            raise _damaged(_path(lost[0], "decided"), f"Checkpoint {newest.id} says that it was decided, and it is not there")
+        found = [self._manifest(number, decisions[number]) for number in before]
+        return (*found, *(() if newest.id in done else (newest,)))
+
     def _undecided(self, number: int) -> Checkpoint | None:
         path = _path(number, "json")
         try:
@@ -221,14 +240,14 @@ class CheckpointStore:
                 found[suffix].add(int(stem))
         return found
 
-    def _retain(self) -> None:
-        """Remove what is older than the newest finished ones, unless one of it is still to be finished."""
+    def _retain(self, finished: Checkpoint) -> None:
+        """Remove what is older than the newest finished ones, up to what is still to be finished."""
         ids = self._ids()
         kept = sorted(ids["done"])[-self._keep :]
         older = {number for numbers in ids.values() for number in numbers if number < kept[0]}
         for number in sorted(older):
             undone = number in ids["json"] and number not in ids["done"]
-            if undone and (number not in ids["decided"] or self._decision(number).commit):
+            if undone and (number not in ids["decided"] or number in finished.unfinished):
                 return
             for suffix in ("json", "decided", "done"):
                 if number in ids[suffix]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
+from gapless.connect.backlog import Backlog
 from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore, Recovered
+from gapless.connect.limits import Filling, Limits, check_seconds
+from gapless.connect.pace import Pace, on_signals
 from gapless.connect.sinks.protocol import CommitInfo, Sink
-from gapless.connect.sources.protocol import Source
+from gapless.connect.sources.protocol import Cursor, Source
 from gapless.errors import (
-    CorruptTable,
     GaplessError,
     InvalidOption,
     NoCheckpointing,
@@ -22,13 +27,16 @@ from gapless.errors import (
     SourceCannotReplay,
 )
 from gapless.files.compare.row_diff import CHANGE_TYPE
+from gapless.model.protocols import Clock, IdSource
+from gapless.runtime.environment import RandomIds, SystemClock
 from gapless.tables.shared.prepared import PreparedCommit
 
 _LOGGER = logging.getLogger("gapless.connect")
 
 Transform = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | Mapping[str, pa.RecordBatch | pa.Table]]
 """Of a batch of the source, the rows for the sinks: the same for all, or a mapping by the sink's name. A function of the batch alone."""
-BATCH_ROWS = 1 << 16
+ONCE_STALL_S, FOLLOW_STALL_S = 60.0, 3600.0
+"""How long a run waits for a sink that stands still, where nothing is said."""
 
 
 def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -38,22 +46,30 @@ def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerReport:
-    """What one run did."""
+    """What one run did, at its end or so far."""
 
     checkpoints: int
-    """How many with rows it committed, and one that it found decided."""
+    """How many with rows it committed in all sinks, those among them that it found decided."""
     rows: int
     """How many rows it polled."""
     commits: Mapping[str, CommitInfo]
     """The last commit of each sink, by its name."""
+    backlog: int = 0
+    """How many checkpoints are decided and not in all sinks yet: the next run commits them first."""
+    stalls: int = 0
+    """How often a sink, or the checkpoint store, began to stand still."""
 
 
 @dataclass(slots=True)
 class Runner:
     """Runs a pipeline with two-phase commits: what is in the sinks is always what some checkpoint of the source gave, each row once.
 
-    Args of the constructor: the source; a function of each batch; sinks by name; the checkpoint store. Begun anew over the same store, it
-    first does what the last decision says (finalize), then takes back what was prepared without one (abort), then goes on at the stored cursor.
+    Args of the constructor: the source; a function of each batch; sinks by name; the checkpoint store; and, by name, what follows. Begun
+    anew over the same store, it first does what was decided (finalize, in order), then takes back what was prepared and not decided (abort),
+    then goes on at the stored cursor.
+
+    A sink that cannot commit for now, for an error that may pass, does not hold up the others. Checkpoints are decided meanwhile, each
+    larger than the one before, up to `max_backlog`; then nothing is polled until the sink is back, which commits them in order.
     """
 
     source: Source
@@ -61,11 +77,35 @@ class Runner:
     store: CheckpointStore
     transform: Transform = unchanged
     checkpoint_rows: int = 1_000_000
-    """A checkpoint is made after so many rows at the latest."""
+    """A checkpoint is made after so many rows at the latest,"""
+    checkpoint_bytes: int | None = None
+    """or after about so many bytes of Arrow memory that were polled, if given;"""
+    checkpoint_seconds: float | None = None
+    """or so long after its first row. A run that follows its source makes one no sooner, where this is given, unless it is full."""
+    max_backlog: int = 12
+    """How many checkpoints may be decided and not yet in all sinks."""
+    stall_seconds: float | None = None
+    """How long a run waits, with nothing else to do, for a sink or the checkpoint store, before it raises the error: a minute where None, an
+    hour where it follows its source."""
+    progress: Callable[[RunnerReport], None] | None = None
+    """Told what was done so far, after each poll with rows and each commit."""
+    clock: Clock = field(default_factory=SystemClock)
+    ids: IdSource = field(default_factory=RandomIds)
+    _limits: Limits = field(init=False, repr=False)
+    _backlog: Backlog = field(init=False, repr=False)
+    _rows: int = field(default=0, init=False, repr=False)
+    _pace: Pace = field(init=False, repr=False)
 
-    def run(self, *, checkpoints: int | None = None) -> RunnerReport:
-        """Poll until there are no rows for now, or so many checkpoints were made. Raises what sources, sinks and the store raise: running
-        again goes on, and loses or doubles nothing. Rows before an error of the source are committed first.
+    def __post_init__(self) -> None:
+        """Nothing is asked of source, sinks and store before `run`."""
+        self._pace = Pace(self.clock, self.ids)
+
+    def run(self, *, checkpoints: int | None = None, follow: bool = False, poll_interval: float = 1.0) -> RunnerReport:
+        """Poll until there are no rows for now, or so many checkpoints were made; with `follow` until `stop`, polling again `poll_interval`
+        seconds after there were none.
+
+        Raises what sources, sinks and the store raise: running again goes on, and loses or doubles nothing. Rows before an error of the source
+        are committed first. Errors of sinks and of the store that may pass are raised only after `stall_seconds`.
 
         A source that moved on without rows, as past a compaction, has its cursor stored too: versions that it left out need not be kept.
 
@@ -73,31 +113,66 @@ class Runner:
         were taken back, a sink does not take those, and no transform says what becomes of them; InvalidOption where a sink has committed checkpoints that the store does not know.
         """
         self._check()
-        recovered, commits = self._recover()
-        number, made, rows = recovered.next_id, 1 if commits else 0, 0
-        stored = None if recovered.decided is None else recovered.decided.cursor
-        while checkpoints is None or made < checkpoints:
-            taken, cursor = self._fill(), self.source.cursor
-            if not taken and stored is not None and cursor.state == stored.state:
-                break
-            done = self._commit(number)
-            commits, stored = done if taken or not commits else commits, cursor
-            number, made, rows = number + 1, made + (1 if taken else 0), rows + taken
-            if not taken:
-                break
-        return RunnerReport(checkpoints=made, rows=rows, commits=commits)
+        check_seconds("poll_interval", poll_interval)
+        self._pace.patience_s = self.stall_seconds or (FOLLOW_STALL_S if follow else ONCE_STALL_S)
+        try:
+            self._run(checkpoints, poll_interval if follow else None)
+            return self._report()
+        finally:
+            self._pace.stopped = False
+
+    def stop(self) -> None:
+        """End `run` at its next checkpoint, which is made at once of the rows that were polled. From any thread, or a signal's handler; before
+        a run, it ends that one. What a sink that stands still has not committed by then is committed by the next run.
+        """
+        self._pace.stopped = True
+
+    def stopping_on(self, *signals: signal.Signals) -> AbstractContextManager[None]:
+        """While a block `with` it runs, `stop` on the first of these signals (SIGINT and SIGTERM, where none is given); the second one does
+        what it did before. In the main thread alone.
+        """
+        return on_signals(self.stop, *(signals or (signal.SIGINT, signal.SIGTERM)))
 
     # -- steps -----------------------------------------------------------------------------------------------------------
 
+    def _run(self, checkpoints: int | None, poll_interval: float | None) -> None:
+        recovered = self._recover()
+        number, made = recovered.next_id, len(recovered.unfinished)
+        stored = None if recovered.decided is None else recovered.decided.cursor
+        while checkpoints is None or made < checkpoints:
+            if len(self._backlog) >= self._limits.backlog:
+                _LOGGER.warning(
+                    "%s: %d checkpoints wait, and nothing is polled until they are fewer", self.store.url, len(self._backlog)
+                )
+                if not self._drain(self._limits.backlog):
+                    return
+            filling, cursor = self._fill(poll_interval), self.source.cursor
+            moved = stored is None or cursor.state != stored.state
+            if filling.rows or (moved and not len(self._backlog)):
+                self._commit(number, cursor, rows=filling.rows > 0)
+                number, made, stored = number + 1, made + (filling.rows > 0), cursor
+            if self._pace.stopped or (poll_interval is None and not filling.rows):
+                break
+            if filling.dry and poll_interval is not None:
+                self._pace.pause(poll_interval)
+        self._drain(1)
+
+    def _drain(self, length: int) -> bool:
+        """Wait until fewer checkpoints wait than `length`; False where the run was stopped before. Raises the error of what stands still."""
+        since = self._pace.now()
+        while (before := len(self._backlog)) >= length and not self._pace.stopped:
+            self._finalize()
+            since = self._pace.now() if len(self._backlog) < before else since
+            if len(self._backlog) >= length and (stall := self._backlog.longest_stall) is not None:
+                self._pace.wait_for(stall, self._backlog.retry_at, since)
+        return len(self._backlog) < length
+
     def _check(self) -> None:
-        if type(self.checkpoint_rows) is not int or self.checkpoint_rows < 1:
-            raise InvalidOption(
-                f"checkpoint_rows={self.checkpoint_rows!r} is no number of rows",
-                why="A checkpoint is made after so many rows at the latest",
-                fix="Pass 1 or more",
-                option="checkpoint_rows",
-                value=self.checkpoint_rows,
-            )
+        self._limits = Limits(
+            rows=self.checkpoint_rows, size=self.checkpoint_bytes, seconds=self.checkpoint_seconds, backlog=self.max_backlog
+        )
+        if self.stall_seconds is not None:
+            check_seconds("stall_seconds", self.stall_seconds)
         if not isinstance(self.store, CheckpointStore):
             raise _refuse(
                 NoCheckpointing,
@@ -128,10 +203,11 @@ class Runner:
                     column=CHANGE_TYPE,
                 )
 
-    def _recover(self) -> tuple[Recovered, dict[str, CommitInfo]]:
-        """Where to go on, and what a checkpoint did that was decided and not known to be finished."""
+    def _recover(self) -> Recovered:
+        """Where to go on; what was decided and is not known to be finished is committed, or waits to be."""
         recovered = self.store.recover()
         decided = recovered.decided
+        self._rows, self._backlog = 0, Backlog(self.sinks, self.store, self.source.acknowledge, self._pace)
         # The columns are known once the source stands where it goes on.
         self.source.start(None if decided is None else decided.cursor)
         for sink in self.sinks.values():
@@ -139,15 +215,15 @@ class Runner:
         for name, schema in self._columns().items():
             self.sinks[name].initialize(schema)
         self._check_known(decided)
+        for checkpoint in recovered.unfinished:
+            _LOGGER.info("%s: checkpoint %d was decided and not finished: it is committed now", self.store.url, checkpoint.id)
+            self._backlog.add(checkpoint, rows=True)
         self._abort_undecided(recovered)
-        commits: dict[str, CommitInfo] = {}
-        if decided is not None and not recovered.finished:
-            _LOGGER.info("%s: checkpoint %d was decided and not finished: it is committed now", self.store.url, decided.id)
-            commits = self._finalize(decided)
+        self._finalize()
         for checkpoint in recovered.aborted:
             _LOGGER.info("%s: checkpoint %d was prepared and not decided: it is taken back", self.store.url, checkpoint.id)
             self.store.forget(checkpoint)
-        return recovered, commits
+        return recovered
 
     def _check_known(self, decided: Checkpoint | None) -> None:
         """Raise InvalidOption where a sink knows checkpoints after the last decision: it would take new ones for those."""
@@ -169,11 +245,10 @@ class Runner:
 
         First of all, since a checkpoint cannot be finalized while one before it is prepared.
         """
-        decided = {} if recovered.decided is None or recovered.finished else recovered.decided.prepared
-        for name, sink in self.sinks.items():
-            mine = decided[name].path if name in decided else ""
+        waiting = self._backlog.paths
+        for sink in self.sinks.values():
             for prepared in sink.pending():
-                if prepared.checkpoint_id < recovered.next_id and prepared.path != mine:
+                if prepared.checkpoint_id < recovered.next_id and prepared.path not in waiting:
                     sink.abort(prepared)
 
     def _columns(self) -> Mapping[str, pa.Schema]:
@@ -190,31 +265,58 @@ class Runner:
                 raise _refuse_transform(f"a {type(rows).__name__} for the sink {name!r}")
         return given
 
-    def _fill(self) -> int:
-        """Write the rows of one checkpoint; how many were polled."""
-        taken = 0
-        while taken < self.checkpoint_rows:
+    def _fill(self, poll_interval: float | None) -> Filling:
+        """Write the rows of one checkpoint. What waits for sinks is finalized meanwhile, where that is due."""
+        filling = Filling()
+        while (room := filling.room(self._limits)) and not self._pace.stopped:
             try:
-                polled = self.source.poll(min(BATCH_ROWS, self.checkpoint_rows - taken))
+                polled = self.source.poll(room)
             except GaplessError:
-                if not taken:
+                if not filling.rows:
                     raise
                 break  # it comes again with the next poll, once the rows before it are committed
-            if not polled.rows:
+            self._finalize()
+            hold, now = self._limits.hold_seconds(len(self._backlog)), self._pace.now()
+            filling.dry = not polled.rows
+            if polled.rows:
+                for batch in polled:
+                    for name, rows in self._transformed(batch).items():
+                        self.sinks[name].write(rows)
+                filling.add(polled.rows, sum(batch.nbytes for batch in polled), now)
+                self._rows += polled.rows
+                self._tell()
+            elif poll_interval is None or filling.begun is None or filling.age(now) >= hold:
                 break
-            for batch in polled:
-                for name, rows in self._transformed(batch).items():
-                    self.sinks[name].write(rows)
-            taken += polled.rows
-        return taken
+            else:
+                self._pace.pause(min(poll_interval, hold - filling.age(now)))
+            if filling.age(self._pace.now()) >= self._limits.longest_seconds(len(self._backlog)):
+                break
+        return filling
 
-    def _commit(self, number: int) -> dict[str, CommitInfo]:
-        prepared = {name: sink.prepare(number) for name, sink in self.sinks.items()}
+    def _commit(self, number: int, cursor: Cursor, *, rows: bool) -> None:
+        """Prepare in all sinks, record and decide; then finalize what can be."""
+        prepared = {name: self._pace.insist(partial(sink.prepare, number)) for name, sink in self.sinks.items()}
         self._check_apart(prepared)
-        checkpoint = Checkpoint(id=number, cursor=self.source.cursor, prepared=prepared)
-        self.store.record(checkpoint)
-        self.store.decide(checkpoint)
-        return self._finalize(checkpoint)
+        checkpoint = Checkpoint(id=number, cursor=cursor, prepared=prepared, unfinished=self._backlog.numbers)
+        self._pace.insist(partial(self.store.record, checkpoint))
+        self._pace.insist(partial(self.store.decide, checkpoint))
+        self._backlog.add(checkpoint, rows=rows)
+        self._finalize()
+
+    def _finalize(self) -> None:
+        if len(self._backlog):
+            self._backlog.finalize()
+            self._tell()
+
+    def _report(self) -> RunnerReport:
+        done = self._backlog
+        return RunnerReport(
+            checkpoints=done.finished, rows=self._rows, commits=dict(done.commits), backlog=len(done), stalls=done.stalled
+        )
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            self.progress(self._report())
 
     def _check_apart(self, prepared: Mapping[str, PreparedCommit]) -> None:
         """Raise InvalidOption where two sinks are one to their table, which would take the second's commit for the first's."""
@@ -231,19 +333,6 @@ class Runner:
                     option="name",
                     value=name,
                 )
-
-    def _finalize(self, checkpoint: Checkpoint) -> dict[str, CommitInfo]:
-        if lost := sorted(checkpoint.prepared.keys() - self.sinks.keys()):
-            raise CorruptTable(
-                f"checkpoint {checkpoint.id} has rows for the sink {lost[0]!r}, which this pipeline does not have",
-                why="It was decided to commit them before the sink was left out",
-                fix="Run the pipeline once with that sink, then without",
-                path=self.store.url,
-            )
-        done = {name: self.sinks[name].finalize(prepared) for name, prepared in checkpoint.prepared.items()}
-        self.store.finish(checkpoint)
-        self.source.acknowledge(checkpoint.id)
-        return done
 
 
 def _refuse_transform(what: str) -> InvalidOption:
