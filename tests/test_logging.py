@@ -14,6 +14,7 @@ import pytest
 
 import gapless as gl
 from gapless.connect import CheckpointStore, Runner, sink, source
+from gapless.connect.backlog import Backlog
 from gapless.errors import CoverageOverlap, LogWarning
 from gapless.testing.store.stores import Killed
 from support.faulty_store import is_commit, once, open_faulty, unavailable
@@ -102,7 +103,7 @@ def test_a_pipeline_that_goes_on_after_a_crash(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(Runner, "_finalize", dies)
+        patched.setattr(Backlog, "finalize", dies)
         with pytest.raises(Killed):
             pipeline().run()
     with monkeypatch.context() as patched:
