@@ -157,6 +157,8 @@ def test_errors_survive_pickling(kind: type[errors.GaplessError]) -> None:
     [
         ("gapless.testing", "StoreContract"),
         ("gapless.testing.store", "StoreContract"),
+        ("gapless.testing", "SinkContract"),
+        ("gapless.testing.connect", "SourceContract"),
         ("gapless.testing.simulation", "simulate"),
         ("gapless.testing.dict_store", "DictStore"),
         ("gapless.testing.faulty", "Faults"),

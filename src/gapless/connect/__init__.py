@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore
+from gapless.connect.identity import SinkIdentity
 from gapless.connect.runner import Runner, RunnerReport
 from gapless.connect.sinks.open import sink
 from gapless.connect.sinks.protocol import CommitInfo, Sink, SinkCapabilities
 from gapless.connect.sources.open import source
-from gapless.connect.sources.protocol import Cursor, Source, SourceCapabilities
-from gapless.tables.shared.prepared import PreparedCommit
+from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities
+from gapless.tables.shared.prepared import PreparedCommit, PreparedFile
 
 __all__ = [
     "Checkpoint",
     "CheckpointStore",
     "CommitInfo",
     "Cursor",
+    "Polled",
     "PreparedCommit",
+    "PreparedFile",
     "Runner",
     "RunnerReport",
     "Sink",
     "SinkCapabilities",
+    "SinkIdentity",
     "Source",
     "SourceCapabilities",
     "sink",

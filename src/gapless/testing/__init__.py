@@ -1,4 +1,4 @@
-"""For those who extend gapless: the contract that a store must pass, stores that fail, and a simulation of many writers.
+"""For those who extend gapless: the contracts of stores, sinks and sources, stores that fail, and a simulation of many writers.
 
 Importing this loads nothing: each name below brings its module in when it is first used.
 """
@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gapless.testing.connect.sink_contract import SinkContract
+    from gapless.testing.connect.source_contract import SourceContract
     from gapless.testing.simulation.delta_kind import DELTA_TABLE
     from gapless.testing.simulation.draw import draw_scenario
     from gapless.testing.simulation.series import SERIES
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from gapless.testing.store.stores import DictStore, Faults, OuterStore, SimStore
 
 __all__ = [
-    "DELTA_TABLE", "SERIES", "DictStore", "Faults", "OuterStore", "SimStore", "StoreContract", "Timeline", "draw_scenario",
+    "DELTA_TABLE", "SERIES", "DictStore", "Faults", "OuterStore", "SimStore", "SinkContract", "SourceContract", "StoreContract",
+    "Timeline", "draw_scenario",
 ]  # fmt: skip
 
 _HOME_OF = {
@@ -25,6 +28,8 @@ _HOME_OF = {
     "Faults": "store.stores",
     "OuterStore": "store.stores",
     "SimStore": "store.stores",
+    "SinkContract": "connect.sink_contract",
+    "SourceContract": "connect.source_contract",
     "StoreContract": "store.contract",
     "Timeline": "simulation.timeline",
     "draw_scenario": "simulation.draw",

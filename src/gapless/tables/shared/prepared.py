@@ -14,7 +14,7 @@ from typing import Any
 from gapless.errors import CorruptTable, ObjectNotFound, PreparedFilesMissing, UnsupportedTable
 from gapless.model.operation import SequenceId
 from gapless.model.protocols import Store
-from gapless.tables.shared.handle import Kind, is_stored
+from gapless.tables.shared.handle import is_stored
 
 PREPARED_FOLDER = "_prepared"
 FORMAT = 1
@@ -36,7 +36,8 @@ class PreparedFile:
 class PreparedCommit:
     """A change that is staged and can be finalized by any process, once."""
 
-    kind: Kind
+    kind: str
+    """What it changes: "timeseries", "delta", or a name of its own for a sink that is not ours."""
     table: str
     """The table's URL when it was prepared, for messages."""
     table_id: str

@@ -1,0 +1,80 @@
+"""Every sink and source we ship, held to the contracts of sinks and sources, in memory, on disk and in a bucket."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gapless as gl
+from gapless.connect import Sink, Source, sink, source
+from gapless.testing import SinkContract, SourceContract
+from gapless.testing.connect.rows import SCHEMA, Row, numbered
+from support.targets import MODES, TARGETS, Storage, copied
+
+PLACES = ("disk", pytest.param("memory", marks=pytest.mark.long), pytest.param("s3", marks=pytest.mark.long))
+
+
+class Placed:
+    """A place for one test, in one of the stores."""
+
+    @pytest.fixture(autouse=True, params=PLACES)
+    def _place(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+        self.other_process = request.param == "disk"
+        self.storage: Storage = None
+        if request.param == "s3":
+            self.location, self.storage = request.getfixturevalue("s3_options")
+        else:
+            self.location = f"memory://{uuid.uuid4()}" if request.param == "memory" else str(tmp_path / "t")
+
+
+class TestSinks(Placed, SinkContract):
+    """Each mode into each format; in memory every batch is staged as it comes."""
+
+    @pytest.fixture(autouse=True, params=[(kind, mode) for kind in TARGETS for mode in MODES], ids="-".join)
+    def _target(self, request: pytest.FixtureRequest, _place: None, tmp_path: Path) -> None:
+        self.kind, self.mode = request.param
+        self.copy = tmp_path / "copy"
+        TARGETS[self.kind].make(self.location, self.storage)
+
+    def make_sink(self, pipeline: str = "orders", generation: int = 1) -> Sink:
+        options: dict[str, Any] = {**MODES[self.mode], **({} if self.other_process else {"spill_bytes": 1})}
+        identity: dict[str, Any] = {"pipeline": pipeline, "name": "main", "generation": generation}
+        return sink(f"{self.kind}:{self.location}", **identity, mode=self.mode, storage_options=self.storage, **options)
+
+    def stored(self) -> Iterable[Row]:
+        return TARGETS[self.kind].rows(copied(self.location, self.storage, self.copy))
+
+
+TABLE_SOURCES: Mapping[str, Mapping[str, Any]] = {
+    "whole first": {},
+    "by commits": {"start": "earliest"},
+    "skipping": {"start": "earliest", "on_change": "skip"},
+    "telling": {"start": "earliest", "on_change": "tell"},
+}
+
+
+class TestTableSources(Placed, SourceContract):
+    """Out of each format, with each policy."""
+
+    @pytest.fixture(autouse=True, params=[(kind, name) for kind in TARGETS for name in TABLE_SOURCES], ids="-".join)
+    def _target(self, request: pytest.FixtureRequest, _place: None) -> None:
+        self.kind, name = request.param
+        self.options = TABLE_SOURCES[name]
+        if self.kind == "delta":
+            feed = {"delta.enableChangeDataFeed": "true"}
+            gl.delta.create(self.location, SCHEMA, properties=feed, storage_options=self.storage)
+        else:
+            TARGETS[self.kind].make(self.location, self.storage)
+
+    def make_source(self) -> Source:
+        return source(f"{self.kind}:{self.location}", storage_options=self.storage, **self.options)
+
+    def feed(self, first: int, count: int) -> None:
+        TARGETS[self.kind].open(self.location, self.storage).append(numbered(first, count))
+
+    def take_back(self, number: int) -> None:
+        TARGETS[self.kind].open(self.location, self.storage).delete(f"v = {number}")
