@@ -203,7 +203,7 @@ _COMMANDS = {
     "Know what is missing": "coverage gaps fill",
     "Correct": "upsert update delete replace merge dedup drop-before alter",
     "Look back": "history log at changes restore tag",
-    "Keep tidy": "compact zorder expire vacuum checkpoint verify repair",
+    "Keep tidy": "compact zorder expire vacuum maintain checkpoint verify repair",
     "See it work": "demo",
 }
 """The commands by task, those of Delta tables under the same names; not each needs to be there."""
@@ -274,7 +274,7 @@ _API = {
         SchemaDiff TimeSeriesTable.restore RestoreReport TimeSeriesTable.tag TimeSeriesTable.untag""",
     "Keep tidy": """TimeSeriesTable.plan_compaction CompactionPlan TimeSeriesTable.compact CompactionReport TimeSeriesTable.expire
         ExpireReport TimeSeriesTable.vacuum VacuumReport VacuumEntry verify TimeSeriesTable.verify VerifyReport Finding repair
-        RepairReport""",
+        RepairReport Maintenance MaintenanceReport""",
     "Spark": """spark.session spark.configure spark.ship spark.archive spark.read spark.write spark.overwrite spark.upsert
         spark.delete spark.replace spark.backfill spark.compact spark.batch_writer spark.check_checkpoint""",
 }

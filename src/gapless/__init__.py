@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gapless.model.input_formats import Csv, Json, Parquet
     from gapless.model.operation import AppendReport, ChangeReport
     from gapless.tables import delta
+    from gapless.tables.maintenance import Maintenance, MaintenanceReport
     from gapless.tables.shared.compaction import CompactionReport
     from gapless.tables.shared.findings import Finding, RepairReport, VerifyReport
     from gapless.tables.shared.restore import RestoreReport
@@ -72,6 +73,8 @@ __all__ = [
     "GaplessError",
     "HistoryEntry",
     "Json",
+    "Maintenance",
+    "MaintenanceReport",
     "Parquet",
     "RepairReport",
     "RestoreReport",
@@ -123,6 +126,7 @@ _NAMES_OF = {
     "gapless.tables.shared.vacuum": ("VacuumEntry", "VacuumReport"),
     "gapless.model.input_formats": ("Csv", "Json", "Parquet"),
     "gapless.model.operation": ("AppendReport", "ChangeReport"),
+    "gapless.tables.maintenance": ("Maintenance", "MaintenanceReport"),
     "gapless.tables.verify": ("repair", "verify"),
     "gapless.tables.timeseries.write.fill": ("FailedGap", "FillReport"),
     "gapless.tables.shared.scan": ("Rows",),

@@ -76,6 +76,10 @@ COMMANDS = {
         "gapless.cli.maintain",
         "Expire old versions: they can no longer be read, and `gapless vacuum` deletes the files that only they had.",
     ),
+    "maintain": (
+        "gapless.cli.schedule",
+        "Look after a table on a schedule, beside whoever writes to it, until Ctrl-C: compaction, expiry, vacuum.",
+    ),
     "demo": (
         "gapless.cli.demo.demo",
         "Run the main job on real data: a year of hourly weather, and one of flights through Spark.",

@@ -18,6 +18,7 @@ from gapless.tables.shared.findings import count
 from gapless.tables.shared.handle import Kind
 from gapless.tables.shared.vacuum import Reason, VacuumReport
 from gapless.tables.timeseries.care.compact_plan import CompactionPlan, mebibytes
+from gapless.tables.timeseries.care.expire import ExpireReport
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 # -- compaction ----------------------------------------------------------------------------------------------------------
@@ -129,12 +130,13 @@ def _end_compaction(report: CompactionReport, noun: str, *, json: bool) -> None:
     else:
         for one in report.given_up:
             print_line(("Left ", "bold"), printable(f"{count(len(one.paths), noun)}: {one.why}"))
-        print_line(_compaction_text(report, noun))
+        print_line(compaction_text(report, noun))
     if not all(one.overtaken for one in report.given_up):
         raise typer.Exit(GAVE_UP)
 
 
-def _compaction_text(report: CompactionReport, noun: str) -> str:
+def compaction_text(report: CompactionReport, noun: str) -> str:
+    """What a compaction did."""
     if not report.bins:
         return f"Nothing to compact; the table stays at version {report.version}."
     became = f"{count(report.segments_before, noun)} of {mebibytes(report.bytes_before)} became {report.segments_after:,}"
@@ -235,7 +237,7 @@ def vacuum(
     for reason, meaning in meanings.items():
         if number := report.files.get(reason, 0):
             print_line((f"{reason} ", "bold"), f"{count(number, 'file')}: {meaning}")
-    print_line(_vacuum_text(report))
+    print_line(vacuum_text(report))
 
 
 def delta_vacuum(
@@ -257,7 +259,8 @@ def delta_vacuum(
     vacuum(table, action, retention, older_than, json=json)
 
 
-def _vacuum_text(report: VacuumReport) -> str:
+def vacuum_text(report: VacuumReport) -> str:
+    """What a vacuum did, or would do."""
     if not report.deleted:
         return "Nothing to delete."
     what = f"{count(len(report.deleted), 'file')} of {report.freed_bytes:,} bytes"
@@ -302,12 +305,17 @@ def expire(
     if json:
         write_json({"table": report.url, **{k: v for k, v in asdict(report).items() if k != "url"}})
         return
-    kept = f" Kept by tags: {', '.join(report.tags)}." if report.tags else ""
-    gone = f"{count(report.expired, 'version')} expired; the earliest that is kept is {report.earliest}."
-    print_line(printable((gone if report.expired else "No version to let go of.") + kept))
+    print_line(printable(expiry_text(report)))
     if clean_log:
         removed = f"{count(len(report.removed), 'file')} of the log removed."
         print_line(removed if report.removed else "Nothing of the log to remove.")
+
+
+def expiry_text(report: ExpireReport) -> str:
+    """What an expiry did."""
+    kept = f" Kept by tags: {', '.join(report.tags)}." if report.tags else ""
+    gone = f"{count(report.expired, 'version')} expired; the earliest that is kept is {report.earliest}."
+    return (gone if report.expired else "No version to let go of.") + kept
 
 
 def checkpoint(

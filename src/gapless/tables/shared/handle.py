@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, Self
+from typing import Any, Generic, Literal, Self
 
 import pyarrow as pa
 
@@ -111,6 +111,11 @@ def _unpickled(kind: type[AtVersion[State]], env: Environment, version: int, tab
 def table_id(handle: AtVersion[State]) -> str:
     """What tells a table from another one that is made in its place, as a document or a cursor has it."""
     return str(handle._table_id)  # noqa: SLF001  # of the class above
+
+
+def environment_of(handle: AtVersion[Any]) -> Environment:
+    """The environment that a table is reached by."""
+    return handle._env  # noqa: SLF001  # of the class above
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
