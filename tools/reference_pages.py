@@ -203,6 +203,7 @@ _COMMANDS = {
     "Know what is missing": "coverage gaps fill",
     "Correct": "upsert update delete replace merge dedup drop-before alter",
     "Look back": "history log at changes restore tag",
+    "Move rows": "connect",
     "Keep tidy": "compact zorder expire vacuum maintain checkpoint verify repair",
     "See it work": "demo",
 }

@@ -89,7 +89,7 @@ def test_a_stalled_sink_builds_a_backlog_of_few_checkpoints_that_are_committed_i
     assert len(commits) == report.checkpoints <= 10
     assert 2 < most <= 9
     said = [record.getMessage() for record in caplog.records]
-    assert any("the sink 'out' stands still, 1 checkpoints wait: no room for" in text for text in said)
+    assert any("the sink 'out' stands still, 1 checkpoint waits: no room for" in text for text in said)
     assert any("the sink 'out' goes on after 3" in text for text in said)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.connect import Checkpoint, CheckpointStore, Cursor, Runner, sink, source
-from gapless.errors import CommitConflict, InvalidOption, NotSupported
+from gapless.errors import CommitConflict, InvalidOption, NotSupported, VersionNotFound
 from support.pipelines import KINDS, SCHEMA, made, opened, rows
 
 
@@ -130,3 +130,26 @@ def test_options_that_would_do_nothing_or_harm_are_refused(kind: str, place: Pat
             runner(kind, place).run(follow=True, poll_interval=time)
     with pytest.raises(NotSupported, match="changed or removed"):
         runner(kind, place, on_change="tell").run()
+
+
+def test_a_table_that_was_made_anew_or_is_an_older_copy_is_an_error_however_often_it_is_tried(kind: str, place: Path) -> None:
+    """The store says that the rows before are in it: nobody would send them again."""
+    runner(kind, place).run()
+    shutil.copytree(place / "out", place / "older")
+    opened(kind, place / "feed").append(rows(3, 1))
+    runner(kind, place).run()
+    shutil.move(place / "out", place / "newest")
+    shutil.copytree(place / "older", place / "out")
+    for _ in range(2):
+        with pytest.raises(InvalidOption, match="older copy"):
+            runner(kind, place).run()
+    shutil.rmtree(place / "out")
+    making: dict[str, Any] = {} if kind == "delta" else {"index": "ts", "bucket": "1h"}
+    for _ in range(2):
+        sinks = {"out": sink(f"{kind}:{place / 'out'}", pipeline="orders", name="out", create=making)}
+        with pytest.raises(VersionNotFound, match="is not the one"):
+            runner(kind, place, sinks=sinks).run()
+    shutil.rmtree(place / "out")
+    shutil.move(place / "newest", place / "out")
+    runner(kind, place).run()
+    assert found(kind, place) == [0, 1, 2, 3]

@@ -80,6 +80,10 @@ COMMANDS = {
         "gapless.cli.schedule",
         "Look after a table on a schedule, beside whoever writes to it, until Ctrl-C: compaction, expiry, vacuum.",
     ),
+    "connect": (
+        "gapless.cli.connect",
+        "Copy rows of a table, or of another source, into a table: each once, whatever is killed; run again, it goes on.",
+    ),
     "demo": (
         "gapless.cli.demo.demo",
         "Run the main job on real data: a year of hourly weather, and one of flights through Spark.",

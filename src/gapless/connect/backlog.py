@@ -11,6 +11,7 @@ from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore
 from gapless.connect.pace import Pace, Stall, may_pass
 from gapless.connect.sinks.protocol import CommitInfo, Sink
 from gapless.errors import CommitConflict, CorruptTable, GaplessError, StoreError
+from gapless.tables.shared.findings import count
 from gapless.tables.shared.prepared import PreparedCommit
 
 _LOGGER = logging.getLogger("gapless.connect")
@@ -145,7 +146,8 @@ class Backlog:
         self.stalled += name not in self._stalls
         stall = self._stalls[name] = self.pace.delay(self._stalls.get(name), error)
         level = logging.WARNING if stall.attempts == 1 else logging.INFO
-        _LOGGER.log(level, "%s: %s stands still, %d checkpoints wait: %s", self.store.url, _shown(name), len(self), error.what)
+        waiting = f"{count(len(self), 'checkpoint')} {'waits' if len(self) == 1 else 'wait'}"
+        _LOGGER.log(level, "%s: %s stands still, %s: %s", self.store.url, _shown(name), waiting, error.what)
 
     def _resume(self, name: str) -> None:
         if (stall := self._stalls.pop(name, None)) is not None:

@@ -58,6 +58,8 @@ class RunnerReport:
     """How many checkpoints are decided and not in all sinks yet: the next run commits them first."""
     stalls: int = 0
     """How often a sink, or the checkpoint store, began to stand still."""
+    stopped: bool = False
+    """Whether `stop` ended it."""
 
 
 @dataclass(slots=True)
@@ -214,7 +216,7 @@ class Runner:
             sink.abort(None)
         for name, schema in self._columns().items():
             self.sinks[name].initialize(schema)
-        self._check_known(decided)
+        self._check_known(recovered)
         for checkpoint in recovered.unfinished:
             _LOGGER.info("%s: checkpoint %d was decided and not finished: it is committed now", self.store.url, checkpoint.id)
             self._backlog.add(checkpoint, rows=True)
@@ -225,20 +227,32 @@ class Runner:
             self.store.forget(checkpoint)
         return recovered
 
-    def _check_known(self, decided: Checkpoint | None) -> None:
-        """Raise InvalidOption where a sink knows checkpoints after the last decision: it would take new ones for those."""
+    def _check_known(self, recovered: Recovered) -> None:
+        """Raise InvalidOption where a sink knows checkpoints after the last decision, which it would take new ones for, or fewer than are
+        finished, VersionNotFound where another table lies in its place: the rows before are not in it.
+        """
+        decided = recovered.decided
         for name, sink in self.sinks.items():
             last = sink.last_committed()
             if last is not None and last > (-1 if decided is None else decided.id):
                 known = "none" if decided is None else f"{decided.id} as the last one"
-                raise InvalidOption(
+                raise _refuse_store(
                     f"the sink {name!r} has committed checkpoint {last}, and the checkpoint store knows {known}",
-                    why="The store is empty, older or another pipeline's, or another coordinator was quicker; the table would take new"
+                    "The store is empty, older or another pipeline's, or another coordinator was quicker; the table would take new"
                     " checkpoints for those that it has, and leave their rows out",
-                    fix="Bring the store back, or begin anew with a higher generation of the sink, whose rows then come again",
-                    option="store",
-                    value=self.store.url,
+                    self.store.url,
                 )
+            prepared = decided.prepared.get(name) if decided is not None and recovered.finished else None
+            if prepared is None or (last or -1) >= prepared.checkpoint_id:
+                continue
+            if last is not None and prepared.files:
+                raise _refuse_store(
+                    f"the sink {name!r} has committed checkpoint {last} as the last one, and by the checkpoint store it has"
+                    f" {prepared.checkpoint_id}",
+                    "An older copy of the table was brought back; what came after it would be missing",
+                    self.store.url,
+                )
+            sink.finalize(prepared)  # which it has, unless the table is another one
 
     def _abort_undecided(self, recovered: Recovered) -> None:
         """Take back what was prepared by a coordinator that died, or was told that it does not decide: its rows come again.
@@ -311,7 +325,12 @@ class Runner:
     def _report(self) -> RunnerReport:
         done = self._backlog
         return RunnerReport(
-            checkpoints=done.finished, rows=self._rows, commits=dict(done.commits), backlog=len(done), stalls=done.stalled
+            checkpoints=done.finished,
+            rows=self._rows,
+            commits=dict(done.commits),
+            backlog=len(done),
+            stalls=done.stalled,
+            stopped=self._pace.stopped,
         )
 
     def _tell(self) -> None:
@@ -333,6 +352,11 @@ class Runner:
                     option="name",
                     value=name,
                 )
+
+
+def _refuse_store(what: str, why: str, url: str) -> InvalidOption:
+    fix = "Bring the store and the table back as they were, or begin anew with a higher generation of the sink, whose rows then come again"
+    return InvalidOption(what, why=why, fix=fix, option="store", value=url)
 
 
 def _refuse_transform(what: str) -> InvalidOption:

@@ -34,7 +34,7 @@ def _set_property(match: re.Match[str]) -> str:
 _OPTIONS = (
     "on_overlap", "index_type", "timezone", "bucket", "index", "entity", "start", "end", "where", "order", "columns", "format",
     "timestamp_format", "timestamp_unit", "delimiter", "property", "window", "on_duplicate", "operation_id",
-    "older_than",
+    "older_than", "mode", "key", "order_by", "on_change", "pipeline", "generation", "until",
 )  # fmt: skip
 _PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r'gl\.create\(path, index="ts", bucket="1h"\)', "`gapless create PATH --index ts --bucket 1h`"),
@@ -44,6 +44,10 @@ _PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
         r"Use gl\.delta\.open\(path\)(, or another path| or, for a time-series .*)",
         "Append to it with `gapless append` or `gapless delta append`, or create another path",
     ),
+    (r"Pass create=\{\}, or make it with gl\.delta\.create", "Pass --create, or make it with `gapless delta create`"),
+    (r"Pass create=\{[^}]+\}, or make it with gl\.create", "Pass --create, or make it with `gapless create`"),
+    (r'Make the sink with mode="cdc", or pass a transform', "Say --mode cdc too"),
+    (r"a higher generation of the sink", "a higher --generation"),
     (r"gl\.delta\.create\(path, schema\)", "`gapless delta create`"),
     (r"Open it with gl\.delta\.open\([^)]*\)", "`gapless delta --help` lists what Delta tables have"),
     (r"Open it with gl\.open\([^)]*\)", "`gapless --help` lists what time-series tables have"),
@@ -100,7 +104,7 @@ _PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bolder_than=timedelta\(days=(\d+)\)", r"--older-than \1d"),
     (r"\bresort=True with cluster_by\b", "--resort with --cluster-by"),
 )
-_KEYWORD = re.compile(rf"(?<![\w'\"-])({'|'.join(_OPTIONS)})=(?=[\"'\[\w…])")
+_KEYWORD = re.compile(rf"(?<![\w.'\"-])({'|'.join(_OPTIONS)})=(?=[\"'\[\w…])")
 _BARE = re.compile(r"(?<![\w'\"-])(timestamp_format|timestamp_unit|on_overlap|index_type)(?![\w=])")
 
 

@@ -313,7 +313,7 @@ class DeltaSinkTable(_OpenedTable[DeltaTable]):
         """Raises InvalidOption where no key is named."""
         if change.get("key") is None:
             raise InvalidOption(
-                f"a {change['mode']} into a Delta table has no key",
+                f"mode={change['mode']!r} into a Delta table has no key",
                 why=f"It finds rows by key; the rows have {', '.join(map(repr, rows.names))}",
                 fix='Pass key="id" or key=["site", "id"]',
                 option="key",
