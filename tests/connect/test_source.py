@@ -112,7 +112,7 @@ def test_columns_that_change_stop_the_source_where_it_is(kind: str, path: Path) 
     table = opened(kind, path)
     (table.alter.add_column if kind == "delta" else table.add_column)("w", pa.int64())
     table.append(rows(9, 1).append_column("w", pa.array([1])))
-    with pytest.raises(SchemaMismatch, match="w: int64"):
+    with pytest.raises(SchemaMismatch, match="'w' was added"):
         reader.poll()
     reader.start(reader.cursor)
     assert drained(reader) == [9]

@@ -140,7 +140,7 @@ def test_a_place_that_is_none_is_refused(kind: str, tmp_path: Path) -> None:
     made(kind, tmp_path / "t")
     for until in ("x", 1.5, True):
         with pytest.raises(InvalidOption, match="until"):
-            source(f"{kind}:{tmp_path / 't'}", until=until)  # type: ignore[arg-type]  # what is refused
+            source(f"{kind}:{tmp_path / 't'}", until=until)
     reader = source(f"{kind}:{tmp_path / 't'}")
     state = dict(reader.cursor.state)
     for wrong in ({"version": "1"}, {"row": None}, {"version": -1}, {"row": True}):

@@ -61,6 +61,8 @@ class Filling:
     """When its first row came, by the monotonic clock."""
     dry: bool = False
     """Whether the source had no more for then."""
+    other_columns: bool = False
+    """Whether the rows that come next have other columns."""
 
     def add(self, rows: int, size: int, now: float) -> None:
         """Count what was polled."""

@@ -110,6 +110,7 @@ class Runner:
         are committed first. Errors of sinks and of the store that may pass are raised only after `stall_seconds`.
 
         A source that moved on without rows, as past a compaction, has its cursor stored too: versions that it left out need not be kept.
+        Where its columns change, the rows before are committed first, and the sinks initialized with the new ones. One that has ended ends it.
 
         Raises before the first row SourceCannotReplay, SinkCannotDedup, NoCheckpointing, and RetractingInput where the source tells of rows that
         were taken back, a sink does not take those, and no transform says what becomes of them; InvalidOption where a sink has committed checkpoints that the store does not know.
@@ -153,7 +154,9 @@ class Runner:
             if filling.rows or (moved and not len(self._backlog)):
                 self._commit(number, cursor, rows=filling.rows > 0)
                 number, made, stored = number + 1, made + (filling.rows > 0), cursor
-            if self._pace.stopped or (poll_interval is None and not filling.rows):
+            if filling.other_columns:
+                self._pace.insist(self._initialize)
+            elif self._pace.stopped or self.source.ended or (poll_interval is None and not filling.rows):
                 break
             if filling.dry and poll_interval is not None:
                 self._pace.pause(poll_interval)
@@ -214,8 +217,7 @@ class Runner:
         self.source.start(None if decided is None else decided.cursor)
         for sink in self.sinks.values():
             sink.abort(None)
-        for name, schema in self._columns().items():
-            self.sinks[name].initialize(schema)
+        self._initialize()
         self._check_known(recovered)
         for checkpoint in recovered.unfinished:
             _LOGGER.info("%s: checkpoint %d was decided and not finished: it is committed now", self.store.url, checkpoint.id)
@@ -226,6 +228,11 @@ class Runner:
             _LOGGER.info("%s: checkpoint %d was prepared and not decided: it is taken back", self.store.url, checkpoint.id)
             self.store.forget(checkpoint)
         return recovered
+
+    def _initialize(self) -> None:
+        """Make the sinks ready for the columns that come next; raises what they raise where they do not take them."""
+        for name, schema in self._columns().items():
+            self.sinks[name].initialize(schema)
 
     def _check_known(self, recovered: Recovered) -> None:
         """Raise InvalidOption where a sink knows checkpoints after the last decision, which it would take new ones for, or fewer than are
@@ -291,7 +298,8 @@ class Runner:
                 break  # it comes again with the next poll, once the rows before it are committed
             self._finalize()
             hold, now = self._limits.hold_seconds(len(self._backlog)), self._pace.now()
-            filling.dry = not polled.rows
+            filling.other_columns = polled.schema_changed
+            filling.dry = not polled.rows and not polled.schema_changed
             if polled.rows:
                 for batch in polled:
                     for name, rows in self._transformed(batch).items():
@@ -299,11 +307,11 @@ class Runner:
                 filling.add(polled.rows, sum(batch.nbytes for batch in polled), now)
                 self._rows += polled.rows
                 self._tell()
-            elif poll_interval is None or filling.begun is None or filling.age(now) >= hold:
-                break
-            else:
+            elif filling.dry:
+                if poll_interval is None or filling.begun is None or filling.age(now) >= hold:
+                    break
                 self._pace.pause(min(poll_interval, hold - filling.age(now)))
-            if filling.age(self._pace.now()) >= self._limits.longest_seconds(len(self._backlog)):
+            if filling.other_columns or filling.age(self._pace.now()) >= self._limits.longest_seconds(len(self._backlog)):
                 break
         return filling
 

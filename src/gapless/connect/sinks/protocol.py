@@ -56,7 +56,10 @@ class Sink(ABC):
 
     @abstractmethod
     def initialize(self, schema: pa.Schema) -> None:
-        """Get ready for rows of these columns. Raises before the first row what such rows deserve."""
+        """Get ready for rows of these columns. Raises before the first row what such rows deserve.
+
+        Again where the columns change: after `prepare`, before the next `write`. What was prepared is not touched.
+        """
 
     @abstractmethod
     def write(self, batch: object) -> int:

@@ -7,53 +7,49 @@ from collections.abc import Mapping
 from typing import Any
 
 from gapless.connect.location import split_url
+from gapless.connect.sources.delta_table import DeltaSourceTable
 from gapless.connect.sources.kinds import OPENERS, open_kind
 from gapless.connect.sources.protocol import Source
-from gapless.connect.sources.table_source import OnChange, TableSource
-from gapless.connect.sources.tables import DeltaSourceTable, SeriesSourceTable
-from gapless.errors import InvalidOption, nearest
+from gapless.connect.sources.series_table import SeriesSourceTable
+from gapless.connect.sources.table_options import TableSourceOptions
+from gapless.connect.sources.table_source import TableSource
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 KINDS = ("timeseries", "delta", *OPENERS)
 
 
-def source(
-    url: str | os.PathLike[str],
-    *,
-    start: object = None,
-    until: int | None = None,
-    on_change: OnChange = "error",
-    storage_options: Mapping[str, str] | None = None,
-    **options: Any,
-) -> Source:
+def source(url: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None, **options: Any) -> Source:
     """A source out of a table, or of what else `url` begins with: "files:landing/*.parquet".
 
     Args:
         url: As in `sink`.
-        start: None for all rows of the newest version first, and then what later commits add; "latest" for the commits after the newest version
-            alone; "earliest" for those from the first that can be told; or the number of a version, inclusive.
-        until: The last version that is read; None to follow the table.
-        on_change: What to do with commits that changed or removed rows: "error", "skip" them whole, or "tell" the `_change_type` of each row.
         storage_options: Options of the object store, in obstore's names.
-        options: Of sources other than tables: each kind has its own, `start` among them.
+        options: Sources other than tables have their own, by kind. Of tables:
 
-    Raises InvalidOption, TableNotFound, StoreError.
+            mode: "batch" for all rows of the newest version, "snapshot" for those of another one, "incremental" for what was committed up to
+                now, or "continuous" (the default) to follow the table.
+            version, time: Of a snapshot: its number, or a time at which it was the newest.
+            start: Where incremental and continuous sources begin: None for all rows of the newest version, and then what later commits add;
+                "latest" for the commits after the newest version alone; "earliest" for those from the first that can be told; the number
+                of a version, inclusive; or a time, for the first commit then or later.
+            since: Instead: the version that was read last, or a time, for what was committed after it.
+            until: The last version that is read, or a time, for the last that was committed by then.
+            poll_interval: Of continuous sources: after so many seconds the log is asked again for new versions, and no sooner.
+            on_change: What to do with commits that changed or removed rows: "error", "skip" them whole, or "tell" the `_change_type` of each row.
+            on_missing_versions: What to do where versions can be told no longer: "error", or go on at the "earliest" that can, with a warning.
+            on_schema_change: What to do where the table's columns change: "error", "keep" the columns of the start, or "evolve" with the table.
+
+    Times are aware datetimes, or ISO texts with an offset. Raises InvalidOption, InvalidTime, TableNotFound, StoreError.
     """
     kind, location = split_url(url, KINDS)
     if kind in OPENERS:
-        of_tables = {"until": until, "on_change": None if on_change == "error" else on_change}
-        shared = {"start": start, "storage_options": storage_options, **of_tables}
-        return open_kind(kind, location, {**{name: value for name, value in shared.items() if value is not None}, **options})
-    for name, value in options.items():
-        raise InvalidOption(
-            f"{name}={value!r} is no option of a source out of a table",
-            fix=nearest(name, ("start", "until", "on_change", "storage_options")),
-            option=name,
-            value=value,
-        )
+        given = {"storage_options": storage_options, **options}
+        return open_kind(kind, location, {name: value for name, value in given.items() if value is not None})
+    asked = TableSourceOptions.parse(options)
+    pass_missing = asked.on_missing_versions == "earliest"
     if kind == "delta":
-        delta = DeltaSourceTable(DeltaTable.open(location, storage_options=storage_options))
-        return TableSource(delta, start=start, until=until, on_change=on_change)
-    series = SeriesSourceTable(TimeSeriesTable.open(location, storage_options=storage_options))
-    return TableSource(series, start=start, until=until, on_change=on_change)
+        delta = DeltaTable.open(location, storage_options=storage_options)
+        return TableSource(DeltaSourceTable(delta, pass_missing=pass_missing), asked)
+    series = TimeSeriesTable.open(location, storage_options=storage_options)
+    return TableSource(SeriesSourceTable(series, on_change=asked.on_change, pass_missing=pass_missing), asked)

@@ -22,6 +22,10 @@ class SourceCapabilities:
     """It can start again at any cursor that it gave: without it there is no exactly-once."""
     retracts: bool
     """It may tell that rows were changed or removed, in a column `_change_type`: a sink that appends cannot take that."""
+    bounded: bool = False
+    """It ends: what there is to read is fixed when it starts, and then it is `ended`. One that is not follows what comes."""
+    evolves: bool = False
+    """Its `schema` may change between polls: see `Polled.schema_changed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,8 @@ class Polled:
     """What one poll gave."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
+    schema_changed: bool = False
+    """The rows that come next have other columns: those of the source's `schema` from now on. These, perhaps none, are the last before."""
 
     @property
     def rows(self) -> int:
@@ -95,7 +101,7 @@ class Source(ABC):
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """The columns of its rows."""
+        """The columns of the rows that the next poll gives."""
 
     @abstractmethod
     def start(self, cursor: Cursor | None = None) -> None:
@@ -109,6 +115,11 @@ class Source(ABC):
     @abstractmethod
     def cursor(self) -> Cursor:
         """How far it has come: after the rows of the last poll."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether no rows come any more, whatever is committed. Always False for one that follows what comes."""
+        return False
 
     def acknowledge(self, checkpoint_id: int) -> None:  # noqa: B027  # most sources have nothing to let go of
         """A checkpoint with all rows up to the cursor that it stored is committed: what is before may be forgotten."""

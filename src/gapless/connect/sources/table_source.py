@@ -2,53 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Any
 
 import pyarrow as pa
 
 from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities
-from gapless.connect.sources.tables import SourceTable
-from gapless.errors import GaplessError, InvalidOption, NotSupported, SchemaMismatch, VersionNotFound, nearest
+from gapless.connect.sources.table_columns import check_telling, decoded, differences, why_not_kept
+from gapless.connect.sources.table_options import TableSourceOptions
+from gapless.connect.sources.table_place import KIND, Piece, Place
+from gapless.connect.sources.tables import CommitRead, SourceColumns, SourceTable
+from gapless.errors import GaplessError, InvalidOption, NotSupported, VersionNotFound
 from gapless.model.instant import datetime_from_ns
 from gapless.tables.shared.changes import TYPE_FIELD
-from gapless.tables.shared.versions import no_version
-
-OnChange = Literal["error", "skip", "tell"]
-ON_CHANGE: tuple[OnChange, ...] = ("error", "skip", "tell")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """How far: before `version` all is read, and of that the first `row` rows."""
-
-    version: int
-    row: int = 0
-    whole: bool = False
-    """Whether the version's rows are all that it has, rather than what its commit changed."""
-
-    def past(self) -> _Place:
-        return _Place(version=self.version + 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
-    """Rows, and where the first of them is."""
-
-    place: _Place
-    time: datetime
-    batch: pa.RecordBatch
-
-    @property
-    def end(self) -> _Place:
-        """After the last of them."""
-        return replace(self.place, row=self.place.row + self.batch.num_rows)
-
-    def rest(self, rows: int) -> _Piece:
-        """Those after the first `rows`."""
-        return replace(self, place=replace(self.place, row=self.place.row + rows), batch=self.batch.slice(rows))
 
 
 class TableSource(Source):
@@ -58,34 +26,21 @@ class TableSource(Source):
     that only lays rows out anew (compaction) gives nothing.
     """
 
-    def __init__(
-        self, table: SourceTable, *, start: object = None, until: int | None = None, on_change: OnChange = "error"
-    ) -> None:
-        """`start`: None for all rows of the newest version and then what follows; "latest" for what follows alone; "earliest", or the number
-        of a version, for what its commit did and what follows. `until`: the last version that is read. `on_change`: what to do with
-        commits that changed or removed rows: "error", "skip" them whole, or "tell" the `_change_type` of each row.
-        """
-        if on_change not in ON_CHANGE:
-            raise InvalidOption(
-                f"on_change={on_change!r} is not known",
-                fix=nearest(str(on_change), ON_CHANGE),
-                option="on_change",
-                value=on_change,
-            )
-        if until is not None and type(until) is not int:
-            raise InvalidOption(
-                f"until={until!r} is no version",
-                why="It is the number of the last version that is read",
-                fix="Pass a whole number, or leave it out to follow the table",
-                option="until",
-                value=until,
-            )
-        self._table, self._from, self._until, self._on_change = table, start, until, on_change
-        self._place: _Place | None = None
-        self._schema: pa.Schema | None = None
+    def __init__(self, table: SourceTable, options: TableSourceOptions) -> None:
+        """Nothing is read before it is started."""
+        self._table, self._options = table, options
+        self._place: Place | None = None
+        self._columns: SourceColumns | None = None
+        self._kept: Mapping[str, Any] | None = None
+        self._schema_changed = False
         self._timestamp: datetime | None = None
-        self._rows: Iterator[_Piece] | None = None
-        self._left: _Piece | None = None
+        self._files = 0
+        self._newest = -1
+        self._asked: tuple[float, int] | None = None
+        self._end: int | None = None
+        self._read: CommitRead | None = None
+        self._rows: Iterator[Piece] | None = None
+        self._left: Piece | None = None
 
     def __getstate__(self) -> dict[str, object]:
         """All that it was made with; raises NotSupported once it is started."""
@@ -101,35 +56,69 @@ class TableSource(Source):
     @property
     def capabilities(self) -> SourceCapabilities:
         """It replays as long as the versions are kept."""
-        return SourceCapabilities(replays=True, retracts=self._on_change == "tell")
+        return SourceCapabilities(
+            replays=True,
+            retracts=self._options.on_change == "tell",
+            bounded=self._options.mode != "continuous",
+            evolves=self._options.on_schema_change == "evolve",
+        )
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns where it was started; with on_change="tell" the kind of change of each row behind."""
+        """The table's columns where it was started, or of now with on_schema_change="evolve"; with on_change="tell" the kind of change of
+        each row behind.
+        """
         self._started()
-        assert self._schema is not None
-        return self._schema.append(TYPE_FIELD) if self._on_change == "tell" else self._schema
+        assert self._columns is not None
+        schema = self._columns.schema
+        return schema.append(TYPE_FIELD) if self._options.on_change == "tell" else schema
 
     @property
     def cursor(self) -> Cursor:
-        """See `Source.cursor`."""
+        """See `Source.cursor`. `files_processed` counts the data files of versions that were read to their end; `timestamp` is the commit
+        time of the last rows, `table_version` the version that comes next or is being read.
+        """
         place = self._started()
-        state = {"table_id": self._table.table_id, "version": place.version, "row": place.row, "whole": place.whole}
-        return Cursor(source="table", state=state, table_version=place.version, timestamp=self._timestamp)
+        return Cursor(
+            source=KIND,
+            state=place.state(self._table.table_id, self._kept),
+            table_version=place.version,
+            files_processed=self._files,
+            timestamp=self._timestamp,
+        )
+
+    @property
+    def ended(self) -> bool:
+        """See `Source.ended`."""
+        place = self._place
+        if place is None or self._rows is not None or self._left is not None:
+            return False
+        if self._options.is_one_version:
+            return not place.whole
+        return self._end is not None and place.version > self._end
 
     def start(self, cursor: Cursor | None = None) -> None:
-        """See `Source.start`. Raises VersionNotFound for a version that is not there, or a cursor of a table that was made anew,
-        InvalidOption for a cursor of another kind of source.
+        """See `Source.start`. Raises VersionNotFound for a version that is not there or can be told no longer, or a cursor of a table that was
+        made anew; InvalidOption for a cursor of another kind of source; InvalidTime.
         """
-        newest = self._table.newest()
-        place = self._first(newest) if cursor is None else self._resumed(cursor, newest)
-        self._schema = self._table.schema_at(place.version)
-        self._place, self._rows, self._left = place, None, None
+        place = None if cursor is None else Place.of(cursor)
+        self._newest, self._asked, self._end = self._table.newest(), None, None
+        place = self._first() if place is None or cursor is None else self._resumed(place, cursor)
+        keeps = self._options.on_schema_change == "keep"
+        kept = cursor.state.get("columns") if cursor is not None and keeps else None
+        self._columns = self._table.columns_at(place.version) if kept is None else decoded(self._table, kept)
+        self._kept = self._table.encode(self._columns) if keeps else None
+        if self._options.on_change == "tell":
+            check_telling(self._columns)
+        self._files, self._timestamp = (0, None) if cursor is None else (cursor.files_processed, cursor.timestamp)
+        self._place, self._read, self._rows, self._left, self._schema_changed = place, None, None, None, False
+        if self._options.mode == "incremental":
+            self._end = self._last(self._newest)
 
     def poll(self, limit: int | None = None) -> Polled:
         """See `Source.poll`. Raises InvalidOption at a commit that changed rows where those are errors, SchemaMismatch where the table's columns
-        changed, VersionNotFound where versions can be told no longer, CorruptTable, StoreError. Rows before the error are given first: it
-        comes with the next poll. After an error the source stands where it was.
+        changed and that is one, VersionNotFound where versions can be told no longer, CorruptTable, StoreError. Rows before the error are
+        given first: it comes with the next poll. After an error the source stands where it was.
         """
         if limit is not None and (type(limit) is not int or limit < 1):
             raise InvalidOption(
@@ -137,6 +126,7 @@ class TableSource(Source):
             )
         self._started()
         taken, room = list[pa.RecordBatch](), limit
+        self._look()
         while room is None or room > 0:
             try:
                 piece = self._next()
@@ -154,85 +144,85 @@ class TableSource(Source):
             taken.append(piece.batch)
             room = None if room is None else room - piece.batch.num_rows
         self._look_ahead()
-        return Polled(taken)
+        changed, self._schema_changed = self._schema_changed, False
+        return Polled(taken, schema_changed=changed)
 
-    # -- steps -----------------------------------------------------------------------------------------------------------
+    # -- where it stands -------------------------------------------------------------------------------------------------
 
-    def _started(self) -> _Place:
+    def _started(self) -> Place:
         if self._place is None:
             self.start(None)
         assert self._place is not None
         return self._place
 
-    def _first(self, newest: int) -> _Place:
-        start = self._from
-        if start is None:
-            return _Place(version=newest, whole=True)
-        if start == "latest":
-            return _Place(version=newest + 1)
-        if start == "earliest":
-            return _Place(version=self._table.first())
-        if isinstance(start, int) and not isinstance(start, bool):
-            first = self._table.first()
-            if not first <= start <= newest + 1:
-                raise no_version(start, newest, first=first)
-            return _Place(version=start)
-        raise InvalidOption(
-            f"start={start!r} is no place in a table",
-            why="A source begins with all rows of the newest version, or with what a version's commit did",
-            fix='Leave it out, or pass "earliest", "latest" or the number of a version',
-            option="start",
-            value=start,
-        )
+    def _first(self) -> Place:
+        options = self._options
+        if options.mode == "snapshot":
+            return Place(version=self._table.version_of(options.version, options.time), whole=True)
+        version, whole = self._table.begin(options.begin)
+        return Place(version=version, whole=whole)
 
-    def _resumed(self, cursor: object, newest: int) -> _Place:
-        state = cursor.state if isinstance(cursor, Cursor) else {}
-        if not isinstance(cursor, Cursor) or cursor.source != "table" or {"table_id", "version", "row", "whole"} - state.keys():
-            raise InvalidOption(
-                f"a cursor of {getattr(cursor, 'source', cursor)!r} cannot start a table's source",
-                why="It does not say which version of which table is next",
-                fix="Pass one that this source gave",
-                option="cursor",
-                value=cursor,
-            )
-        place = _Place(version=state["version"], row=state["row"], whole=state["whole"])
-        if type(place.version) is not int or type(place.row) is not int or place.version < 0 or place.row < 0:
-            raise InvalidOption(
-                f"version {place.version!r} and row {place.row!r} of a cursor are no place in a table",
-                why="A version and the rows of it that were read are whole numbers from 0",
-                fix="Pass a cursor that this source gave",
-                option="cursor",
-                value=cursor,
-            )
-        if state["table_id"] != self._table.table_id:
+    def _resumed(self, place: Place, cursor: Cursor) -> Place:
+        if cursor.state["table_id"] != self._table.table_id:
             raise VersionNotFound(
                 f"the table at {self._table.url} is not the one that was read up to version {place.version}",
                 why="That was removed, and another one made in its place",
                 fix="Start without the cursor, into a sink of a higher generation",
                 version=place.version,
             )
-        if place.version > newest + 1:
+        if place.version > self._newest + (not place.whole):
             raise VersionNotFound(
-                f"version {place.version - 1} of {self._table.url}, which was read, is not there",
-                why=f"Its newest is {newest}; an older copy of the table was brought back",
+                f"version {place.version - (not place.whole)} of {self._table.url}, which was read, is not there",
+                why=f"Its newest is {self._newest}; an older copy of the table was brought back",
                 fix="Start without the cursor, into a sink that knows which rows it has",
-                version=place.version - 1,
+                version=place.version - (not place.whole),
             )
         return place
 
-    def _next(self) -> _Piece | None:
-        """The next rows; None where there are none now."""
+    def _look(self) -> None:
+        """Ask for the newest version, once in the options' interval."""
+        now = self._table.clock.monotonic()
+        if self._rows is not None or self._left is not None or self._end is not None:
+            return
+        if self._asked is None or now - self._asked[0] >= self._options.poll_interval:
+            at_ns = self._table.clock.now_ns()
+            self._newest, self._asked = self._table.newest(), (now, at_ns)
+        until = self._options.until_ns
+        if self._options.until is not None or (until is not None and self._asked[1] > until):
+            # What was committed by then is all in the log that was asked.
+            last = self._last(self._newest)
+            self._end = last if self._options.until in (None, last) else None
+
+    def _last(self, newest: int) -> int:
+        """The last version up to the newest that the options let be read."""
+        if self._options.until is not None:
+            return min(newest, self._options.until)
+        return newest if self._options.until_ns is None else min(newest, self._table.last_by(self._options.until_ns))
+
+    # -- rows ------------------------------------------------------------------------------------------------------------
+
+    def _next(self) -> Piece | None:
+        """The next rows; None where there are none now, or they have other columns."""
         if self._left is not None:
             piece, self._left = self._left, None
             return piece
-        while True:
-            if self._rows is None and (place := self._advance()) is not None:
-                self._rows = self._read(place)
-            if self._rows is None:
-                return None
-            if (found := next(self._rows, None)) is not None:
+        while self._rows is not None or self._open():
+            assert self._rows is not None
+            try:
+                found = next(self._rows, None)
+            except VersionNotFound as gone:
+                self._rows, self._place = None, self._past_missing(self._started(), gone)
+                continue
+            if found is not None:
                 return found
-            self._rows, self._place = None, self._started().past()
+            self._finish()
+        return None
+
+    def _finish(self) -> None:
+        """All rows of the version were given."""
+        assert self._read is not None
+        self._files += self._read.files
+        self._rows, self._read, self._place = None, None, self._started().past()
 
     def _look_ahead(self) -> None:
         """Move on to the next version where all rows of this one were given: its files may be gone when the cursor is used."""
@@ -244,46 +234,70 @@ class TableSource(Source):
             self._rows = None
         else:
             if self._left is None:
-                self._rows, self._place = None, self._started().past()
+                self._finish()
 
-    def _advance(self) -> _Place | None:
-        """The version to read now; None where there is none yet, or no more."""
-        place = self._started()
-        last = self._table.newest() if self._until is None else min(self._table.newest(), self._until)
-        return place if place.version <= last else None
+    def _open(self) -> bool:
+        """Go to the next version whose rows are given; whether there is one now, in the columns of now."""
+        while (place := self._started()).version <= self._last_of(place):
+            try:
+                read = self._table.whole(place.version) if place.whole else self._table.commit(place.version)
+            except VersionNotFound as gone:
+                self._place = self._past_missing(place, gone)
+                continue
+            if not self._in_columns(read, place.version):
+                return False
+            if read.changes_rows and self._options.on_change != "tell":
+                if self._options.on_change == "error":
+                    raise _changed(place.version)
+                self._place = place.past()
+                continue
+            self._read, self._rows = read, self._pieces(place, read)
+            return True
+        return False
 
-    def _read(self, place: _Place) -> Iterator[_Piece]:
+    def _last_of(self, place: Place) -> int:
+        """The last version that may be read now."""
+        if self._options.is_one_version:
+            return place.version if place.whole else -1
+        return self._last(self._newest) if self._end is None else self._end
+
+    def _past_missing(self, place: Place, gone: VersionNotFound) -> Place:
+        if self._options.is_one_version:
+            raise gone
+        rest = place.rest
+        if place.row and not place.whole:
+            rest = f"what version {place.version} changed, from row {place.row + 1} on"
+        return Place(version=self._table.past_missing(place.version, gone, rest))
+
+    def _in_columns(self, read: CommitRead, version: int) -> bool:
+        """Whether a version's rows are given in the columns of now; raises SchemaMismatch."""
+        assert self._columns is not None
+        if not (differing := differences(self._columns, read.columns)):
+            return True
+        match self._options.on_schema_change:
+            case "evolve":
+                if self._options.on_change == "tell":
+                    check_telling(read.columns)
+                self._columns, self._schema_changed = read.columns, True
+                return False
+            case "keep":
+                if why := why_not_kept(self._columns, read.columns):
+                    raise differing.not_kept(version, self._table.url, why)
+                return True
+        raise differing.error(version, self._table.url)
+
+    def _pieces(self, place: Place, read: CommitRead) -> Iterator[Piece]:
         """The rows of a version from the place on."""
-        read = (
-            self._table.whole(place.version)
-            if place.whole
-            else self._table.commit(place.version, tell=self._on_change == "tell")
-        )
-        if not read.inserts and self._on_change != "tell":
-            if self._on_change == "error":
-                raise _changed(place.version)
-            return
-        self._check_columns(place.version, read.schema)
-        time, row, shown = datetime_from_ns(read.time_ns), 0, self.schema.names
-        for batch in read.rows:
-            start, row = max(place.row - row, 0), row + batch.num_rows
-            if start < batch.num_rows:
-                rows = batch.slice(start).select(shown)
-                yield _Piece(place=replace(place, row=row - rows.num_rows), time=time, batch=rows)
-
-    def _check_columns(self, version: int, found: pa.Schema) -> None:
-        assert self._schema is not None
-        told, came = ([(field.name, field.type) for field in schema] for schema in (self._schema, found))
-        if told != came:
-            differences = [
-                f"{name}: {type_}" for name, type_ in told + came if ((name, type_) in told) != ((name, type_) in came)
-            ]
-            raise SchemaMismatch(
-                f"version {version} of {self._table.url} has other columns than the source was started with: {'; '.join(differences)}",
-                why="The rows of one run have one schema; no row of that version was given",
-                fix="Start the source again at its cursor, with a sink that takes the new columns",
-                differences=tuple(differences),
-            )
+        assert self._columns is not None
+        schema, width, row = self.schema, len(self._columns.schema), 0
+        time, telling = datetime_from_ns(read.time_ns), self._options.on_change == "tell"
+        for rows in read.rows(self._columns):
+            for batch in rows.to_batches() if isinstance(rows, pa.Table) else (rows,):
+                start, row = max(place.row - row, 0), row + batch.num_rows
+                if start < batch.num_rows:
+                    columns = [*batch.columns[:width], *(batch.columns[-1:] if telling else ())]
+                    left = pa.RecordBatch.from_arrays(columns, schema=schema).slice(start)
+                    yield Piece(place=replace(place, row=row - left.num_rows), time=time, batch=left)
 
 
 def _changed(version: int) -> InvalidOption:

@@ -16,6 +16,7 @@ from gapless.spark.reading.frame import view_of
 from gapless.spark.setup.executors import job_context
 from gapless.spark.setup.options import SourceOptions
 from gapless.tables.shared.changes import feed_schema
+from gapless.tables.shared.versions import parse_instant_value
 from gapless.tables.timeseries.read.history import diff_schemas
 from gapless.tables.timeseries.read.stream_log import StreamOptions, StreamStart
 
@@ -27,8 +28,12 @@ def stream_options(options: SourceOptions) -> StreamOptions:
 
 
 def stream_start(options: SourceOptions) -> StreamStart:
-    """Where a stream with these options begins."""
-    return StreamStart(version=options.starting_version, time=options.starting_timestamp)
+    """Where a stream with these options begins; raises InvalidTime."""
+    time = options.starting_timestamp
+    return StreamStart(
+        version=options.starting_version,
+        time_ns=None if time is None else parse_instant_value(time, name="startingTimestamp"),
+    )
 
 
 def columns_of(options: SourceOptions) -> pa.Schema:

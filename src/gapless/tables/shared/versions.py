@@ -176,6 +176,17 @@ class Versions(ABC, Generic[Entry, State]):
             raise no_version(version, newest.version, first=self.table_format.first)
 
 
+def check_past(env: Environment, time_ns: int, names: tuple[str, str]) -> None:
+    """Raise InvalidTime for a time in the future from which versions are to be read; `names` are the options of a version and of a time."""
+    if time_ns > env.clock.now_ns():
+        raise InvalidTime(
+            f"{names[1]}={format_instant(time_ns)!r} lies in the future",
+            why="Which version will be the first then is not known yet",
+            fix=f'Pass a time that has been, or {names[0]} "latest"',
+            value=time_ns,
+        )
+
+
 def no_version(version: int, newest: int, *, first: int) -> VersionNotFound:
     """The error for a version that there never was, of a table that has those from `first` to `newest`."""
     why = f"The table has versions {first} to {newest}"

@@ -17,7 +17,15 @@ from gapless.log.format import Snapshot
 from gapless.log.versions import read_range
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.open_file import PathResolver
-from gapless.tables.delta.read.change_rows import ChangedRows, CommitRows, FileChange, changed_files, files_of, unreadable_as
+from gapless.tables.delta.read.change_rows import (
+    ChangedRows,
+    CommitRows,
+    FileChange,
+    Live,
+    changed_files,
+    files_of,
+    unreadable_as,
+)
 from gapless.tables.delta.read.versions import first_missing, open_version
 from gapless.tables.shared.changes import COMMIT_FIELDS, change_feed, check_range, collect_changes, feed_schema
 from gapless.tables.shared.scan import Rows
@@ -64,11 +72,11 @@ class _ChangeCursor:
         if commit.protocol is not None:
             check_readable(commit.protocol, self.url)
         if commit.metadata is not None:
-            self.enabled = _is_fed(commit.metadata)
-            _check_columns(commit.metadata, self.target, version)
+            self.enabled = is_fed(commit.metadata)
+            check_columns(commit.metadata, self.target, version)
         if not self.enabled:
             raise _not_recorded(version)
-        _check_partitions(version, commit, self)
+        check_partitions(version, commit, self.target, self.live)
         change = tuple(changed_files(commit, self.live))
         self.since |= dict.fromkeys((file.key for file in commit.removed), None)
         self.since |= {file.key: file for file in commit.added}
@@ -86,9 +94,9 @@ def _changes_between(
         url=env.store.url,
         target=target,
         files={} if before is None else before.state.files,
-        enabled=known is not None and _is_fed(known.state.metadata),
+        enabled=known is not None and is_fed(known.state.metadata),
     )
-    _check_columns(None if known is None else known.state.metadata, target, first)
+    check_columns(None if known is None else known.state.metadata, target, first)
     return collect_changes(entries, cursor.change, since_ns=0 if before is None else before.time_ns)
 
 
@@ -100,7 +108,8 @@ def _before(env: Environment, newest: Snapshot[TableState], first: int) -> Snaps
         return None
 
 
-def _is_fed(metadata: Metadata) -> bool:
+def is_fed(metadata: Metadata) -> bool:
+    """Whether the change data feed is on."""
     return Settings.of(metadata.configuration).change_data_feed
 
 
@@ -113,11 +122,11 @@ def _not_recorded(version: int) -> VersionNotFound:
     )
 
 
-def _check_partitions(version: int, commit: Commit, cursor: _ChangeCursor) -> None:
+def check_partitions(version: int, commit: Commit, target: Metadata, live: Live) -> None:
     """Raise VersionNotFound where a removal does not say of which partition its rows were, and the log tells it no longer."""
-    removed = () if commit.change_files or not cursor.target.partition_by else commit.removed
+    removed = () if commit.change_files or not target.partition_by else commit.removed
     for file in removed:
-        if file.data_change and file.partition_values is None and cursor.live(file) is None:
+        if file.data_change and file.partition_values is None and live(file) is None:
             raise VersionNotFound(
                 f"what version {version} changed can be told no longer: it removed {file.path}, of a partition that is not known",
                 why="The log was cleaned of the commit that added the file, and the removal does not repeat its partition values",
@@ -126,7 +135,8 @@ def _check_partitions(version: int, commit: Commit, cursor: _ChangeCursor) -> No
             )
 
 
-def _check_columns(metadata: Metadata | None, target: Metadata, version: int) -> None:
+def check_columns(metadata: Metadata | None, target: Metadata, version: int) -> None:
+    """Raise SchemaMismatch where rows of a version with these columns do not fit those of `target`."""
     why = None if metadata is None else unreadable_as(metadata, target)
     if why is not None:
         raise SchemaMismatch(

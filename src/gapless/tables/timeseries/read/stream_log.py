@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gapless.errors import CorruptTable, InvalidTime, VersionNotFound
+from gapless.errors import CorruptTable, VersionNotFound
 from gapless.formats.timeseries.actions import Commit, TableMeta, TableState
 from gapless.formats.timeseries.codec.schema import COLUMNS_FEATURE
 from gapless.formats.timeseries.common_schema import reading_meta
@@ -18,7 +18,7 @@ from gapless.log.versions import TooEarly, read_range, version_at
 from gapless.model.instant import format_instant
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.changes import CommitChange
-from gapless.tables.shared.versions import no_version, parse_instant_value
+from gapless.tables.shared.versions import check_past, no_version
 from gapless.tables.shared.versions_gone import Follower, VersionsGone, pass_over
 from gapless.tables.timeseries.lifecycle import open_table
 from gapless.tables.timeseries.read.changes import Change, CommitRows, changes_between
@@ -41,8 +41,8 @@ class StreamStart:
     """Where a stream begins, as its user says it: a version (inclusive), or a time."""
 
     version: int | Literal["earliest", "latest"] | None = None
-    time: object = None
-    """An instant: the first version that was committed then or later."""
+    time_ns: int | None = None
+    """Nanoseconds since 1970 UTC: the first version that was committed then or later."""
     names: tuple[str, str] = ("startingVersion", "startingTimestamp")
     """The options that say so."""
 
@@ -162,20 +162,24 @@ class StreamLog:
         earliest = self.newest.state.earliest
         return version >= earliest and (version > earliest or version == 1 or not items[0].removed)
 
-    def past_missing(self, cursor: Cursor) -> Cursor:
-        """Where a stream goes on whose next version can be told no longer; raises VersionNotFound where that is an error."""
+    def past_missing(self, cursor: Cursor, rest: str | None = None) -> Cursor:
+        """Where a stream goes on whose next version can be told no longer; raises VersionNotFound where that is an error.
+
+        `rest` says what of a version, all rows of which were to be read, was not.
+        """
         earliest = self.newest.state.earliest
         goes_on = Cursor(version=max(earliest, cursor.version + (cursor.version == earliest)))
-        pass_over(self._missing(cursor, goes_on), allowed=self.follow.pass_missing)
+        pass_over(self._missing(cursor, goes_on, rest), allowed=self.follow.pass_missing)
         return goes_on
 
-    def _missing(self, cursor: Cursor, goes_on: Cursor) -> VersionNotFound:
+    def _missing(self, cursor: Cursor, goes_on: Cursor, rest: str | None) -> VersionNotFound:
         state, first = self.newest.state, cursor.version + cursor.whole
         expired = f"Versions before {state.earliest} are expired, and files that only they used may be gone; {remains(state)}"
         before = f"The rows of version {first - 1} are needed too, and it is expired; {remains(state)}"
-        rest = f"the rows of version {cursor.version} from segment {cursor.index + 1} on" if cursor.whole else ""
+        if rest is None and cursor.whole:
+            rest = f"the rows of version {cursor.version} from segment {cursor.index + 1} on"
         why = before if cursor.version == state.earliest else expired
-        gone = VersionsGone(first=first, goes_on=goes_on.version, rest=rest, why=why)
+        gone = VersionsGone(first=first, goes_on=goes_on.version, rest=rest or "", why=why)
         return gone.error(self.env.store.url, self.follow.follower)
 
     def _check_same(self, found: Snapshot[TableState]) -> None:
@@ -204,8 +208,8 @@ def first_cursor(log: StreamLog, start: StreamStart) -> Cursor:
     Raises VersionNotFound for a version that is not there, or cannot be told any more and must be; InvalidTime.
     """
     newest, version = log.newest, start.version
-    if start.time is not None:
-        return _since(log, parse_instant_value(start.time, name=start.names[1]), start.names)
+    if start.time_ns is not None:
+        return _since(log, start.time_ns, start.names)
     if version == "earliest":
         return _earliest(log)
     if version is None and newest.state.live:
@@ -228,13 +232,7 @@ def _earliest(log: StreamLog) -> Cursor:
 
 def _since(log: StreamLog, time_ns: int, names: tuple[str, str]) -> Cursor:
     """The first version that was committed at `time_ns` (since 1970 UTC) or later."""
-    if time_ns > log.env.clock.now_ns():
-        raise InvalidTime(
-            f"{names[1]}={format_instant(time_ns)!r} lies in the future",
-            why="Which version will be the first then is not known yet",
-            fix=f'Pass a time that has been, or {names[0]} "latest"',
-            value=time_ns,
-        )
+    check_past(log.env, time_ns, names)
     earliest = log.newest.state.earliest
     found = log.env.drive(version_at(TIME_SERIES, log.newest, time_ns - 1, first=earliest))
     if not isinstance(found, TooEarly):

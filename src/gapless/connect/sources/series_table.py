@@ -1,0 +1,142 @@
+"""Time-series tables as sources need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from gapless.connect.sources.commit_order import removals_first
+from gapless.connect.sources.tables import FOLLOWER, Begin, CommitRead, SourceColumns, inserted
+from gapless.errors import VersionNotFound
+from gapless.formats.timeseries.actions import TableMeta, TableState
+from gapless.formats.timeseries.codec.metadata import decode_meta, encode_meta
+from gapless.formats.timeseries.stream_plan import Cursor, OnChange, changes_rows, commit_items
+from gapless.model.protocols import Clock
+from gapless.tables.shared.handle import table_id
+from gapless.tables.timeseries.handle import context_of
+from gapless.tables.timeseries.read.stream_log import StreamLog, StreamOptions, StreamStart, first_cursor
+from gapless.tables.timeseries.read.versions import VERSIONS, open_version, reading_version
+from gapless.tables.timeseries.table import TimeSeriesTable
+
+
+class SeriesSourceTable:
+    """A time-series table."""
+
+    def __init__(self, table: TimeSeriesTable, *, on_change: OnChange = "error", pass_missing: bool = False) -> None:
+        """Through this handle; `pass_missing`: versions that can be told no longer are left out, with a warning."""
+        self._table, self.url = table, table.url
+        self._follow = StreamOptions(on_change=on_change, pass_missing=pass_missing, follower=FOLLOWER)
+        self._known: StreamLog | None = None
+        self._last: tuple[int, TableMeta] | None = None
+
+    @property
+    def table_id(self) -> str:
+        """See `SourceTable.table_id`."""
+        return table_id(self._table)
+
+    @property
+    def clock(self) -> Clock:
+        """See `SourceTable.clock`."""
+        return context_of(self._table).env.clock
+
+    @property
+    def _log(self) -> StreamLog:
+        if self._known is None:
+            context = context_of(self._table)
+            self._known = StreamLog(env=context.env, newest=context.snapshot, follow=self._follow)
+        return self._known
+
+    def newest(self) -> int:
+        """See `SourceTable.newest`."""
+        self._log.refresh()
+        return self._log.newest.version
+
+    def begin(self, at: Begin) -> tuple[int, bool]:
+        """See `SourceTable.begin`."""
+        start = StreamStart(version=at.version, time_ns=at.time_ns, names=("start", at.option))
+        cursor = first_cursor(self._log, start)
+        return cursor.version, cursor.whole
+
+    def version_of(self, version: object, time: object) -> int:
+        """See `SourceTable.version_of`."""
+        return VERSIONS.find(self._log.env, self._log.newest, VERSIONS.parse(version, time))
+
+    def last_by(self, time_ns: int) -> int:
+        """See `SourceTable.last_by`."""
+        return VERSIONS.at_time(self._log.env, self._log.newest, time_ns, name="until")
+
+    def columns_at(self, version: int) -> SourceColumns:
+        """See `SourceTable.columns_at`."""
+        newest = self._log.newest
+        try:
+            return _columns(open_version(self._log.env, newest, min(version, newest.version)).state.meta)
+        except VersionNotFound:
+            return _columns(newest.state.meta)
+
+    def encode(self, columns: SourceColumns) -> Mapping[str, Any]:
+        """See `SourceTable.encode`."""
+        return encode_meta(columns.meta)
+
+    def decode(self, body: Mapping[str, Any]) -> SourceColumns:
+        """See `SourceTable.decode`."""
+        return _columns(decode_meta(body))
+
+    def whole(self, version: int) -> CommitRead:
+        """See `SourceTable.whole`."""
+        view = self._table.at(version=version)
+        snapshot = context_of(view).snapshot
+
+        def rows(_: SourceColumns) -> Iterator[pa.RecordBatch]:
+            yield from map(inserted, view.scan().to_batches())
+
+        columns = _columns(snapshot.state.meta)
+        return CommitRead(time_ns=snapshot.time_ns, columns=columns, files=len(snapshot.state.live), rows=rows)
+
+    def commit(self, version: int) -> CommitRead:
+        """See `SourceTable.commit`."""
+        log = self._log
+        _, commit, time_ns = log.entry(version)
+        items = list(commit_items(version, commit, time_ns, "tell"))
+        if items and not log.tells(version, tuple(items)):
+            raise VersionNotFound(f"what version {version} changed can be told no longer", version=version)
+        meta = next((one.meta for one in (commit,) if one.meta is not None), None) or self._meta_at(version)
+        self._last = version, meta
+
+        def read(columns: SourceColumns) -> Iterator[pa.Table]:
+            state = TableState(meta=columns.meta, live={})
+            for one in log.told(items):
+                with reading_version(log.env, version - bool(one.change.removed)):
+                    yield from one.change.rows(log.env.store, state)
+
+        def rows(columns: SourceColumns) -> Iterator[pa.Table | pa.RecordBatch]:
+            rewritten = any(item.removed for item in items)
+            yield from removals_first(partial(read, columns)) if rewritten else read(columns)
+
+        return CommitRead(
+            time_ns=time_ns,
+            columns=_columns(meta),
+            changes_rows=bool(items) and changes_rows(commit),
+            files=sum(item.files for item in items),
+            rows=rows,
+        )
+
+    def past_missing(self, version: int, gone: VersionNotFound, rest: str) -> int:
+        """See `SourceTable.past_missing`."""
+        self._log.refresh()
+        state, whole = self._log.newest.state, bool(rest)
+        if state.keeps(version) and (whole or version > state.earliest):
+            raise gone
+        return self._log.past_missing(Cursor(version=version, whole=whole), rest).version
+
+    def _meta_at(self, version: int) -> TableMeta:
+        if self._last is not None and self._last[0] in (version - 1, version):
+            return self._last[1]
+        return open_version(self._log.env, self._log.newest, version).state.meta
+
+
+def _columns(meta: TableMeta) -> SourceColumns:
+    schema = (meta.schema or pa.schema([])).remove_metadata()
+    return SourceColumns(schema=schema, stored=tuple(meta.ids.stored_name(one.name) for one in schema), meta=meta)
