@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,13 +14,15 @@ from gapless.connect import CheckpointStore, Runner, Source, sink, source
 from gapless.store.open import open_store
 from gapless.testing.store.stores import Killed
 from support.dying_store import DyingStore, Life
-from support.pipelines import made, opened, rows
+from support.kafka import Cluster
+from support.pipelines import SCHEMA, made, opened, rows
 
 ROWS = 12
 Opened = Callable[[], Source]
+Feed = Callable[[str], Opened]
 
 
-def files(place: str) -> Opened:
+def landed(place: str) -> Opened:
     """Three files, of which the last came with the oldest time."""
     store = open_store(f"{place}-landing")
     for first, name in ((0, "c"), (4, "b"), (8, "a")):
@@ -30,12 +32,26 @@ def files(place: str) -> Opened:
     return lambda: source(f"files:{place}-landing/*.parquet")
 
 
-FEEDS: dict[str, Callable[[str], Opened]] = {"files": files}
+@pytest.fixture
+def kafka(kafka_cluster: Cluster) -> Feed:
+    """A topic of several partitions, whose values are JSON."""
+
+    def feed(_place: str) -> Opened:
+        topic = kafka_cluster.topic()
+        kafka_cluster.send(topic, [json.dumps(row, default=str).encode() for row in rows(0, ROWS).to_pylist()], 3)
+        options = {"format": "json", "metadata": False, "schema": SCHEMA}
+        return lambda: source(f"kafka:{topic}", brokers=kafka_cluster.brokers, **options)
+
+    return feed
 
 
-@pytest.fixture(params=FEEDS)
-def feed(request: pytest.FixtureRequest) -> Callable[[str], Opened]:
-    return FEEDS[request.param]
+@pytest.fixture
+def files() -> Feed:
+    return landed
+
+
+STEPS = {"files": 1, "kafka": 5}
+"""Of each kind of source, after how many calls more it is killed the next time: it takes long to reach some."""
 
 
 def pipeline(place: str, feed: Opened) -> Runner:
@@ -49,13 +65,15 @@ def living(monkeypatch: pytest.MonkeyPatch, life: Life) -> None:
         monkeypatch.setattr(f"{module}.open_store", lambda *place: DyingStore(open_store(*place), life))
 
 
+@pytest.mark.parametrize("kind", STEPS)
 @pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.long)], ids=["before", "after"])
 def test_killed_at_any_call_and_run_again_each_row_is_there_once(
-    feed: Any, after: bool, monkeypatch: pytest.MonkeyPatch
+    kind: str, after: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    feed: Feed = request.getfixturevalue(kind)
     dies_at, finished = 0, False
     while not finished:
-        dies_at += 1
+        dies_at += STEPS[kind]
         place = f"memory://{uuid.uuid4()}"
         made("delta", f"{place}-sink")
         feeding = feed(place)
@@ -70,5 +88,7 @@ def test_killed_at_any_call_and_run_again_each_row_is_there_once(
         table = opened("delta", f"{place}-sink")
         found = sorted(table.scan().to_arrow()["v"].to_pylist())
         assert found == list(range(ROWS)), f"killed at call {dies_at}"
-        assert pipeline(place, feeding).run().rows == 0
+        again = pipeline(place, feeding)
+        assert again.run().rows == 0
+        again.source.close()
     assert dies_at > 10

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gapless.connect.sources.files import open_file_source
+from gapless.connect.sources.kafka import open_kafka_source
 from gapless.connect.sources.positioned import PositionedSource
 from gapless.errors import InvalidOption, nearest
 
-OPENERS: Mapping[str, Callable[..., PositionedSource]] = {"files": open_file_source}
+OPENERS: Mapping[str, Callable[..., PositionedSource]] = {"files": open_file_source, "kafka": open_kafka_source}
 """Each takes what comes after the kind and its colon, and options by name."""
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gapless.connect.sources.fitted_rows import as_declared, fitted
 from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities
-from gapless.errors import CorruptTable, GaplessError, InvalidOption, NotSupported
+from gapless.errors import CorruptTable, GaplessError, InvalidOption, NotSupported, SchemaMismatch
 from gapless.files.ingest.batches import Batches
 from gapless.formats.timeseries.codec.schema import decode_schema, encode_schema
 
@@ -176,7 +176,14 @@ class PositionedSource(Source):
     def _fitted(self, part: Batches) -> Iterator[pa.RecordBatch]:
         """Rows as this source's columns, which they settle where none are known yet. Raises DataError."""
         if self._schema is None:
-            if not part.schema.names and not any(batch.num_rows for batch in part):
+            if not part.schema.names:
+                if any(batch.num_rows for batch in part):
+                    raise SchemaMismatch(
+                        f"{part.source}: the first rows have no columns, and none are declared",
+                        why="The columns of a source are known before its rows",
+                        fix="Pass schema= as a pyarrow.Schema",
+                        differences=(),
+                    )
                 return iter(())
             self._schema = as_declared(part.schema, part.source)
         return fitted(part, self._schema)

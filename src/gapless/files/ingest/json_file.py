@@ -38,11 +38,35 @@ class JsonSurvey:
     """Types that fit the columns whose values are read as texts (timestamps, dates, decimals)."""
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def unique_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON; raises ValueError where a name stands in it twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError(f"a name stands twice in one object: {', '.join(name for name, _ in pairs)[:200]}")
     return found
+
+
+def is_read_as_text(name: str, index: IndexSpec | None, schema: pa.Schema | None) -> bool:
+    """Whether a column's values are read as texts: those of times and decimals are, of which JSON has no numbers."""
+    known = known_type(schema, name)
+    if index is not None and name == index.column and index.type == "timestamp":
+        return True
+    return known is not None and (pa.types.is_temporal(known) or pa.types.is_decimal(known)) and not pa.types.is_duration(known)
+
+
+def json_cells(values: list[object], column: str, source: str, row: int) -> Cells:
+    """JSON scalars as the texts they were written as; `row` is the number of the first. Raises InvalidValue."""
+    texts: list[str | None] = []
+    for at, value in enumerate(values):
+        if isinstance(value, bool | list | dict):
+            raise InvalidValue(
+                f"column {column!r} holds {value!r} in row {row + at} (from 0) of {source}",
+                why="A time, date or decimal is a text or a number in JSON",
+                fix="Mend the value",
+                column=column, row=row + at, value=value, source=source,
+            )  # fmt: skip
+        texts.append(value if value is None or isinstance(value, str) else str(value))
+    return Cells(texts=without(pa.array(texts, pa.string()), ()), column=column, source=source, row=row)
 
 
 _LARGE_EXPONENT = re.compile(r"[eE]\+?[0-9]{3}")
@@ -63,7 +87,7 @@ def _finite(text: str) -> float:
 def _parse(line: str, exact: frozenset[str]) -> dict[str, object]:
     """An object; of the columns `exact` a number with a fraction as Decimal, every digit of it, where a double would drop some."""
     doubtful = _LARGE_EXPONENT.search(line) or (len(line) > 309 and _MANY_DIGITS.search(line))
-    found = json.loads(line, object_pairs_hook=_unique, parse_float=_finite if doubtful else None)
+    found = json.loads(line, object_pairs_hook=unique_names, parse_float=_finite if doubtful else None)
     if isinstance(found, dict):
         inexact = [name for name in exact if type(found.get(name)) is float]
         if inexact:
@@ -129,33 +153,10 @@ def _lines(path: InputFile, longest: int) -> Iterator[tuple[int, str]]:
             source.close()
 
 
-def _is_text(name: str, index: IndexSpec | None, schema: pa.Schema | None) -> bool:
-    """Whether a column's values are read as texts."""
-    known = known_type(schema, name)
-    if index is not None and name == index.column and index.type == "timestamp":
-        return True
-    return known is not None and (pa.types.is_temporal(known) or pa.types.is_decimal(known)) and not pa.types.is_duration(known)
-
-
 def _text_names(index: IndexSpec | None, schema: pa.Schema | None) -> frozenset[str]:
-    """The columns that `_is_text` is true of, known before the file is read."""
+    """The columns that `is_read_as_text` is true of, known before the file is read."""
     names = {*(() if schema is None else schema.names), *(() if index is None else (index.column,))}
-    return frozenset(name for name in names if _is_text(name, index, schema))
-
-
-def _cells(values: list[object], column: str, path: InputFile, row: int) -> Cells:
-    """JSON scalars as the texts they were written as."""
-    texts: list[str | None] = []
-    for at, value in enumerate(values):
-        if isinstance(value, bool | list | dict):
-            raise InvalidValue(
-                f"column {column!r} holds {value!r} in row {row + at} (from 0) of {path}",
-                why="A time, date or decimal is a text or a number in JSON",
-                fix="Mend the value",
-                column=column, row=row + at, value=value, source=str(path),
-            )  # fmt: skip
-        texts.append(value if value is None or isinstance(value, str) else str(value))
-    return Cells(texts=without(pa.array(texts, pa.string()), ()), column=column, source=str(path), row=row)
+    return frozenset(name for name in names if is_read_as_text(name, index, schema))
 
 
 def survey_json(path: InputFile, options: Json, index: IndexSpec | None, schema: pa.Schema | None) -> JsonSurvey:
@@ -166,10 +167,10 @@ def survey_json(path: InputFile, options: Json, index: IndexSpec | None, schema:
     for row, _, columns in _chunks(path, options, exact):
         found: dict[str, pa.DataType] = {}
         for name, values in columns.items():
-            if not _is_text(name, index, schema):
+            if not is_read_as_text(name, index, schema):
                 found[name] = plain_array(values, name, (str(path), row), told).type
                 continue
-            cells, before = _cells(values, name, path, row), texts.get(name)
+            cells, before = json_cells(values, name, str(path), row), texts.get(name)
             counts = index is None or name != index.column or options.timestamp_format is None
             narrow = survey_times if counts and holds_times(name, index, known_type(schema, name), None) else survey
             texts[name] = narrow(cells.texts, before)
@@ -203,7 +204,7 @@ def open_json(
             arrays = []
             for name, type_ in types.items():
                 if name in plan and name in columns:
-                    arrays.append(read_cells(_cells(columns[name], name, path, row), plan[name]))
+                    arrays.append(read_cells(json_cells(columns[name], name, str(path), row), plan[name]))
                     continue
                 array = plain_array(columns[name], name, (str(path), row), told) if name in columns else None
                 arrays.append(fit_column(array, type_, rows, (name, str(path), row)))
