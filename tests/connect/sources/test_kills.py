@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import uuid
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -50,7 +53,25 @@ def files() -> Feed:
     return landed
 
 
-STEPS = {"files": 1, "kafka": 5}
+@pytest.fixture
+def sql(tmp_path: Path) -> Feed:
+    """A table of SQLite whose rows have ties in the column that they are read by."""
+
+    def feed(_place: str) -> Opened:
+        path = tmp_path / f"{uuid.uuid4().hex}.db"
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("CREATE TABLE feed (ts DATETIME NOT NULL, id BIGINT NOT NULL, v BIGINT PRIMARY KEY)")
+            for row in rows(0, ROWS).to_pylist():
+                database.execute("INSERT INTO feed VALUES (?, ?, ?)", (f"{row['ts']:%Y-%m-%d %H:%M:%S}", row["id"], row["v"]))
+            database.commit()
+        # SQLite has no instants: a text that says the zone is read as one.
+        query = "SELECT ts || '+00:00' AS ts, id, v FROM feed"
+        return lambda: source(f"sql:sqlite:///{path}", query=query, cursor_column="id", key="v", schema=SCHEMA)
+
+    return feed
+
+
+STEPS = {"files": 1, "kafka": 5, "sql": 3}
 """Of each kind of source, after how many calls more it is killed the next time: it takes long to reach some."""
 
 

@@ -9,9 +9,14 @@ from typing import Any
 from gapless.connect.sources.files import open_file_source
 from gapless.connect.sources.kafka import open_kafka_source
 from gapless.connect.sources.positioned import PositionedSource
+from gapless.connect.sources.sql import open_sql_source
 from gapless.errors import InvalidOption, nearest
 
-OPENERS: Mapping[str, Callable[..., PositionedSource]] = {"files": open_file_source, "kafka": open_kafka_source}
+OPENERS: Mapping[str, Callable[..., PositionedSource]] = {
+    "files": open_file_source,
+    "kafka": open_kafka_source,
+    "sql": open_sql_source,
+}
 """Each takes what comes after the kind and its colon, and options by name."""
 
 

@@ -159,10 +159,10 @@ class PositionedSource(Source):
             while (room is None or room > 0) and (piece := self._next()) is not None:
                 if room is not None and piece.rows.num_rows > room:
                     self._left, piece = piece.rest(room), piece.first(room)
+                self._position = piece.end
                 if piece.rows.num_rows:
                     taken.append(piece.rows)
                 room = None if room is None else room - piece.rows.num_rows
-                self._position = piece.end
         except BaseException as error:
             self._reading = self._left = None
             if taken and isinstance(error, GaplessError):
