@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from gapless.connect.sinks.change_kinds import DEFAULT_COLUMN, PUT, REMOVED, Kinds, kinds_of
 from gapless.errors import InvalidOption, nearest
+from gapless.tables.shared.prepared import PreparedCommit
 
 MODES = ("append", "upsert", "overwrite", "delete", "cdc")
-KEYED = ("upsert", "delete", "cdc")
-"""The modes whose rows find others by key."""
+ON_EMPTY = ("keep", "clear")
+"""What an overwrite by a checkpoint without rows does with what is there."""
 ALL_COLUMNS = "*"
 """The key of rows that all their values tell apart, and that are counted."""
 
@@ -65,6 +66,11 @@ def names_of(names: object) -> tuple[str, ...]:
 def change_type_of(change: Mapping[str, Any]) -> str | None:
     """The column that says what happened to a row; None where the rows of such a change say no such thing."""
     return str(change.get("change_type", DEFAULT_COLUMN)) if change["mode"] == "cdc" else None
+
+
+def acts(prepared: PreparedCommit) -> bool:
+    """Whether anything is to be committed: rows, or that none take the place of what is there."""
+    return bool(prepared.files) or prepared.change.get("on_empty") == "clear"
 
 
 def rows_schema(schema: pa.Schema, change: Mapping[str, Any]) -> pa.Schema:

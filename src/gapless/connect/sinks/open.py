@@ -12,7 +12,7 @@ import numpy as np
 
 from gapless.connect.identity import SinkIdentity
 from gapless.connect.location import split_url
-from gapless.connect.sinks.change import ALL_COLUMNS, MODES, check_names, names_of
+from gapless.connect.sinks.change import ALL_COLUMNS, MODES, ON_EMPTY, check_names, names_of
 from gapless.connect.sinks.table_sink import SPILL_BYTES, TableSink
 from gapless.connect.sinks.tables import DeltaSinkTable, SeriesSinkTable
 from gapless.errors import InvalidOption, nearest
@@ -24,9 +24,9 @@ KINDS = ("timeseries", "delta")
 _BY_KEY = ("key", "order_by")
 _CHANGE_OPTIONS = {
     ("timeseries", "append"): ("on_overlap",),
-    ("timeseries", "overwrite"): ("start", "end", "entity"),
+    ("timeseries", "overwrite"): ("start", "end", "entity", "on_empty"),
     ("delta", "append"): ("schema_mode",),
-    ("delta", "overwrite"): ("where",),
+    ("delta", "overwrite"): ("where", "on_empty"),
     **{(kind, mode): _BY_KEY for kind in KINDS for mode in ("upsert", "delete")},
     **{(kind, "cdc"): (*_BY_KEY, "change_type") for kind in KINDS},
 }
@@ -55,7 +55,7 @@ def sink(
         create: How a missing table is made: the arguments of `gl.create` or `gl.delta.create` but path and schema.
         storage_options: Options of the object store, in obstore's names.
         options: Of a mode: `on_overlap` (appends to time series), `schema_mode` (appends to Delta tables), `where` (overwrites of Delta tables),
-            `start`, `end`, `entity` (overwrites of time series); `key`, the columns that tell rows apart, and `order_by`, those that tell newer
+            `start`, `end`, `entity` (overwrites of time series), `on_empty` (overwrites); `key`, the columns that tell rows apart, and `order_by`, those that tell newer
             from older ones (upsert, delete, cdc); `change_type`, the column of cdc that says what happened; `spill_bytes` and, of Delta tables,
             `target_bytes`.
 
@@ -140,6 +140,13 @@ def _parse_options(kind: str, mode: str, options: Mapping[str, Any]) -> dict[str
     given = {name: value for name, value in options.items() if value is not None}
     for name in given.keys() & {"key", "order_by", "change_type"}:
         check_names(name, given[name])
+    if given.get("on_empty", "keep") not in ON_EMPTY:
+        raise InvalidOption(
+            f"on_empty={given['on_empty']!r} is not known",
+            fix=nearest(str(given["on_empty"]), ON_EMPTY),
+            option="on_empty",
+            value=given["on_empty"],
+        )
     _check_counted(mode, given)
     return {name: _told(name, value) for name, value in given.items()}
 

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from gapless.connect.identity import SinkIdentity
-from gapless.connect.sinks.change import MODES
+from gapless.connect.sinks.change import MODES, acts
 from gapless.connect.sinks.change_kinds import DEFAULT_COLUMN
 from gapless.connect.sinks.epoch import Epoch, RunningEpoch, conformed
 from gapless.connect.sinks.protocol import CommitInfo, Sink, SinkCapabilities
 from gapless.connect.sinks.staged_rows import RowsEpoch, StagedRows
-from gapless.errors import CommitConflict, GaplessError, InvalidOption, NotSupported, VersionNotFound
+from gapless.errors import CommitConflict, GaplessError, InvalidOption, NotSupported, UnsupportedTable, VersionNotFound
 from gapless.files.ingest.table_types import with_table_types
 from gapless.model.instant import datetime_from_ns
 from gapless.model.operation import SequenceId, Tally
@@ -190,7 +190,7 @@ class TableSink(Sink):
         running = self._running = self._running or self._begin(schema)
         running.store()
         prepared = running.epoch.prepared(operation, self._change, running.attempt)
-        if prepared.files:
+        if acts(prepared):
             store_prepared(self._table.env.store, prepared)
             self._check_young(running, prepared)
         self._running, self._last = None, checkpoint_id
@@ -203,7 +203,7 @@ class TableSink(Sink):
         self._check_mine(prepared)
         known = self._table.known(prepared.operation, prepared.change["mode"])
         self._check_table(prepared)
-        if known is None and prepared.files:
+        if known is None and acts(prepared):
             self._check_order(prepared)
             try:
                 require_prepared_files(self._table.env.store, prepared)
@@ -286,7 +286,7 @@ class TableSink(Sink):
 
     def _forget(self, prepared: PreparedCommit) -> None:
         """Remove the document, and files that no version has: rows that were read back and written anew, or were never the table's files."""
-        if prepared.files:
+        if acts(prepared):
             unneeded = () if self._table.held(prepared.data_files) else prepared.needs
             forget_prepared(self._table.env.store, prepared, unneeded)
 
@@ -315,6 +315,13 @@ class TableSink(Sink):
                 fix="Read a stored one with PreparedCommit.from_json",
                 option="prepared",
                 value=prepared,
+            )
+        if prepared.change.get("mode") not in MODES:
+            raise UnsupportedTable(
+                f"the prepared commit is to make a change {prepared.change.get('mode')!r}, which this release does not know",
+                why="A newer one prepared it",
+                fix="Finalize or abort it with that release",
+                needs=f"mode {prepared.change.get('mode')!r}",
             )
         if prepared.operation.app != self._identity.app:
             raise InvalidOption(

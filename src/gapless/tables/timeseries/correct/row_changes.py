@@ -90,10 +90,10 @@ class ApplyKeyed:
         )
         whole = KeySelector.of(before, told, keys, covered)
         live = ~_late(before, whole, told, changes.order_by)
-        kept = told.filter(pa.array(live))
+        kept = told if live.all() else told.filter(pa.array(live))
         # Where it looks stays as wide as what was read: another's commit there clashes, though a late row changes nothing.
-        cut = replace(whole, keys=KeySet.of(kept, columns))
-        run = sort_run(rows.filter(pa.array(live[: rows.num_rows])), before.index, before.grid)
+        cut = whole if live.all() else replace(whole, keys=KeySet.of(kept, columns))
+        run = sort_run(rows if live.all() else rows.filter(pa.array(live[: rows.num_rows])), before.index, before.grid)
         if before.meta.properties.unique and set(columns) != set(before.keys):
             check_distinct(run, before)
             check_absent(run, before, segments_covering(before.state, run.coverage, before.grid), cut)
