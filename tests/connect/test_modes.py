@@ -265,12 +265,28 @@ def test_what_finalize_could_not_do_is_refused_before_the_first_row(kind: str, p
         (keys().schema, {"mode": "delete", "key": "id", "create": {}}, InvalidOption),
         (keys().schema, {"mode": "delete", "key": "id", "change_type": "op"}, InvalidOption),
         (SCHEMA, {"mode": "append", "order_by": "v"}, InvalidOption),
+        (pa.schema([("id", pa.string())]), {"mode": "delete", "key": "id"}, SchemaMismatch),
+        (pa.schema([("ts", pa.timestamp("us"))]), {"mode": "delete", "key": "ts"}, SchemaMismatch),
     ]
     if kind == "timeseries":
         wrong.append((SCHEMA.remove(2), {"mode": "upsert", "key": "id"}, SchemaMismatch))
     for schema, options, error in wrong:
         with pytest.raises(error):
             ready(kind, path, schema, **options)
+
+
+def test_keys_of_other_widths_are_taken_by_their_value(kind: str, path: Path) -> None:
+    opened(kind, path).append([row(0, 0, 10), row(1, 1, 11), row(2, 2, 12)])
+    schema = pa.schema([("id", pa.dictionary(pa.int8(), pa.int16())), ("ts", pa.timestamp("ms", "Asia/Tokyo"))])
+    mine = ready(kind, path, schema, mode="delete", key=["ts", "id"])
+    sent(mine, 1, [{"id": 1, "ts": START + timedelta(hours=1)}, {"id": 2, "ts": START}], schema)
+    assert by_id(kind, path) == {0: 10, 2: 12}
+    wide = pa.schema([("id", pa.uint64())])
+    other = ready(kind, path, wide, mode="delete", key="id", generation=2)
+    with pytest.raises(InvalidValue, match="row 1"):
+        other.write(pa.table({"id": [2, 2**63]}, schema=wide))
+    sent(other, 1, [{"id": 2}], wide)
+    assert by_id(kind, path) == {0: 10}
 
 
 def test_half_floats_and_append_only_tables_are_refused_before_the_first_row(tmp_path: Path) -> None:

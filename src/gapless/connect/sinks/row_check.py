@@ -19,6 +19,7 @@ from gapless.model.fit import refuse_misfit
 from gapless.predicate.range import matching
 
 Mask = npt.NDArray[np.bool_]
+Convert = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,8 @@ class RowCheck:
     """Those of the key that no row of the table lacks."""
     fit: Callable[[pa.Table], object] | None
     """Raises DataError for rows that the table does not take; None where no row comes into the table."""
+    convert: Convert
+    """Values as the table's type; raises Misfit."""
 
     @classmethod
     def of(
@@ -42,11 +45,12 @@ class RowCheck:
         *,
         filled: Sequence[str] = (),
         fit: Callable[[pa.Table], object] | None,
+        convert: Convert = convert,
     ) -> RowCheck:
         """For rows with the columns `rows`, the one of `change_type` left out, into a table with the columns `table`.
 
-        Raises InvalidOption for a key or order that these columns are not, SchemaMismatch where a deletion comes with columns that the table
-        does not have.
+        Raises InvalidOption for a key or order that these columns are not, SchemaMismatch where they have types that do not fit the table's, or a
+        deletion comes with columns that the table does not have.
         """
         if fit is None and table.names:
             _check_columns(rows, table)
@@ -56,7 +60,10 @@ class RowCheck:
                 field = _field_of(option, name, rows, table)
                 if field is not None:
                     fields.append(field.with_name(name))
-        return cls(change=change, fields=tuple(fields), filled=frozenset(filled), fit=fit)
+        check = cls(change=change, fields=tuple(fields), filled=frozenset(filled), fit=fit, convert=convert)
+        for field in check.fields:
+            check._check_values(pa.chunked_array([], rows.field(field.name).type), field)
+        return check
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """What is to be stored of rows. Raises InvalidValue for a kind of change that is not known, a value that the table cannot hold, or a
@@ -76,7 +83,7 @@ class RowCheck:
         return rows
 
     def _check_values(self, column: pa.ChunkedArray, field: pa.Field) -> None:
-        array = pa.concat_arrays([opened(chunk) for chunk in column.chunks]) if column.num_chunks else pa.nulls(0, field.type)
+        array = pa.concat_arrays([opened(chunk) for chunk in column.chunks]) if column.num_chunks else pa.nulls(0, column.type)
         if field.name in self.filled and array.null_count:
             row = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
             raise NullKey(
@@ -87,7 +94,7 @@ class RowCheck:
                 row=row,
             )
         try:
-            convert(array, field.type)
+            self.convert(array, field.type)
         except Misfit as misfit:
             raise refuse_misfit(misfit, array, field, 0) from None
 

@@ -20,7 +20,9 @@ from gapless.formats.timeseries import actions as series_actions
 from gapless.log.versions import read_range
 from gapless.model.operation import SequenceId
 from gapless.model.types import children
+from gapless.predicate.range import check_columns
 from gapless.runtime.environment import Environment
+from gapless.tables.delta.expressions.evaluate import fitted_values
 from gapless.tables.delta.handle import DeltaContext
 from gapless.tables.delta.handle import context_of as delta_context
 from gapless.tables.delta.merge import row_changes as delta_changes
@@ -190,7 +192,10 @@ class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
             check_whole(rows, table, why)
         if mode == "cdc" and change.get("key") is None and not self.table.properties.unique:
             raise _refuse_unnamed_key(index.keys)
-        return RowCheck.of(keyed, rows, table, filled=index.keys, fit=None if epoch is None else epoch.fit)
+        check = RowCheck.of(keyed, rows, table, filled=index.keys, fit=None if epoch is None else epoch.fit)
+        if table.names:  # which are found in any case there, and not in a series
+            check_columns(keyed.known, table)
+        return check
 
     def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> series_prepared.SeriesEpoch:  # noqa: ARG002  # a Delta table needs it
         """See `SinkTable.begin`."""
@@ -275,7 +280,7 @@ class DeltaSinkTable(_OpenedTable[DeltaTable]):
         if not keyed.key:
             check_whole(rows, table, "Rows are told apart by the values of all columns of the table")
         _check_types(rows)
-        return RowCheck.of(keyed, rows, table, fit=None if epoch is None else epoch.fit)
+        return RowCheck.of(keyed, rows, table, fit=None if epoch is None else epoch.fit, convert=fitted_values)
 
     def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> delta_prepared.DeltaEpoch:
         """See `SinkTable.begin`."""
