@@ -121,7 +121,8 @@ class CheckpointStore:
         """Store what was prepared, before the decision. Raises CommitConflict where another coordinator has this number, StoreError."""
         probe_put_if_absent(self._store)
         path, data = _path(checkpoint.id, "json"), checkpoint.to_json().encode()
-        if self._created(path, data) != data:
+        # A power cut may take it: the decision has a copy, and without one the sinks know what they prepared.
+        if self._created(path, data, durable=False) != data:
             raise _taken(self.url, path)
 
     def decide(self, checkpoint: Checkpoint) -> None:
@@ -137,8 +138,11 @@ class CheckpointStore:
 
     def finish(self, checkpoint: Checkpoint) -> None:
         """All sinks have followed; older checkpoints that are finished may go. Raises StoreError."""
-        self._store.put(_path(checkpoint.id, "done"), b"{}\n", mode="overwrite")
-        self._retain(checkpoint)
+        ids = self._ids()
+        # A power cut may take it, where no other checkpoint says that this one waits: to finalize again changes nothing.
+        named = bool(checkpoint.unfinished) or any(number > checkpoint.id for number in ids["json"] | ids["decided"])
+        self._store.put(_path(checkpoint.id, "done"), b"{}\n", mode="overwrite", durable=named)
+        self._retain(checkpoint, {**ids, "done": ids["done"] | {checkpoint.id}})
 
     def recover(self) -> Recovered:
         """Where to go on. What was prepared and not decided is decided now: it will not be committed, and its coordinator, should it still
@@ -173,10 +177,10 @@ class CheckpointStore:
 
     # -- steps -----------------------------------------------------------------------------------------------------------
 
-    def _created(self, path: str, data: bytes) -> bytes:
+    def _created(self, path: str, data: bytes, *, durable: bool = True) -> bytes:
         """Put if absent; what is there then. A create whose answer was lost may find itself. Raises StoreError where that is not known."""
         try:
-            self._store.put(path, data)
+            self._store.put(path, data, durable=durable)
         except ObjectExists:
             return self._store.get(path)
         except StoreError:
@@ -240,14 +244,13 @@ class CheckpointStore:
                 found[suffix].add(int(stem))
         return found
 
-    def _retain(self, finished: Checkpoint) -> None:
-        """Remove what is older than the newest finished ones, up to what is still to be finished."""
-        ids = self._ids()
+    def _retain(self, finished: Checkpoint, ids: Mapping[str, set[int]]) -> None:
+        """Remove what is older than the newest finished ones, up to what is still to be decided or finished."""
         kept = sorted(ids["done"])[-self._keep :]
         older = {number for numbers in ids.values() for number in numbers if number < kept[0]}
         for number in sorted(older):
-            undone = number in ids["json"] and number not in ids["done"]
-            if undone and (number not in ids["decided"] or number in finished.unfinished):
+            undecided = number in ids["json"] and number not in ids["decided"]
+            if number not in ids["done"] and (undecided or number in finished.unfinished):
                 return
             for suffix in ("json", "decided", "done"):
                 if number in ids[suffix]:

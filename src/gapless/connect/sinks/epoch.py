@@ -47,17 +47,24 @@ class RunningEpoch:
     held: list[pa.RecordBatch] = field(default_factory=list)
     """Fitted rows that are not stored yet."""
     held_bytes: int = 0
+    """Of their memory: what several of them are slices of counts once."""
+    _buffers: set[int] = field(default_factory=set)
+    """Where the buffers of held rows begin."""
 
     def hold(self, rows: list[pa.RecordBatch]) -> None:
         """Keep fitted rows in memory."""
         self.held += rows
-        self.held_bytes += sum(batch.get_total_buffer_size() for batch in rows)
+        for batch in rows:
+            for buffer in (buffer for column in batch.columns for buffer in column.buffers() if buffer is not None):
+                if buffer.address not in self._buffers:
+                    self._buffers.add(buffer.address)
+                    self.held_bytes += buffer.size
 
     def store(self) -> None:
         """Stage what is held. After an error it is held still. Raises StoreError."""
         if self.held:
             self.epoch.add(self.held)
-            self.held, self.held_bytes = [], 0
+            self.held, self.held_bytes, self._buffers = [], 0, set()
 
 
 def conformed(rows: pa.Table, schema: pa.Schema, undeclared: Collection[str]) -> pa.Table:
