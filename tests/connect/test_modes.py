@@ -328,3 +328,38 @@ def test_rows_and_what_remains_of_them_survive_many_small_files(kind: str, path:
     assert len(prepared.data_files) == 20
     assert mine.finalize(prepared).late_rows == 15
     assert by_id(kind, path) == {0: 100, 1: 99, 2: 98, 3: 97}
+
+
+@pytest.mark.parametrize("mode", ["upsert", "cdc"])
+def test_columns_that_were_added_since_keep_what_the_table_has_in_them(kind: str, path: Path, mode: str) -> None:
+    table = opened(kind, path)
+    table.append([row(0, 0, 10), row(1, 1, 11), row(2, 2, 12)])
+    mine = ready(kind, path, CHANGES if mode == "cdc" else SCHEMA, mode=mode, key="id")
+    given = [row(5, 0, 20), row(6, 7, 21), row(1, 1, 22)]
+    mine.write([{**one, "_change_type": "insert"} if mode == "cdc" else one for one in given])
+    prepared = mine.prepare(1)
+    (table.alter if kind == "delta" else table).add_column("w", pa.list_(pa.int32()))
+    changed = [{**row(0, 0, 10), "w": [5, None]}, {**row(2, 2, 12), "w": [7]}]
+    if kind == "delta":
+        merge = table.merge(pa.Table.from_pylist(changed, table.refresh().schema), "t.id = s.id")
+        merge.when_matched_update_all().execute()
+    else:
+        table.upsert(changed, key="id")
+    mine.finalize(prepared)
+    found = {one["id"]: (one["v"], one["w"]) for one in table.refresh().scan().to_arrow().to_pylist()}
+    assert found == {0: (20, [5, None]), 1: (22, None), 2: (12, [7]), 7: (21, None)}
+    assert table.verify(deep=True).ok
+
+
+def test_columns_that_are_gone_since_are_a_typed_error(kind: str, path: Path) -> None:
+    table = opened(kind, path)
+    table.append([row(0, 0, 10)])
+    mine = ready(kind, path, mode="upsert", key="id")
+    mine.write([row(0, 0, 20)])
+    prepared = mine.prepare(1)
+    if kind == "delta":
+        table.alter.set_properties({"delta.columnMapping.mode": "name"})
+    (table.alter if kind == "delta" else table).drop_column("v")
+    with pytest.raises(SchemaMismatch, match=r"v'?[: ]"):
+        mine.finalize(prepared)
+    assert mine.abort(prepared)

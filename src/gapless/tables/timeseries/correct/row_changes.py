@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gapless.errors import DataError
 from gapless.files.compare.keys import KeySet
@@ -71,7 +72,10 @@ def _apply(table: TimeSeriesTable, correction: Correction, parts: tuple[Batches,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyKeyed:
-    """Rows come in the place of those with their key, and keys go, unless the table has a newer row of the key."""
+    """Rows come in the place of those with their key, and keys go, unless the table has a newer row of the key.
+
+    In columns that the rows lack, which the table has had since they were prepared, they take the values of the row that they replace.
+    """
 
     changes: KeyedChanges
     operation: str
@@ -80,8 +84,7 @@ class ApplyKeyed:
     def decide(self, before: BaseVersion, rows: pa.Table) -> RowChanges:
         """See `Correction.decide`; raises DuplicateKey in a unique table with another key, SchemaMismatch, UnknownColumn, InvalidOption."""
         changes, columns = self.changes, self.changes.key
-        given = (frozenset(changes.puts.column_names),) if changes.puts.num_rows else ()
-        Upsert(key=columns, on_duplicate="last", given=given, operation=self.operation, parameters={}).check(before)
+        Upsert(key=columns, on_duplicate="last", given=(), operation=self.operation, parameters={}).check(before)
         known = tuple(dict.fromkeys((*columns, *changes.order_by)))
         told = pa.concat_tables([rows.select(known), _declared(changes.deletes, known, before.schema)])
         keys = KeySet.of(told, columns)
@@ -89,6 +92,7 @@ class ApplyKeyed:
             sort_run(told.select(before.keys), before.index, before.grid).coverage if set(before.keys) <= set(columns) else None
         )
         whole = KeySelector.of(before, told, keys, covered)
+        rows = _with_kept(before, whole, rows, [name for name in before.schema.names if name not in changes.puts.column_names])
         live = ~_late(before, whole, told, changes.order_by)
         kept = told if live.all() else told.filter(pa.array(live))
         # Where it looks stays as wide as what was read: another's commit there clashes, though a late row changes nothing.
@@ -114,6 +118,28 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     except Misfit as misfit:
         error: DataError = refuse_misfit(misfit, array, field, 0)
         raise error from None
+
+
+def _with_kept(before: BaseVersion, keys: KeySelector, rows: pa.Table, lacking: Sequence[str]) -> pa.Table:
+    """Rows, the first of those whose keys these are, with the table's values of the columns that they lack, where it has a row of their key."""
+    if not lacking or not rows.num_rows:
+        return rows
+    places, held, first = np.full(rows.num_rows, -1, dtype=np.int64), [before.schema.empty_table().select(lacking)], 0
+    by_key = np.argsort(keys.keys.ids)
+    for found in _near_rows(before, keys, replace(keys.seen, columns=tuple(dict.fromkeys((*keys.keys.columns, *lacking))))):
+        ids = keys.keys.match(found)
+        at = np.flatnonzero(ids >= 0)
+        mine = by_key[ids[at]]
+        are_rows = mine < rows.num_rows
+        places[mine[are_rows]] = first + at[are_rows]
+        held.append(found.select(lacking))
+        first += found.num_rows
+    table, known = pa.concat_tables(held), pa.array(places >= 0)
+    there = table.take(pa.array(places, mask=places < 0))
+    for name in lacking:
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(name), pc.if_else(known, there.column(name), rows.column(name)))
+    return rows
 
 
 def _late(before: BaseVersion, keys: KeySelector, told: pa.Table, order_by: tuple[str, ...]) -> npt.NDArray[np.bool_]:
