@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,18 @@ def one_arrow_thread() -> Iterator[None]:
 
 
 def play(first: int, count: int, kind: Kind = SERIES) -> tuple[list[str], float, int]:
-    """Play so many histories: what went wrong with the command that replays it, CPU seconds, store calls."""
+    """Play so many histories of a kind of table: what went wrong with the command that replays it, CPU seconds, store calls."""
+    return play_each(partial(simulate, kind=kind), first, count)
+
+
+def play_each(play_one: Callable[[int], Run], first: int, count: int) -> tuple[list[str], float, int]:
+    """Play so many histories; what `play` gives."""
     begun = time.process_time()
     wrong: list[str] = []
     calls = 0
     with one_arrow_thread():
         for seed in range(first, first + count):
-            run = simulate(seed, kind=kind)
+            run = play_one(seed)
             calls += len(run.trace)
             wrong += (f"replay with: {run.command}\n    {fault}" for fault in run.faults)
     return wrong, time.process_time() - begun, calls

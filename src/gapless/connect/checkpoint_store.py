@@ -16,12 +16,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gapless.connect.sources.protocol import Cursor
-from gapless.errors import CommitConflict, CorruptTable, InvalidOption, LogWarning, ObjectExists, ObjectNotFound, StoreError
+from gapless.errors import (
+    CommitConflict,
+    CorruptTable,
+    InvalidOption,
+    LogWarning,
+    ObjectExists,
+    ObjectNotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from gapless.model.protocols import Store
 from gapless.store.open import open_store, probe_put_if_absent
 from gapless.tables.shared.prepared import PreparedCommit, is_intact, sealed
 
 FORMAT = 1
+_CREATES = 3
+"""How often one object is to be created that is refused and not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +165,10 @@ class CheckpointStore:
         probe_put_if_absent(self._store)
         while True:
             ids = self._ids()
-            decisions = {number: self._decision(number) for number in ids["decided"]}
+            try:
+                decisions = {number: self._decision(number) for number in ids["decided"]}
+            except ObjectNotFound:  # removed since by another coordinator, which goes on
+                continue
             known = ids["json"] | ids["decided"] | ids["done"]
             fence = max(known, default=0) + 1
             undecided = sorted(ids["json"] - ids["decided"] - ids["done"])
@@ -179,15 +193,25 @@ class CheckpointStore:
 
     def _created(self, path: str, data: bytes, *, durable: bool = True) -> bytes:
         """Put if absent; what is there then. A create whose answer was lost may find itself. Raises StoreError where that is not known."""
-        try:
-            self._store.put(path, data, durable=durable)
-        except ObjectExists:
-            return self._store.get(path)
-        except StoreError:
-            with contextlib.suppress(ObjectNotFound):
-                return self._store.get(path)
-            raise
-        return data
+        for _ in range(_CREATES):
+            try:
+                self._store.put(path, data, durable=durable)
+            except ObjectExists:
+                # Not there all the same: refused for a request in flight, or removed since by who went on to higher numbers.
+                with contextlib.suppress(ObjectNotFound):
+                    return self._store.get(path)
+            except StoreError:
+                with contextlib.suppress(ObjectNotFound):
+                    return self._store.get(path)
+                raise
+            else:
+                return data
+        raise StoreUnavailable(
+            f"{path} in {self.url} was refused {_CREATES} times because it exists, and is not there",
+            why="Other requests for it are in flight, or other coordinators create and remove it",
+            fix="Run the pipeline again",
+            path=path,
+        )
 
     def _abort(self, number: int) -> bool:
         """Decide that a checkpoint is not to be committed; False where another coordinator decided otherwise just now."""

@@ -26,6 +26,7 @@ from gapless.log.snapshot import advance, refresh, write_checkpoint
 from gapless.log.versions import read_back
 from gapless.model.operation import Tally
 from gapless.model.protocols import WRITER_HORIZON_NS, is_old
+from gapless.runtime.condition import Condition
 from gapless.runtime.environment import Environment
 
 
@@ -161,6 +162,8 @@ class Committer(Generic[Entry, State]):
     publish: Callable[[Snapshot[State]], None]
     began: float | None = None
     """When the call began, by the environment's monotonic clock in seconds; None leaves the duration of its commits out."""
+    condition: Condition[Entry] | None = None
+    """What must hold besides for its changes to be committed."""
 
     def refresh(self, snapshot: Snapshot[State]) -> Snapshot[State]:
         """The newest version, published."""
@@ -172,8 +175,13 @@ class Committer(Generic[Entry, State]):
         """The version that holds the change, or the commit that it cannot follow, with its files still there.
 
         Writes the log checkpoint that the version may owe. Raises CommitOutcomeUnknown, StoreError; CommitConflict where the change
-        took so long that its files are gone.
+        took so long that its files are gone; and what its condition raises.
         """
+        check_conflict = proposal.check_conflict
+        if self.condition is not None:
+            with calling_on_error(proposal.discard):
+                self.condition.check()
+            check_conflict = self.condition.checker(check_conflict)
         entry = self._timed(proposal.commit)
         begun_ns = self.env.clock.now_ns() if proposal.begun_ns is None else proposal.begun_ns
         named = self.table_format.written_files(entry, snapshot.state, begun_ns)
@@ -191,7 +199,7 @@ class Committer(Generic[Entry, State]):
                 self.table_format,
                 *base,
                 entry,
-                proposal.check_conflict,
+                check_conflict,
                 written=written,
                 verify_base=verify_base,
                 in_turn=True,

@@ -71,7 +71,7 @@ class Sink(ABC):
 
     @abstractmethod
     def finalize(self, prepared: PreparedCommit) -> CommitInfo:
-        """Commit it, once and for ever: where it was committed, by whomever, it only says so. Not beside an `abort` of it."""
+        """Commit it, once and for ever: where it was committed, by whomever, it only says so. Beside an `abort` of it, one of the two wins."""
 
     @abstractmethod
     def abort(self, prepared: PreparedCommit | None = None) -> bool:

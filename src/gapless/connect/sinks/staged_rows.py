@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gapless.errors import CorruptTable, StoreError
+from gapless.errors import CorruptTable, ObjectNotFound, StoreError
 from gapless.files.ingest.batches import Batches
 from gapless.files.pages.footer import checksum
 from gapless.model.operation import SequenceId
 from gapless.model.protocols import Store
-from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, folder_of
+from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, folder_of, missing_files
 
 if TYPE_CHECKING:
     from gapless.connect.sinks.table_sink import SinkTable
@@ -80,11 +80,14 @@ class StagedRows:
     prepared: PreparedCommit
 
     def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The rows of each file in the order in which they came, in some columns or all. Raises CorruptTable where a file is not what was
-        written, StoreError.
+        """The rows of each file in the order in which they came, in some columns or all. Raises PreparedFilesMissing, CorruptTable where a
+        file is not what was written, StoreError.
         """
         for file, told in zip(self.prepared.files, self.prepared.staged["checksums"], strict=True):
-            data = self.store.get(file.path)
+            try:
+                data = self.store.get(file.path)
+            except ObjectNotFound:  # since it was looked for
+                raise missing_files(self.prepared, [file.path]) from None
             if checksum(data) != told:
                 raise CorruptTable(
                     f"{file.path} does not hold the rows that were prepared",

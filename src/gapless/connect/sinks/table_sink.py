@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -20,13 +21,15 @@ from gapless.model.instant import datetime_from_ns
 from gapless.model.operation import SequenceId, Tally
 from gapless.model.protocols import is_old
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.handle import Kind
+from gapless.tables.shared.handle import Kind, is_stored
 from gapless.tables.shared.inputs import as_batches
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.prepared import (
     PreparedCommit,
     forget_prepared,
+    mark_aborted,
     prepared_commits,
+    require_not_aborted,
     require_prepared_files,
     store_prepared,
 )
@@ -88,6 +91,14 @@ class SinkTable(Protocol):
 
     def held(self, paths: Sequence[str]) -> frozenset[str]:
         """Which of these files the newest known version has, or keeps for older ones."""
+        ...
+
+    def while_prepared(self, prepared: PreparedCommit) -> AbstractContextManager[None]:
+        """Within it, `append` and `apply` commit only while the prepared commit is not aborted."""
+        ...
+
+    def give_up(self, prepared: PreparedCommit) -> None:
+        """Say in the log that no finalization of it follows, unless one came first. Raises CommitConflict, CommitOutcomeUnknown, StoreError."""
         ...
 
     def append(self, prepared: PreparedCommit) -> ChangeOutcome:
@@ -212,6 +223,7 @@ class TableSink(Sink):
                 # Another process may have finalized it meanwhile, and removed files that it wrote anew.
                 known = self._table.known(prepared.operation, prepared.change["mode"])
                 if known is None:
+                    require_not_aborted(self._table.env.store, prepared)
                     raise
         elif known is None:
             known = ChangeOutcome(Tally(), self._table.version)
@@ -233,9 +245,12 @@ class TableSink(Sink):
                 running.epoch.discard()
             return True
         self._check_mine(prepared)
-        committed = self._table.known(prepared.operation, prepared.change["mode"]) is not None or bool(
-            self._table.held(prepared.data_files)
-        )
+        if not self._is_committed(prepared) and prepared.files and prepared.table_id == self._table.table_id:
+            store = self._table.env.store
+            # In this order: who finalizes it and has not seen the mark has read a version before the entry of `give_up`, and meets that.
+            if mark_aborted(store, prepared) or any(is_stored(store, path) for path in prepared.needs):
+                self._table.give_up(prepared)
+        committed = self._is_committed(prepared)
         self._forget(prepared)
         return not committed
 
@@ -271,9 +286,10 @@ class TableSink(Sink):
         return RunningEpoch(epoch=epoch, attempt=env.ids.uuid(), begun_ns=env.clock.now_ns())
 
     def _commit(self, prepared: PreparedCommit) -> ChangeOutcome:
-        if prepared.change["mode"] == "append":
-            return self._table.append(prepared)
-        outcome = self._table.apply(prepared, StagedRows(self._table.env.store, prepared))
+        with self._table.while_prepared(prepared):
+            if prepared.change["mode"] == "append":
+                return self._table.append(prepared)
+            outcome = self._table.apply(prepared, StagedRows(self._table.env.store, prepared))
         if outcome.tally.skipped_rows and not outcome.already:
             _LOGGER.info(
                 "%s: checkpoint %d of %s left out %d rows that were late",
@@ -283,6 +299,10 @@ class TableSink(Sink):
                 outcome.tally.skipped_rows,
             )
         return outcome
+
+    def _is_committed(self, prepared: PreparedCommit) -> bool:
+        known = self._table.known(prepared.operation, prepared.change["mode"])
+        return known is not None or bool(self._table.held(prepared.data_files))
 
     def _forget(self, prepared: PreparedCommit) -> None:
         """Remove the document, and files that no version has: rows that were read back and written anew, or were never the table's files."""

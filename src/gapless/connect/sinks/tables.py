@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -211,6 +212,14 @@ class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
         state = self._context.snapshot.state
         return frozenset(path for path in paths if path in state.live or path in state.removed)
 
+    def while_prepared(self, prepared: PreparedCommit) -> AbstractContextManager[None]:
+        """See `SinkTable.while_prepared`."""
+        return series_prepared.while_prepared(self.table, prepared)
+
+    def give_up(self, prepared: PreparedCommit) -> None:
+        """See `SinkTable.give_up`."""
+        series_prepared.give_up(self.table, prepared)
+
     def append(self, prepared: PreparedCommit) -> ChangeOutcome:
         """See `SinkTable.append`."""
         return series_prepared.finalize_append(self.table, prepared)
@@ -297,6 +306,14 @@ class DeltaSinkTable(_OpenedTable[DeltaTable]):
         state = self._context.snapshot.state
         known = {delta_actions.canonical(file.path) for files in (state.files, state.removed) for file in files.values()}
         return frozenset(path for path in paths if path in known)
+
+    def while_prepared(self, prepared: PreparedCommit) -> AbstractContextManager[None]:
+        """See `SinkTable.while_prepared`."""
+        return delta_prepared.while_prepared(self.table, prepared)
+
+    def give_up(self, prepared: PreparedCommit) -> None:
+        """See `SinkTable.give_up`."""
+        delta_prepared.give_up(self.table, prepared)
 
     def append(self, prepared: PreparedCommit) -> ChangeOutcome:
         """See `SinkTable.append`."""

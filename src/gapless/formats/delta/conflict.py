@@ -226,6 +226,8 @@ def _matters(name: str) -> bool:
     return name.startswith("delta.") and name not in _HARMLESS
 
 
+ABORT = "ABORT"
+"""The operation of a commit that gives a prepared commit up, whose document its parameter `prepared` names."""
 RESTORE = "RESTORE"
 """The operation of a commit that makes files of an earlier version live again."""
 VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"

@@ -105,6 +105,10 @@ def kind_of_change(operation: str) -> str:
 Action = UpdateTableMeta | AddSegment | RemoveSegment | SetTransaction | SetTag | ExpireVersions | ForgetSegments
 
 
+ABORT = "abort"
+"""The operation of a commit that gives a prepared commit up, whose document its parameter `prepared` names."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """One log entry, without its version and time."""

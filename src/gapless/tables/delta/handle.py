@@ -55,7 +55,13 @@ class DeltaHandle(AtVersion[TableState]):
     @property
     def _committer(self) -> Committer[Commit, TableState]:
         """Commits the changes of a call that begins now, and moves this handle to them."""
-        return Committer(table_format=DELTA, env=self._env, publish=self._move_to, began=self._env.clock.monotonic())
+        return Committer(
+            table_format=DELTA,
+            env=self._env,
+            publish=self._move_to,
+            began=self._env.clock.monotonic(),
+            condition=self._condition,
+        )
 
     @property
     def _context(self) -> DeltaContext:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Self
 
@@ -18,6 +19,7 @@ from gapless.log.snapshot import advance
 from gapless.model.protocols import Store
 from gapless.runtime.committer import Committer, outcome_unknown
 from gapless.runtime.concurrency import ForkSafeLock
+from gapless.runtime.condition import Condition
 from gapless.runtime.environment import Environment
 from gapless.store.open import open_store, probe_put_if_absent
 
@@ -29,6 +31,7 @@ class AtVersion(ABC, Generic[State]):
         """The table that `env` reaches, at the version of `snapshot`."""
         self._env, self._name, self._snapshot = env, name, snapshot
         self._moving = ForkSafeLock()
+        self._condition: Condition[Any] | None = None
 
     @property
     def name(self) -> str:
@@ -106,6 +109,17 @@ def _unpickled(kind: type[AtVersion[State]], env: Environment, version: int, tab
             version=version,
         )
     return found
+
+
+@contextmanager
+def committing_on(handle: AtVersion[State], condition: Condition[Any]) -> Iterator[None]:
+    """Within it, what this handle commits needs the condition to hold. For one thread at a time."""
+    # Of the class above.
+    handle._condition = condition  # noqa: SLF001
+    try:
+        yield
+    finally:
+        handle._condition = None  # noqa: SLF001
 
 
 def table_id(handle: AtVersion[State]) -> str:

@@ -5,15 +5,16 @@ The document is stored under `_prepared/` of the table, so that VACUUM of any pr
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gapless.errors import CorruptTable, ObjectNotFound, PreparedFilesMissing, UnsupportedTable
+from gapless.errors import CorruptTable, ObjectChanged, ObjectNotFound, PreparedFilesMissing, UnsupportedTable
 from gapless.model.operation import SequenceId
-from gapless.model.protocols import Store
+from gapless.model.protocols import Store, replaces_if_match
 from gapless.tables.shared.handle import is_stored
 
 PREPARED_FOLDER = "_prepared"
@@ -55,6 +56,8 @@ class PreparedCommit:
     """When, in nanoseconds since 1970 UTC, by the writer's clock."""
     attempt: str
     """Tells several preparations of one checkpoint apart."""
+    aborted: bool = False
+    """Whether an abort of it began: it is not finalized any more."""
 
     @property
     def checkpoint_id(self) -> int:
@@ -101,7 +104,7 @@ class PreparedCommit:
             "prepared_ns": self.prepared_ns,
             "attempt": self.attempt,
         }
-        return sealed(body)
+        return sealed(body | ({"aborted": True} if self.aborted else {}))
 
     @classmethod
     def from_json(cls, text: str | bytes, path: str = "the prepared commit") -> PreparedCommit:
@@ -136,6 +139,7 @@ class PreparedCommit:
                 staged=body["staged"],
                 prepared_ns=int(body["prepared_ns"]),
                 attempt=body["attempt"],
+                aborted=bool(body.get("aborted", False)),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise _damaged(path, f"{type(error).__name__}: {error}") from error
@@ -179,6 +183,42 @@ def forget_prepared(store: Store, prepared: PreparedCommit, unneeded: Sequence[s
     for path in unneeded:
         store.delete(path)
     store.delete(prepared.path)
+
+
+def mark_aborted(store: Store, prepared: PreparedCommit) -> bool:
+    """Say in the stored document that it is aborted; False where there is none, which was finalized or aborted. Raises CorruptTable, StoreError."""
+    while True:
+        try:
+            # A store without a conditional replace may bring back a document that another process removed meanwhile: an aborted one.
+            found = store.get_tagged(prepared.path) if replaces_if_match(store) else None
+            stored = PreparedCommit.from_json(store.get(prepared.path) if found is None else found.data, prepared.path)
+        except ObjectNotFound:
+            return False
+        data = replace(stored, aborted=True).to_json().encode()
+        with contextlib.suppress(ObjectChanged):
+            if stored.aborted:
+                return True
+            if found is not None and replaces_if_match(store):
+                store.put_if_match(prepared.path, data, found.etag)
+            else:
+                store.put(prepared.path, data, mode="overwrite")
+            return True
+
+
+def require_not_aborted(store: Store, prepared: PreparedCommit) -> None:
+    """Raise PreparedFilesMissing where an abort of it began, or its document is gone; CorruptTable, StoreError."""
+    try:
+        stored = PreparedCommit.from_json(store.get(prepared.path), prepared.path)
+    except ObjectNotFound:
+        raise missing_files(prepared, [prepared.path]) from None
+    if stored.aborted:
+        raise PreparedFilesMissing(
+            f"checkpoint {prepared.checkpoint_id} of {prepared.operation.app} cannot be finalized: it is being aborted",
+            why="Another process took it back, and deletes its files; nothing was committed",
+            fix="Send its rows again from the source",
+            paths=prepared.needs,
+            checkpoint_id=prepared.checkpoint_id,
+        )
 
 
 def require_prepared_files(store: Store, prepared: PreparedCommit) -> None:

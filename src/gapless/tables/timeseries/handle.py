@@ -77,7 +77,13 @@ class Handle(AtVersion[TableState]):
     @property
     def _committer(self) -> SeriesCommitter:
         """Commits the changes of a call that begins now, and moves this handle to them."""
-        return Committer(table_format=TIME_SERIES, env=self._env, publish=self._move_to, began=self._env.clock.monotonic())
+        return Committer(
+            table_format=TIME_SERIES,
+            env=self._env,
+            publish=self._move_to,
+            began=self._env.clock.monotonic(),
+            condition=self._condition,
+        )
 
     @property
     def _context(self) -> SeriesContext:

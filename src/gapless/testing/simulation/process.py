@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from gapless.errors import AccessDenied, CommitOutcomeUnknown, CorruptTable, StoreUnavailable, VersionNotFound
 from gapless.model.operation import AppendReport
@@ -189,11 +189,31 @@ class Process:
         self.history.missed.append(Missed(actor=name, version=version, error=error, started_ns=started_ns, ended_ns=ended_ns))
 
 
-Act = Callable[[Process, Any], None]
+class Life(Protocol):
+    """A process that does an actor's tasks."""
+
+    @property
+    def store(self) -> SimStore:
+        """What it reaches."""
+
+    @property
+    def history(self) -> History:
+        """What happens goes there."""
 
 
-def run_actor(tasks: list[Task], act: Act, restart: Callable[[], Process], random: Random) -> None:
-    """Do the tasks, in one process after the other: where one is killed, the next goes on with what was left."""
+Lives = TypeVar("Lives", bound=Life)
+
+
+def run_actor(
+    tasks: list[Any],
+    act: Callable[[Lives, Any], None],
+    restart: Callable[[], Lives],
+    random: Random,
+    may_resend: Callable[[Any], bool] = may_be_resent,
+) -> None:
+    """Do the tasks, in one process after the other: where one is killed, the next goes on with what was left, and does the same again
+    where that can be done twice.
+    """
     left = list(tasks)
     process = restart()
     sends = 0
@@ -206,7 +226,7 @@ def run_actor(tasks: list[Task], act: Act, restart: Callable[[], Process], rando
             sends += 1
             process.store.timeline.pause(random.random())
             process = restart()
-            if not may_be_resent(task) or sends >= MAX_SENDS:
+            if not may_resend(task) or sends >= MAX_SENDS:
                 left.pop(0)
                 sends = 0
             continue

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Any
 
 from gapless.errors import CorruptTable, LogWarning, VersionNotFound
 from gapless.formats.timeseries.checkpoint import checkpoint
@@ -27,9 +28,9 @@ from gapless.model.protocols import Store
 from gapless.runtime.environment import Environment
 from gapless.testing.simulation.audit import audit
 from gapless.testing.simulation.draw import Scenario
-from gapless.testing.simulation.process import Kind, Process, Table, act, run_actor
+from gapless.testing.simulation.process import Kind, Lives, Process, Table, act, run_actor
 from gapless.testing.simulation.series import SERIES
-from gapless.testing.simulation.tasks import History
+from gapless.testing.simulation.tasks import History, may_be_resent
 from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline, seeded
 from gapless.testing.simulation.watch import Ledger, Watched
 from gapless.testing.store.stores import DictStore, Faults, SimStore, Step
@@ -85,6 +86,8 @@ def _check_write(kind: Kind, table: Table) -> Iterator[str]:
 
 OUTAGE = Faults(lost_request=0.5, lost_reply=0.25, late=0.25)
 """While the network is down, nothing is answered."""
+SKEWS_NS = (0, 0, -(10**9), 10**9, 3_600 * 10**9)
+"""How wrong the clocks of processes are."""
 PART_SEGMENTS = 2
 """Live segments that make a part of a log checkpoint: so few that tables which live for moments make many."""
 AFTERLIFE_CHANCE = 0.25
@@ -141,10 +144,11 @@ def _simulate(seed: int, make_store: Callable[[], Store] | None, scenario: Scena
     inner = DictStore(lambda: timeline.now_ns) if make_store is None else make_store()
     store = kind.watch(inner, lambda: timeline.now_ns)
     kind.make(Environment(store=store, clock=SimClock(timeline), ids=SimIds(seeded(random.getrandbits(64)))), scenario)
-    world = _World(kind, timeline, store, history, scenario, random)
+    world = World(kind, timeline, store, history, scenario, random)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LogWarning)  # a checkpoint that could not be written or read is part of the faults
-        world.play()
+        world.spawn()
+        timeline.run()
         ledger = kind.read_ledger(store)
         found = audit(ledger, history, deadline_s=scenario.deadline_s)
         if random.random() < AFTERLIFE_CHANCE:
@@ -152,12 +156,13 @@ def _simulate(seed: int, make_store: Callable[[], Store] | None, scenario: Scena
     return Run(kind=kind.name, seed=seed, trace=tuple(world.trace), history=history, faults=tuple(found))
 
 
-class _World:
-    """The actors of one run and what they share."""
+class World:
+    """The actors on one table and what they share."""
 
     def __init__(
         self, kind: Kind, timeline: Timeline, store: Store, history: History, scenario: Scenario, random: Random
     ) -> None:
+        """Of this kind of table, which lies in `store`; `random` decides all that the scenario leaves open."""
         self.trace: list[Step] = []
         self._kind = kind
         self._timeline, self._store, self._history, self._scenario = timeline, store, history, scenario
@@ -165,27 +170,47 @@ class _World:
         self._faults = scenario.faults
         self._stores: list[SimStore] = []
 
-    def play(self) -> None:
+    def spawn(self) -> None:
+        """Add all actors of the scenario to the timeline, and when the network is down."""
         for name, tasks in self._scenario.actors.items():
-            own = seeded(self._random.getrandbits(64))
-            self._timeline.spawn(name, partial(run_actor, tasks, act, partial(self._start_process, name, own), own))
+            self.spawn_actor(name, tasks, act, self._start_process)
+        self.plan_outage()
+
+    def spawn_actor(
+        self,
+        name: str,
+        tasks: list[Any],
+        act: Callable[[Lives, Any], None],
+        start: Callable[[str, Random], Lives],
+        may_resend: Callable[[Any], bool] = may_be_resent,
+    ) -> None:
+        """Add one actor, whose processes `start` begins."""
+        own = seeded(self._random.getrandbits(64))
+        self._timeline.spawn(name, partial(run_actor, tasks, act, partial(start, name, own), own, may_resend))
+
+    def plan_outage(self) -> None:
+        """Let the network be down when the scenario says."""
         if self._scenario.outage_s is not None:
             for at_s, faults in zip(self._scenario.outage_s, (OUTAGE, self._scenario.faults), strict=True):
                 self._timeline.later(at_s, partial(self._change_faults, faults))
-        self._timeline.run()
 
-    def _start_process(self, name: str, random: Random) -> Process:
+    def start_store(self, name: str, random: Random, *, lives: int = 25) -> SimStore:
+        """The store of a new process, which may die within so many calls, or hang."""
         store = SimStore(
             self._store, random=seeded(random.getrandbits(64)), timeline=self._timeline, faults=self._faults, name=name
         )
         store.trace = self.trace
         if random.random() < self._scenario.kill_chance:
-            store.dies_at = 1 + random.randrange(25)
+            store.dies_at = 1 + random.randrange(lives)
         if random.random() < self._scenario.stall_chance:
             store.stalls[1 + random.randrange(60)] = random.choice(self._scenario.stalls_s)
         self._stores.append(store)
+        return store
+
+    def _start_process(self, name: str, random: Random) -> Process:
+        store = self.start_store(name, random)
         ids = SimIds(seeded(random.getrandbits(64)))
-        skew_ns = random.choice((0, 0, -(10**9), 10**9, 3_600 * 10**9))
+        skew_ns = random.choice(SKEWS_NS)
         return Process(self._kind, store, ids, self._history, deadline_s=self._scenario.deadline_s, skew_ns=skew_ns)
 
     def _change_faults(self, faults: Faults) -> None:

@@ -26,7 +26,7 @@ RowsAt = Callable[[int], Rows]
 """The rows of a version."""
 MARK = 10**6
 """What a merge or an update multiplies its own number by, before it adds the row's: below it lies the row's first number, for ever."""
-Care = Literal["compact", "vacuum", "expire", "tag", "untag", "add_column", "zorder", "checkpoint", "clean_log"]
+Care = Literal["compact", "vacuum", "expire", "tag", "untag", "add_column", "zorder", "checkpoint", "clean_log", "abort"]
 """What changes no row."""
 
 

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from gapless.files.ingest.batches import Batches
 from gapless.formats.delta.action_codec import decode_action, encode_action
-from gapless.formats.delta.actions import AddFile, Commit, Metadata, Protocol, TableState
+from gapless.formats.delta.actions import AddFile, Commit, Json, Metadata, Protocol, TableState, operation_of
+from gapless.formats.delta.conflict import ABORT, CommitPredicate
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.formats.delta.stats_codec import rows_of
-from gapless.log.format import Snapshot
-from gapless.model.operation import SequenceId, Tally
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible, Conflicting, Snapshot
+from gapless.model.operation import SequenceId, Tally, supersedes
 from gapless.runtime.committer import Proposal
+from gapless.runtime.condition import Condition
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
 from gapless.tables.delta.handle import DeltaContext, context_of
 from gapless.tables.delta.read.scan import RowCondition
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.delta.write.append import Append
+from gapless.tables.delta.write.commits import new_commit
 from gapless.tables.delta.write.inputs import fitted, input_columns
 from gapless.tables.delta.write.landing import Check, RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import EvolvedVersion, SchemaMode, evolve_schema, parse_schema_mode
 from gapless.tables.delta.write.overwrite import check_matches
-from gapless.tables.shared.handle import table_id
+from gapless.tables.shared.handle import committing_on, table_id
 from gapless.tables.shared.landing import ChangeOutcome
-from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, unreadable_files
+from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, require_not_aborted, unreadable_files
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,6 +153,40 @@ def finalize_append(table: DeltaTable, prepared: PreparedCommit) -> ChangeOutcom
         kind="append",
     )
     return committer.resume(context.refresh(), _staged(context, prepared)).commit(context.committer)
+
+
+def while_prepared(table: DeltaTable, prepared: PreparedCommit) -> AbstractContextManager[None]:
+    """Within it, the table commits what the prepared commit needs only while that is not aborted."""
+
+    def is_given_up(theirs: Commit) -> bool:
+        return theirs.operation == ABORT and theirs.parameters.get("prepared") == prepared.path
+
+    check = partial(require_not_aborted, context_of(table).store, prepared)
+    return committing_on(table, Condition(check=check, is_given_up=is_given_up))
+
+
+def give_up(table: DeltaTable, prepared: PreparedCommit) -> None:
+    """Commit that no finalization of it follows any more, unless one came first. Its document must say already that it is aborted.
+
+    Raises CommitConflict, CommitOutcomeUnknown, StoreError.
+    """
+    context, operation = context_of(table, to_write=True), prepared.operation
+
+    def propose(snapshot: Snapshot[TableState]) -> Proposal[Commit] | None:
+        if snapshot.state.recognise(operation) is not None:
+            return None
+        said: dict[str, Json] = {"prepared": prepared.path, "app": operation.app, "checkpoint": operation.sequence}
+        commit = new_commit(context.env, snapshot, ABORT, (), parameters=said)
+        base = CommitPredicate(state=snapshot.state)
+
+        def check_conflict(mine: Commit, version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+            if any(supersedes(operation_of(txn), operation) for txn in theirs.txns):
+                return Conflicting("same application", operation.app)
+            return (yield from base.check_conflict(mine, version, theirs))
+
+        return Proposal(commit=commit, check_conflict=check_conflict)
+
+    context.committer.land(context.refresh(), propose)
 
 
 def _staged(context: DeltaContext, prepared: PreparedCommit) -> StagedRows:

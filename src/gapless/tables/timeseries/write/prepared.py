@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,19 +14,23 @@ import pyarrow as pa
 from gapless.files.ingest.batches import Batches
 from gapless.files.sort.run import gather_runs
 from gapless.files.write.staged_write import StagedWrite
-from gapless.formats.timeseries.actions import TableMeta
+from gapless.formats.timeseries.actions import ABORT, Commit, TableMeta, TableState
 from gapless.formats.timeseries.codec.metadata import decode_meta, encode_meta, with_features
 from gapless.formats.timeseries.codec.segment import decode_segment, encode_segment
 from gapless.formats.timeseries.replay import sidecars_of
+from gapless.log.effects import Conversation
+from gapless.log.format import Compatible, Conflicting, Snapshot
 from gapless.model.fit import to_declared
 from gapless.model.operation import SequenceId
 from gapless.model.properties import OnOverlap, parse_on_overlap
 from gapless.model.schema import entity_types, stored_schema
 from gapless.model.segment import Segment
-from gapless.tables.shared.handle import table_id
+from gapless.runtime.committer import Proposal
+from gapless.runtime.condition import Condition
+from gapless.tables.shared.handle import committing_on, table_id
 from gapless.tables.shared.landing import ChangeOutcome
-from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, unreadable_files
-from gapless.tables.timeseries.context import SeriesContext
+from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, require_not_aborted, unreadable_files
+from gapless.tables.timeseries.context import SeriesContext, new_commit
 from gapless.tables.timeseries.correct.corrections import CorrectionArguments
 from gapless.tables.timeseries.handle import context_of
 from gapless.tables.timeseries.table import TimeSeriesTable
@@ -155,6 +161,36 @@ def finalize_append(table: TimeSeriesTable, prepared: PreparedCommit) -> ChangeO
         prepared=frozenset(prepared.needs),
     )
     return ChangeOutcome(report, report.version, already=report.already_applied)
+
+
+def while_prepared(table: TimeSeriesTable, prepared: PreparedCommit) -> AbstractContextManager[None]:
+    """Within it, the table commits what the prepared commit needs only while that is not aborted."""
+
+    def is_given_up(theirs: Commit) -> bool:
+        return theirs.operation == ABORT and theirs.parameters.get("prepared") == prepared.path
+
+    check = partial(require_not_aborted, context_of(table).store, prepared)
+    return committing_on(table, Condition(check=check, is_given_up=is_given_up))
+
+
+def give_up(table: TimeSeriesTable, prepared: PreparedCommit) -> None:
+    """Commit that no finalization of it follows any more, unless one came first. Its document must say already that it is aborted.
+
+    Raises CommitConflict, CommitOutcomeUnknown, StoreError.
+    """
+    context, operation = context_of(table, to_write=True), prepared.operation
+
+    def check_conflict(mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
+        yield from ()
+        return Conflicting("it was finalized") if theirs.applies(operation) else Compatible(mine)
+
+    def propose(snapshot: Snapshot[TableState]) -> Proposal[Commit] | None:
+        if snapshot.state.recognise(operation) is not None:
+            return None
+        parameters = {"prepared": prepared.path, "app": operation.app, "checkpoint": operation.sequence}
+        return Proposal(commit=new_commit(context.env, ABORT, parameters, ()), check_conflict=check_conflict)
+
+    context.committer.land(context.refresh(), propose)
 
 
 def _staged(context: SeriesContext, prepared: PreparedCommit) -> StagedAppend:
