@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from gapless._version import __version__
 from gapless.errors import (
@@ -26,8 +26,10 @@ from gapless.log.snapshot import advance, refresh, write_checkpoint
 from gapless.log.versions import read_back
 from gapless.model.operation import Tally
 from gapless.model.protocols import WRITER_HORIZON_NS, is_old
-from gapless.runtime.condition import Condition
 from gapless.runtime.environment import Environment
+
+if TYPE_CHECKING:
+    from gapless.runtime.condition import Condition
 
 
 def require_files(

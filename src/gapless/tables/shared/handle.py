@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 import pyarrow as pa
 
@@ -19,9 +19,11 @@ from gapless.log.snapshot import advance
 from gapless.model.protocols import Store
 from gapless.runtime.committer import Committer, outcome_unknown
 from gapless.runtime.concurrency import ForkSafeLock
-from gapless.runtime.condition import Condition
 from gapless.runtime.environment import Environment
 from gapless.store.open import open_store, probe_put_if_absent
+
+if TYPE_CHECKING:
+    from gapless.runtime.condition import Condition
 
 
 class AtVersion(ABC, Generic[State]):
