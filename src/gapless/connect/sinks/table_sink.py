@@ -15,7 +15,15 @@ from gapless.connect.sinks.change_kinds import DEFAULT_COLUMN
 from gapless.connect.sinks.epoch import Epoch, RunningEpoch, conformed
 from gapless.connect.sinks.protocol import CommitInfo, Sink, SinkCapabilities
 from gapless.connect.sinks.staged_rows import RowsEpoch, StagedRows
-from gapless.errors import CommitConflict, GaplessError, InvalidOption, NotSupported, UnsupportedTable, VersionNotFound
+from gapless.errors import (
+    CommitConflict,
+    GaplessError,
+    InvalidOption,
+    NotSupported,
+    PreparedFilesMissing,
+    UnsupportedTable,
+    VersionNotFound,
+)
 from gapless.files.ingest.table_types import with_table_types
 from gapless.model.instant import datetime_from_ns
 from gapless.model.operation import SequenceId, Tally
@@ -219,11 +227,12 @@ class TableSink(Sink):
             try:
                 require_prepared_files(self._table.env.store, prepared)
                 known = self._commit(prepared)
-            except GaplessError:
+            except GaplessError as error:
                 # Another process may have finalized it meanwhile, and removed files that it wrote anew.
                 known = self._table.known(prepared.operation, prepared.change["mode"])
                 if known is None:
-                    require_not_aborted(self._table.env.store, prepared)
+                    if not isinstance(error, PreparedFilesMissing):
+                        require_not_aborted(self._table.env.store, prepared)
                     raise
         elif known is None:
             known = ChangeOutcome(Tally(), self._table.version)
