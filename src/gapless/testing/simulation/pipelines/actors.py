@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from gapless.connect import CheckpointStore, CommitInfo, Cursor, PreparedCommit, Runner, sink
 from gapless.connect.sinks.table_sink import TableSink
+from gapless.connect.sources.delta_table import DeltaSourceTable
+from gapless.connect.sources.series_table import SeriesSourceTable
+from gapless.connect.sources.table_options import TableSourceOptions
 from gapless.connect.sources.table_source import TableSource
-from gapless.connect.sources.tables import DeltaSourceTable, SeriesSourceTable
 from gapless.errors import (
     AccessDenied,
     CommitConflict,
@@ -78,8 +80,9 @@ class Host:
         """The pipeline, as this process runs it."""
         if pipeline not in self.runners:
             handle = self.source.open(self.env("source"))
-            table = DeltaSourceTable(handle) if self.source.name == "delta" else SeriesSourceTable(handle)
-            reader = NotedSource(table, start=pipeline.start, on_change="skip")
+            table = DeltaSourceTable(handle) if self.source.name == "delta" else SeriesSourceTable(handle, on_change="skip")
+            options = {"on_change": "skip"} if pipeline.start is None else {"on_change": "skip", "start": pipeline.start}
+            reader = NotedSource(table, TableSourceOptions.parse(options))
             checkpoints = CheckpointStore("memory://checkpoints")
             checkpoints._store = FolderStore(self.store, pipeline.folder)  # noqa: SLF001  # as an open store
             self.runners[pipeline] = Runner(
