@@ -254,7 +254,7 @@ class TableSink(Sink):
                 running.epoch.discard()
             return True
         self._check_mine(prepared)
-        if not self._is_committed(prepared) and prepared.files and prepared.table_id == self._table.table_id:
+        if not self._is_committed(prepared) and acts(prepared) and prepared.table_id == self._table.table_id:
             store = self._table.env.store
             # In this order: who finalizes it and has not seen the mark has read a version before the entry of `give_up`, and meets that.
             if mark_aborted(store, prepared) or any(is_stored(store, path) for path in prepared.needs):
