@@ -12,6 +12,7 @@ import pytest
 
 import gapless as gl
 from gapless.connect import CheckpointStore, Runner, sink, source
+from gapless.errors import SchemaMismatch
 from support.pipelines import KINDS, SCHEMA, START, made, opened
 
 PAIRS = [(one, other) for one in KINDS for other in KINDS]
@@ -131,3 +132,27 @@ def test_removals_that_meet_no_row_are_counted_and_take_no_other(kind: str, tmp_
     mine.write(pa.Table.from_pylist([{**one, "_change_type": told_as} for one, told_as in given], changes))
     assert mine.finalize(mine.prepare(1)).late_rows == 2
     assert sorted(table.refresh().scan().to_arrow()["v"].to_pylist()) == [1, 3]
+
+
+@pytest.mark.parametrize("key", ["id", "*"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_that_come_with_changes_come_into_the_table(kind: str, key: str, tmp_path: Path) -> None:
+    """Into a Delta table where schema_mode="merge" says so; a series gets them with add_column."""
+    table = made(kind, tmp_path / "t")
+    table.append([row(0, 0, 0), row(1, 1, 1)])
+    wider = pa.schema([*SCHEMA, ("w", pa.float64()), ("_change_type", pa.string())])
+    options: dict[str, Any] = {"mode": "cdc", "key": key, "pipeline": "p", "name": "s"}
+    with pytest.raises(SchemaMismatch, match="w: not in the table"):
+        sink(f"{kind}:{tmp_path / 't'}", **options).initialize(wider)
+    if kind == "timeseries":
+        table.add_column("w", pa.float64())
+    else:
+        options["schema_mode"] = "merge"
+    mine = sink(f"{kind}:{tmp_path / 't'}", **options)
+    mine.initialize(wider)
+    given = [(row(1, 1, 1), "delete", None), (row(0, 0, 0), "update_preimage", None), (row(0, 0, 5), "update_postimage", 0.5)]
+    mine.write(pa.Table.from_pylist([{**one, "w": w, "_change_type": change} for one, change, w in given], wider))
+    assert ("w" in table.refresh().schema.names) is (kind == "timeseries")
+    mine.finalize(mine.prepare(1))
+    assert table.refresh().scan().to_arrow().to_pylist() == [{**row(0, 0, 5), "w": 0.5}]
+    assert table.verify(deep=True).ok

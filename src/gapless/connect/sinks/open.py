@@ -29,6 +29,8 @@ _CHANGE_OPTIONS = {
     ("delta", "overwrite"): ("where", "on_empty"),
     **{(kind, mode): _BY_KEY for kind in KINDS for mode in ("upsert", "delete")},
     **{(kind, "cdc"): (*_BY_KEY, "change_type") for kind in KINDS},
+    ("delta", "upsert"): (*_BY_KEY, "schema_mode"),
+    ("delta", "cdc"): (*_BY_KEY, "change_type", "schema_mode"),
 }
 
 
@@ -54,7 +56,7 @@ def sink(
             part), "delete" (rows are keys whose rows go) or "cdc" (rows say in a column what happened to each).
         create: How a missing table is made: the arguments of `gl.create` or `gl.delta.create` but path and schema.
         storage_options: Options of the object store, in obstore's names.
-        options: Of a mode: `on_overlap` (appends to time series), `schema_mode` (appends to Delta tables), `where` (overwrites of Delta tables),
+        options: Of a mode: `on_overlap` (appends to time series), `schema_mode` (into Delta tables: append, upsert, cdc), `where` (overwrites of Delta tables),
             `start`, `end`, `entity` (overwrites of time series), `on_empty` (overwrites); `key`, the columns that tell rows apart, and `order_by`, those that tell newer
             from older ones (upsert, delete, cdc); `change_type`, the column of cdc that says what happened; `spill_bytes` and, of Delta tables,
             `target_bytes`.

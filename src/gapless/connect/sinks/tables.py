@@ -326,10 +326,11 @@ class DeltaSinkTable(_OpenedTable[DeltaTable]):
             rows = [staged.batches()] if prepared.files else []
             report = self.table.overwrite(rows, where=change.get("where"), operation_id=_operation(prepared))
             return ChangeOutcome(report, report.version, already=report.already_applied)
-        keyed = KeyedChange.of(change, ())
+        keyed, mode = KeyedChange.of(change, ()), delta_prepared.mode_of(change)
         if not keyed.key:
-            return delta_changes.apply_counted_changes(self.table, resolve_counted(staged, keyed), prepared.operation)
-        return delta_changes.apply_keyed_changes(self.table, resolve_keyed(staged, keyed), prepared.operation)
+            counted = resolve_counted(staged, keyed)
+            return delta_changes.apply_counted_changes(self.table, counted, prepared.operation, schema_mode=mode)
+        return delta_changes.apply_keyed_changes(self.table, resolve_keyed(staged, keyed), prepared.operation, schema_mode=mode)
 
     def _keyed(self, change: Mapping[str, Any], rows: pa.Schema) -> KeyedChange:
         """Raises InvalidOption where no key is named."""

@@ -55,6 +55,8 @@ class MergeRows:
     clauses: tuple[Clause, ...] = ()
     weights: Numbers | None = None
     """For each row of the source how many rows are skipped where it belongs to a row of the table and no clause takes it; None for none."""
+    unstored: frozenset[str] = frozenset()
+    """Columns of the source that the table does not get, whatever `schema_mode` says."""
     left_out: int = 0
     """How many more rows were skipped before they came to be rows of the source."""
     operation: str = "MERGE"
@@ -73,10 +75,11 @@ class MergeRows:
         """The version with the source's columns added to it, where that was asked for. Raises SchemaMismatch, UnsupportedType."""
         if self.schema_mode != "merge":
             return state
+        stored = self.source.drop_columns(sorted(self.unstored))
         part = Batches(
             source="the merge's source",
-            schema=self.source.schema,
-            read=lambda: iter(self.source.to_batches()),
+            schema=stored.schema,
+            read=lambda: iter(stored.to_batches()),
             inferred=self.inferred,
         )
         return evolve_schema(state, [part], "merge", self.new_name).state
@@ -246,7 +249,8 @@ class Merge:
         return Merge(replace(self._change, clauses=(*self._change.clauses, clause)), self._run)
 
 
-def _column_id(env: Environment) -> str:
+def column_id(env: Environment) -> str:
+    """A physical name for a new column."""
     return f"col-{env.ids.uuid()}"
 
 
@@ -286,7 +290,7 @@ class Merging(RowOperations):
             target_alias=target_alias,
             source_alias=source_alias,
             schema_mode=parse_schema_mode(schema_mode, ("strict", "merge")),
-            new_name=partial(_column_id, self._env),
+            new_name=partial(column_id, self._env),
         )
         return Merge(change, self._change_rows)
 

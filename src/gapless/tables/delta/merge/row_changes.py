@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -17,12 +17,14 @@ from gapless.model.operation import SequenceId
 from gapless.predicate.predicate import columns_of
 from gapless.predicate.range import key_bounds
 from gapless.tables.delta.files.open_file import POSITION
+from gapless.tables.delta.handle import context_of
 from gapless.tables.delta.merge.match import FILE, Numbers, by_file, numbered_rows
-from gapless.tables.delta.merge.merge import MergeRows, held_rows
+from gapless.tables.delta.merge.merge import MergeRows, column_id, held_rows
 from gapless.tables.delta.merge.plan import Clause
 from gapless.tables.delta.read.scan import select_files
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.delta.write.inputs import given_rows
+from gapless.tables.delta.write.merge_schema import SchemaMode, evolve_schema
 from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, change_rows, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile, all_gone
 from gapless.tables.shared.landing import ChangeOutcome
@@ -31,8 +33,10 @@ from gapless.tables.shared.scan import Condition
 from gapless.tables.shared.sql import quoted
 
 
-def apply_keyed_changes(table: DeltaTable, changes: KeyedChanges, operation: SequenceId) -> ChangeOutcome:
-    """Make changes by key in one commit, a MERGE, or say that they were made.
+def apply_keyed_changes(
+    table: DeltaTable, changes: KeyedChanges, operation: SequenceId, *, schema_mode: SchemaMode = "strict"
+) -> ChangeOutcome:
+    """Make changes by key in one commit, a MERGE, or say that they were made; `schema_mode` as in `table.merge`.
 
     The outcome's `skipped_rows` are those that were late. Each row of the table is held against the order by itself, where several have one
     key. Raises as `table.merge`.
@@ -45,8 +49,9 @@ def apply_keyed_changes(table: DeltaTable, changes: KeyedChanges, operation: Seq
         on=_on(rows, changes.key),
         target_alias="t",
         source_alias="s",
-        schema_mode="strict",
-        new_name=lambda: "",
+        schema_mode=schema_mode,
+        new_name=partial(column_id, context_of(table).env),
+        unstored=frozenset({gone} & set(rows.column_names)),
         clauses=_clauses(changes, quoted(gone)),
         weights=changes.arrived if changes.order_by else None,
         left_out=changes.late,
@@ -55,12 +60,15 @@ def apply_keyed_changes(table: DeltaTable, changes: KeyedChanges, operation: Seq
     return ChangeOutcome(report, report.version, already=report.already_applied)
 
 
-def apply_counted_changes(table: DeltaTable, changes: CountedChanges, operation: SequenceId) -> ChangeOutcome:
-    """Add and take away rows in one commit, or say that it was done.
+def apply_counted_changes(
+    table: DeltaTable, changes: CountedChanges, operation: SequenceId, *, schema_mode: SchemaMode = "strict"
+) -> ChangeOutcome:
+    """Add and take away rows in one commit, or say that it was done; `schema_mode` as in `table.merge`.
 
     The outcome's `skipped_rows` are those to be taken away that the table did not have. Raises as `table.merge`.
     """
-    report = change_rows(table, ApplyCounted(changes=changes), (operation.app, operation.sequence))
+    change = ApplyCounted(changes=changes, schema_mode=schema_mode, new_name=partial(column_id, context_of(table).env))
+    report = change_rows(table, change, (operation.app, operation.sequence))
     return ChangeOutcome(report, report.version, already=report.already_applied)
 
 
@@ -126,12 +134,16 @@ class ApplyCounted:
     """Some rows come, and for each of others one row with the same values goes, the first that is found."""
 
     changes: CountedChanges
+    schema_mode: SchemaMode
+    new_name: Callable[[], str]
     operation: str = "MERGE"
     parameters: Mapping[str, Json] = field(default_factory=dict)
 
     def fit(self, state: TableState) -> TableState:
-        """The version itself."""
-        return state
+        """The version with the columns of the rows that it lacks, where that was asked for. Raises SchemaMismatch, UnsupportedType."""
+        if self.schema_mode != "merge":
+            return state
+        return evolve_schema(state, [_batches(self.changes.added)], "merge", self.new_name).state
 
     def decide(self, before: BaseVersion) -> RowChangePlan:
         """Which files lose which rows. Raises SchemaMismatch, InvalidValue, CorruptTable, StoreError."""
