@@ -68,6 +68,7 @@ WHAT_TO_DO = {
     "FillStopped": "Mend the cause and call `fill` again: it asks for exactly what is still missing.",
     "TableError": "Look at the table: its release, or its bytes.",
     "UnsupportedTable": "Open it with the release that wrote it, or a newer gapless.",
+    "ForeignCommit": "`gapless repair --apply` publishes the newest version over it; write to the table itself alone.",
     "UpgradeNeeded": "Pass `upgrade=True` (`--upgrade`) if no timeseries-table-format writer needs the table any more.",
     "CorruptTable": "Bring the object at `path` back from a backup.",
     "StoreError": "Mend the disk, the bucket or the permission; then try again.",
@@ -204,7 +205,7 @@ _COMMANDS = {
     "Correct": "upsert update delete replace merge dedup drop-before alter",
     "Look back": "history log at changes restore tag",
     "Move rows": "connect",
-    "Keep tidy": "compact zorder expire vacuum maintain checkpoint verify repair",
+    "Keep tidy": "compact zorder expire vacuum maintain checkpoint publish verify repair",
     "See it work": "demo",
 }
 """The commands by task, those of Delta tables under the same names; not each needs to be there."""
@@ -275,7 +276,7 @@ _API = {
         SchemaDiff TimeSeriesTable.restore RestoreReport TimeSeriesTable.tag TimeSeriesTable.untag""",
     "Keep tidy": """TimeSeriesTable.plan_compaction CompactionPlan TimeSeriesTable.compact CompactionReport TimeSeriesTable.expire
         ExpireReport TimeSeriesTable.vacuum VacuumReport VacuumEntry verify TimeSeriesTable.verify VerifyReport Finding repair
-        RepairReport Maintenance MaintenanceReport""",
+        RepairReport Maintenance MaintenanceReport TimeSeriesTable.publish TimeSeriesTable.publications Publication""",
     "Spark": """spark.session spark.configure spark.ship spark.archive spark.read spark.write spark.overwrite spark.upsert
         spark.delete spark.replace spark.backfill spark.compact spark.batch_writer spark.check_checkpoint""",
 }

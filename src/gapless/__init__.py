@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from gapless.model.input_formats import Csv, Json, Parquet
     from gapless.model.operation import AppendReport, ChangeReport
+    from gapless.publish.publishers import Publication
     from gapless.tables import delta
     from gapless.tables.maintenance import Maintenance, MaintenanceReport
     from gapless.tables.shared.compaction import CompactionReport
@@ -76,6 +77,7 @@ __all__ = [
     "Maintenance",
     "MaintenanceReport",
     "Parquet",
+    "Publication",
     "RepairReport",
     "RestoreReport",
     "Rows",
@@ -127,6 +129,7 @@ _NAMES_OF = {
     "gapless.model.input_formats": ("Csv", "Json", "Parquet"),
     "gapless.model.operation": ("AppendReport", "ChangeReport"),
     "gapless.tables.maintenance": ("Maintenance", "MaintenanceReport"),
+    "gapless.publish.publishers": ("Publication",),
     "gapless.tables.verify": ("repair", "verify"),
     "gapless.tables.timeseries.write.fill": ("FailedGap", "FillReport"),
     "gapless.tables.shared.scan": ("Rows",),

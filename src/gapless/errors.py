@@ -37,6 +37,7 @@ GaplessError
 ├── TableError               the table, not the call, is the matter       exit code 1
 │   ├── UnsupportedTable       written by a release or with a feature we cannot honour
 │   ├── UpgradeNeeded          a first write that would shut other writers out
+│   ├── ForeignCommit          a published table that another writer changed
 │   └── CorruptTable           bytes that are missing, torn or altered
 └── StoreError               mend the disk, the bucket or the permission  exit code 1
     ├── ObjectNotFound         nothing is stored there
@@ -373,6 +374,14 @@ class UpgradeNeeded(TableError):
 
     code = "upgrade-needed"
     path: str
+
+
+class ForeignCommit(TableError):
+    """The description of a table in another format, `format`, has a commit that gapless did not make: its `published_version`."""
+
+    code = "foreign-commit"
+    format: str
+    published_version: int
 
 
 class CorruptTable(TableError):

@@ -134,7 +134,7 @@ def test_expire_and_then_vacuum_free_what_old_versions_had(place: Path, inside: 
 def test_expire_as_json_and_with_the_log(place: Path, inside: Gapless) -> None:
     document = json.loads(inside("expire", place, "--older-than", "30d", "--clean-log", "--json").out)
     assert document == {
-        "table": str(place), "version": 5, "earliest": 1, "expired": 0, "tags": [], "removed": [],
+        "table": str(place), "version": 5, "earliest": 1, "expired": 0, "tags": [], "removed": [], "waits_for": [],
     }  # fmt: skip
     assert "Nothing of the log to remove." in inside("expire", place, "--keep-versions", 2, "--clean-log").out
 

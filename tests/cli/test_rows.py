@@ -40,7 +40,7 @@ def test_upsert_replaces_by_key_and_adds(inside: Gapless, table: Path, tmp_path:
     again = inside("upsert", table, tmp_path / "b.csv", "--key", "close", "--json")
     assert json.loads(again.out) | {"segments": 0} == {
         "rows": 0, "segments": 0, "buckets": 0, "skipped_rows": 0, "skipped_buckets": 0, "removed_rows": 0,
-        "removed_segments": 0, "replaced_buckets": 0, "updated_rows": 0, "inserted_rows": 0, "version": 3, "already_applied": False,
+        "removed_segments": 0, "replaced_buckets": 0, "updated_rows": 0, "inserted_rows": 0, "version": 3, "already_applied": False, "published": {},
     }  # fmt: skip
 
 

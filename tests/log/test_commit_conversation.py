@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gapless.errors import AccessDenied, StoreError, StoreUnavailable
-from gapless.log.commit import Committed, Conflict, Outcome, Unknown, commit
+from gapless.log.commit import CommitOptions, Committed, Conflict, Outcome, Unknown, commit
 from gapless.log.effects import Conversation, Drive, Get, Now, Put, PutHint, PutNew, Request, TakeTurn, Wait
 from gapless.log.format import Compatible, Conflicting, Snapshot, StoredCheckpoint
 from testing.toy_log import Plain
@@ -252,7 +252,9 @@ def test_a_base_time_ahead_of_the_clock_is_kept_ahead_of() -> None:
 
 
 def in_line(world: World, base: int, entry: Entry, base_time_ns: int = 0, *, verify_base: bool = True) -> Outcome[Entry]:
-    return world.drive(commit(TOY, base, base_time_ns, entry, check_conflict, verify_base=verify_base, in_turn=True))
+    return world.drive(
+        commit(TOY, base, base_time_ns, entry, check_conflict, options=CommitOptions(verify_base=verify_base, in_turn=True))
+    )
 
 
 def test_whose_turn_comes_at_once_does_what_it_does_without_turns() -> None:

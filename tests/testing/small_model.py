@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 from gapless.errors import StorageFull, StoreError, StoreUnavailable
-from gapless.log.commit import Committed, Conflict, Unknown, commit
+from gapless.log.commit import CommitOptions, Committed, Conflict, Unknown, commit
 from gapless.log.effects import Concurrently, Conversation, Get, ListNames, Now, Put, PutHint, PutNew, Request, TakeTurn, Wait
 from gapless.log.format import Compatible, Conflicting, Snapshot
 from gapless.log.snapshot import advance, load, refresh
@@ -73,7 +73,9 @@ def writer(
             entry = Entry(f"{name}/{operation}/{life}/{send}", operation, covers)
             try:
                 base = snapshot.version, snapshot.time_ns
-                outcome = yield from commit(dialect, *base, entry, check_conflict, verify_base=in_turn, in_turn=in_turn)
+                outcome = yield from commit(
+                    dialect, *base, entry, check_conflict, options=CommitOptions(verify_base=in_turn, in_turn=in_turn)
+                )
             except StorageFull:
                 results = (*results, (entry.id, "full", 0))
                 continue

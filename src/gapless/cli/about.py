@@ -10,6 +10,7 @@ from typing import Annotated
 from gapless.cli.options import AnyTable, JsonFlag, TableRef, option
 from gapless.cli.show.console import Plain, print_facts, print_line, print_table, write_json
 from gapless.cli.show.values import moment_text, plain_index_value, zone_of
+from gapless.errors import ForeignCommit
 from gapless.model.index import format_bucket
 from gapless.tables import delta
 from gapless.tables.timeseries.table import TimeSeriesTable
@@ -53,7 +54,18 @@ def series_facts(table: TimeSeriesTable) -> dict[str, Plain]:
         "first": _bound(table, min((s.bounds.first for s in segments), default=None)),
         "last": _bound(table, max((s.bounds.last for s in segments), default=None)),
         "properties": asdict(table.properties),
+        "published": _published(table),
     }
+
+
+def _published(table: TimeSeriesTable) -> Plain:
+    """By format the version that is published, and how many are to be; null for a table that is published in none."""
+    if not table.properties.publish:
+        return None
+    try:
+        return {one.format: f"version {one.version}, {one.behind} behind" for one in table.publications()}
+    except ForeignCommit as error:
+        return {str(error.format): error.what}
 
 
 def _bound(table: TimeSeriesTable, value: int | None) -> Plain:

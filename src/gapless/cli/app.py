@@ -66,6 +66,10 @@ COMMANDS = {
     "tag": ("gapless.cli.versions", "Tag a version, which `expire` and `vacuum` then keep; list the tags, or delete one."),
     "schema": ("gapless.cli.about", "List the columns of a table of either kind, their types and their roles."),
     "compact": ("gapless.cli.maintain", "Compact small segments into larger ones, sorted; the rows stay the same."),
+    "publish": (
+        "gapless.cli.publish",
+        "Publish a time-series table: describe the same files to readers of another format, without a copy.",
+    ),
     "verify": ("gapless.cli.verify", "Check a table for damage: the log, every file's bytes, the coverage."),
     "repair": ("gapless.cli.verify", "Repair what can be repaired: hints, log checkpoints, coverage; lost commits."),
     "vacuum": (

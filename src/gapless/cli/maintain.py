@@ -315,7 +315,8 @@ def expiry_text(report: ExpireReport) -> str:
     """What an expiry did."""
     kept = f" Kept by tags: {', '.join(report.tags)}." if report.tags else ""
     gone = f"{count(report.expired, 'version')} expired; the earliest that is kept is {report.earliest}."
-    return (gone if report.expired else "No version to let go of.") + kept
+    waits = f" Waits for what is published as {', '.join(report.waits_for)}." if report.waits_for else ""
+    return (gone if report.expired else "No version to let go of.") + kept + waits
 
 
 def checkpoint(

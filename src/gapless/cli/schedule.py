@@ -13,6 +13,7 @@ from gapless.cli.options import JsonFlag, TableRef, UpgradeFlag, file_noun, flag
 from gapless.cli.show.console import print_line, write_json
 from gapless.draw.label import printable
 from gapless.errors import GaplessError
+from gapless.runtime.scheduler import Scheduler
 from gapless.tables.maintenance import Maintenance
 
 
@@ -53,7 +54,7 @@ def maintain(
     maintenance = Maintenance(opened, **given)
     if not once:
         refuse_given({"json": json}, "Without --once it has no end, and so no report", "Add --once, or leave it out")
-        _serve(maintenance)
+        serve(maintenance)
         return
     report = maintenance.run_once()
     if json:
@@ -67,16 +68,16 @@ def maintain(
         print_line(vacuum_text(report.vacuum))
 
 
-def _serve(maintenance: Maintenance) -> None:
-    """Until Ctrl-C, which waits for what is at work; a second one does not."""
+def serve(jobs: Maintenance | Scheduler) -> None:
+    """Run jobs until Ctrl-C, which waits for what is at work; a second one does not. What they do is said on stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("gapless")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    for name, status in maintenance.status.items():
+    for name, status in jobs.status.items():
         logger.info("%s: %s", name, status.schedule)
-    with maintenance:
+    with jobs:
         Event().wait()
 
 

@@ -29,6 +29,7 @@ from gapless.cli.options import (
 from gapless.cli.show.console import print_facts, print_line, write_json
 from gapless.cli.show.rows import row_progress
 from gapless.cli.show.values import parse_type_text
+from gapless.draw.label import printable
 from gapless.errors import InvalidOption
 from gapless.files.adopt.copy_or_link import parse_adopt
 from gapless.files.ingest.files import expand_paths, open_files
@@ -38,6 +39,7 @@ from gapless.model.properties import parse_on_overlap
 from gapless.tables import delta
 from gapless.tables.shared.findings import count
 from gapless.tables.shared.handle import Kind
+from gapless.tables.timeseries.publications import PUBLISHED
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 
@@ -307,6 +309,9 @@ def _print_appended(table: AnyTable, report: AppendReport, *, json: bool) -> Non
         write_json(asdict(report))
     else:
         print_line(append_text(report, file_noun(table)))
+        for name, told in report.published.items():
+            if told != PUBLISHED:
+                print_line(printable(f"Not published as {name} yet: {told}"))
 
 
 def append_text(report: AppendReport, noun: str) -> str:

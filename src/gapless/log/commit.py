@@ -43,6 +43,22 @@ class Unknown:
 
 Outcome = Committed[Entry] | Conflict | Unknown
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """How a commit is made."""
+
+    verify_base: bool = False
+    """Whether the commit before it must be seen before the first try in any case, since another table may lie there by now, or none; else it is
+    once the first try lost to a commit that is there."""
+    in_turn: bool = False
+    """Whether it queues first."""
+    time_ns: int | None = None
+    """Its commit time (since 1970 UTC), where the clock's is not meant."""
+
+
+DEFAULT = CommitOptions()
+
 CLEANED = "the log was cleaned past the version that this change was made for"
 VACUUMED = "vacuum had given up files that this change names"
 
@@ -85,27 +101,26 @@ def commit(
     check_conflict: ConflictChecker[Entry],
     *,
     written: Sequence[WrittenFile] = (),
-    verify_base: bool = False,
-    in_turn: bool = False,
+    options: CommitOptions = DEFAULT,
 ) -> Conversation[Outcome[Entry]]:
     """Append `entry` after version `base` (the one before the first: there is no table yet), rebasing over commits that do not conflict.
 
     Commit times never run backward: each is at least a tick of the format's after the one before, whatever the clock says.
-    Where so much time went by that the log may have been cleaned, a free version proves nothing unless the commit before it is there. With
-    `verify_base` that is checked before the first try in any case: another table may lie there by now, or none; else once the first try lost
-    to a commit that is there. With `in_turn` it queues first. It conflicts with a vacuum that came first and may delete one of the files
-    `written`: a vacuum deletes nothing before a commit of its own says so, which is one of those that are read here, or `base` or one before.
+    Where so much time went by that the log may have been cleaned, a free version proves nothing unless the commit before it is there. It
+    conflicts with a vacuum that came first and may delete one of the files `written`: a vacuum deletes nothing before a commit of its own
+    says so, which is one of those that are read here, or `base` or one before.
     """
     race, attempt, tried = _Race(entry, base + 1, base_time_ns, [], written), 0, base
-    if in_turn and (refused := (yield from _wait_for_turn(table_format, race, check_conflict))) is not None:
+    if options.in_turn and (refused := (yield from _wait_for_turn(table_format, race, check_conflict))) is not None:
         return refused
     while True:
         at = _Try(race.version, race.time_ns, (yield from perform(Now())), table_format.first)
-        if at.is_stale or (verify_base and table_format.first <= base == tried and not race.passed):
+        if at.is_stale or (options.verify_base and table_format.first <= base == tried and not race.passed):
             refused = yield from _check_base(table_format, at, tried=tried == at.version)
             if refused is not None:
                 return refused
-        ours_ns = max(at.now_ns - at.now_ns % table_format.tick_ns, at.time_ns + table_format.tick_ns)
+        wanted_ns = at.now_ns if options.time_ns is None else options.time_ns
+        ours_ns = max(wanted_ns - wanted_ns % table_format.tick_ns, at.time_ns + table_format.tick_ns)
         data = table_format.encode(race.entry, at.version, ours_ns)
         put = yield from _put(table_format.path_of(at.version), data, again=tried == at.version)
         if put in (Put.DONE, Put.LATE):
@@ -128,7 +143,7 @@ def commit(
         if verdict is not None:
             return verdict
         # What came first are commits after the one that this change was made for only if that is there.
-        unverified = at.is_stale or (not verify_base and table_format.first <= base == at.version - 1)
+        unverified = at.is_stale or (not options.verify_base and table_format.first <= base == at.version - 1)
         if unverified and (yield from _is_cleaned(table_format, at)):
             return Conflict(at.version, Conflicting(CLEANED))
         attempt += 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
 from gapless.errors import InvalidOption
 
@@ -117,11 +118,13 @@ class AppendReport(Tally):
 
     For a sequence below the app's highest, `version` is the one that holds the highest, and nothing was counted.
     """
+    published: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """By format in which the table is published: "published", or why it is not yet. The rows are committed whatever it says."""
 
     @classmethod
     def of(cls, tally: Tally, version: int, *, already_applied: bool = False) -> AppendReport:
         """A report of these counts."""
-        return cls(version=version, already_applied=already_applied, **_counts(tally))
+        return cls(version=version, already_applied=already_applied, published={}, **_counts(tally))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +138,8 @@ class ChangeReport(Tally):
     """The version that holds the change; the table's version where there was nothing to change."""
     already_applied: bool = False
     """Whether the operation id was known: nothing was changed now, and the counts are those of the first time."""
+    published: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """As in `AppendReport`."""
 
     @property
     def inserted_rows(self) -> int:
@@ -144,7 +149,7 @@ class ChangeReport(Tally):
     @classmethod
     def of(cls, tally: Tally, version: int, *, already_applied: bool = False) -> ChangeReport:
         """A report of these counts."""
-        return cls(version=version, already_applied=already_applied, **_counts(tally))
+        return cls(version=version, already_applied=already_applied, published={}, **_counts(tally))
 
 
 def _counts(tally: Tally) -> dict[str, int]:

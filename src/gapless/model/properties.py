@@ -16,6 +16,9 @@ OVERLAP_POLICIES: tuple[OnOverlap, ...] = get_args(OnOverlap)
 Codec = Literal["fastest", "balanced", "smallest", "zstd", "snappy", "lz4", "gzip", "none"]
 CODECS: tuple[Codec, ...] = get_args(Codec)
 
+PublishedFormat = Literal["delta"]
+PUBLISHED_FORMATS: tuple[PublishedFormat, ...] = get_args(PublishedFormat)
+
 MAX_INLINE_BYTES = 1 << 20
 """The largest `inline_bytes`."""
 
@@ -58,6 +61,21 @@ def _parse_inline_bytes(value: object) -> int:
     return number
 
 
+def _parse_publish(value: object) -> tuple[PublishedFormat, ...]:
+    """Formats by name, one text or several, each once and in the order of `PUBLISHED_FORMATS`; raises InvalidOption."""
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else (value,)
+    for name in names:
+        if name not in PUBLISHED_FORMATS:
+            raise InvalidOption(
+                f"publish has {name!r}, which is no format that a table can be published in",
+                why="It is a list of names",
+                fix=nearest(str(name), PUBLISHED_FORMATS),
+                option="publish",
+                value=value,
+            )
+    return tuple(known for known in PUBLISHED_FORMATS if known in names)
+
+
 def _parse_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidOption(f"{name}={value!r} is neither True nor False", fix=f"Pass {name}=True", option=name, value=value)
@@ -85,6 +103,10 @@ class Properties:
     """Bytes of Parquet that such a compaction reads at most."""
     inline_bytes: int = 0
     """Appends whose segment and its coverage have at most so many bytes lie in the commit itself; 0 for none."""
+    publish: tuple[PublishedFormat, ...] = ()
+    """The formats in which the table's files are described to other readers, after each commit."""
+    publish_on_commit: bool = True
+    """Whether whoever commits also publishes; else only `publish` and `gapless publish --follow` do."""
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Properties:
@@ -97,6 +119,16 @@ class Properties:
         codec = given.get("codec", default.codec)
         if codec not in CODECS:
             raise InvalidOption(f"codec {codec!r} is not known", fix=nearest(str(codec), CODECS), option="codec", value=codec)
+        publish = _parse_publish(given.get("publish", default.publish))
+        inline_bytes = _parse_inline_bytes(given.get("inline_bytes", default.inline_bytes))
+        if publish and inline_bytes:
+            raise InvalidOption(
+                f"inline_bytes={inline_bytes:,} and publish={list(publish)!r} exclude each other",
+                why="Rows that lie in the log are in no file that readers of another format could read",
+                fix="Set inline_bytes=0, or publish=[]",
+                option="inline_bytes",
+                value=inline_bytes,
+            )
         return cls(
             on_overlap=parse_on_overlap(given.get("on_overlap", default.on_overlap)),
             codec=codec,
@@ -113,7 +145,9 @@ class Properties:
             auto_compact_bytes=_parse_count(
                 "auto_compact_bytes", given.get("auto_compact_bytes", default.auto_compact_bytes), 1
             ),
-            inline_bytes=_parse_inline_bytes(given.get("inline_bytes", default.inline_bytes)),
+            inline_bytes=inline_bytes,
+            publish=publish,
+            publish_on_commit=_parse_flag("publish_on_commit", given.get("publish_on_commit", default.publish_on_commit)),
         )
 
     def changed(self) -> dict[str, object]:

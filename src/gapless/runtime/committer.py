@@ -20,7 +20,7 @@ from gapless.errors import (
     StoreError,
 )
 from gapless.log.checkpoint import is_due
-from gapless.log.commit import VACUUMED, Committed, Conflict, commit
+from gapless.log.commit import VACUUMED, CommitOptions, Committed, Conflict, commit
 from gapless.log.format import ConflictChecker, Entry, Snapshot, State, TableFormat, WrittenFile
 from gapless.log.snapshot import advance, refresh, write_checkpoint
 from gapless.log.versions import read_back
@@ -140,6 +140,8 @@ class Proposal(Generic[Entry]):
     """Paths of files that a stored document protects: a vacuum reads those after its commit, and before it deletes."""
     begun_ns: int | None = None
     """When it was begun to be made for its version (since 1970 UTC), for files of it that tell no time; None: just now."""
+    time_ns: int | None = None
+    """Its commit time (since 1970 UTC), where that is another table's; None for the clock's."""
 
     def discarding(self, discard: Callable[[], None]) -> Proposal[Entry]:
         """The same, to which the files that `discard` removes belong too."""
@@ -157,20 +159,21 @@ Propose = Callable[[Snapshot[State]], "Proposal[Entry] | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committer(Generic[Entry, State]):
-    """Commits to one table; `publish` is given each newer snapshot as it becomes known."""
+    """Commits to one table; `moved` is given each newer snapshot as it becomes known, and `landed` each that a commit of ours made."""
 
     table_format: TableFormat[Entry, State]
     env: Environment
-    publish: Callable[[Snapshot[State]], None]
+    moved: Callable[[Snapshot[State]], None]
+    landed: Callable[[Snapshot[State]], None] = lambda _: None
     began: float | None = None
     """When the call began, by the environment's monotonic clock in seconds; None leaves the duration of its commits out."""
     condition: Condition[Entry] | None = None
     """What must hold besides for its changes to be committed."""
 
     def refresh(self, snapshot: Snapshot[State]) -> Snapshot[State]:
-        """The newest version, published."""
+        """The newest version."""
         newest = self.env.drive(refresh(self.table_format, snapshot))
-        self.publish(newest)
+        self.moved(newest)
         return newest
 
     def commit(self, snapshot: Snapshot[State], proposal: Proposal[Entry]) -> Snapshot[State] | Conflict:
@@ -203,8 +206,7 @@ class Committer(Generic[Entry, State]):
                 entry,
                 check_conflict,
                 written=written,
-                verify_base=verify_base,
-                in_turn=True,
+                options=CommitOptions(verify_base=verify_base, in_turn=True, time_ns=proposal.time_ns),
             )
             outcome = self.env.drive(conversation, proposal.deferred, turn=self.table_format.folder)
         except CommitConflict:
@@ -226,6 +228,7 @@ class Committer(Generic[Entry, State]):
                     raise _landed_unread(version, self.table_format.id_of(entry), error) from error
                 self._follow(newest)
                 proposal.landed()
+                self.landed(newest)
                 return newest
             case Conflict():
                 return outcome
@@ -316,8 +319,8 @@ class Committer(Generic[Entry, State]):
         return self.table_format.with_duration(entry, max(0, round(1_000 * (self.env.clock.monotonic() - self.began))))
 
     def _follow(self, snapshot: Snapshot[State]) -> None:
-        """Publish a version of ours, and write the log checkpoint that it owes."""
-        self.publish(snapshot)
+        """Tell a version of ours, and write the log checkpoint that it owes."""
+        self.moved(snapshot)
         if is_due(snapshot.version, self.table_format.interval(snapshot.state)):
             self.env.drive(write_checkpoint(self.table_format, snapshot))
 

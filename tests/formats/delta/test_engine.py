@@ -15,7 +15,7 @@ from gapless.formats.delta.actions import Commit, Metadata, TableState, Txn
 from gapless.formats.delta.checkpoint import writing
 from gapless.formats.delta.format import DELTA
 from gapless.log.cleanup import clean, find_floor
-from gapless.log.commit import CLEANED, Committed, Conflict, Outcome, Unknown, commit
+from gapless.log.commit import CLEANED, CommitOptions, Committed, Conflict, Outcome, Unknown, commit
 from gapless.log.effects import Conversation, Get
 from gapless.log.format import Compatible, Conflicting, Snapshot
 from gapless.log.snapshot import advance, load, refresh, write_checkpoint
@@ -143,7 +143,9 @@ def test_a_table_that_was_made_anew_under_a_writer_is_not_written_to(tmp_path: P
     (tmp_path / DELTA.path_of(0)).unlink()
     later = clocked(Log(), ns=made.entries[0][2] + HOUR_NS, store=env.store)
     assert isinstance(later.drive(commit(DELTA, -1, 0, entry("b", *CREATE), stands)), Committed)
-    outcome = later.drive(commit(DELTA, 0, snapshot.time_ns, entry("c", add("x")), stands, verify_base=True))
+    outcome = later.drive(
+        commit(DELTA, 0, snapshot.time_ns, entry("c", add("x")), stands, options=CommitOptions(verify_base=True))
+    )
     assert isinstance(outcome, Conflict)
     assert outcome.cause.reason == CLEANED
 
@@ -212,7 +214,14 @@ def test_a_log_of_which_only_a_checkpoint_is_left_is_read_refreshed_and_written_
     assert (snapshot.version, list(snapshot.state.files)) == (3, ["a", "b", "c"])
     assert log.env.drive(refresh(DELTA, snapshot)) is snapshot
     for verify_base in (False, True):
-        conversation = commit(DELTA, snapshot.version, snapshot.time_ns, entry("x", add("d")), stands, verify_base=verify_base)
+        conversation = commit(
+            DELTA,
+            snapshot.version,
+            snapshot.time_ns,
+            entry("x", add("d")),
+            stands,
+            options=CommitOptions(verify_base=verify_base),
+        )
         outcome = clocked(log, ns=START_MS * MS + 9 * NS_PER_DAY).drive(conversation)
         assert isinstance(outcome, Committed)
         assert outcome.version == 4

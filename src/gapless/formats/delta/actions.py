@@ -299,6 +299,8 @@ class Commit:
     """What the change counted, for whoever sends it again."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """What features of Delta say of the commit."""
+    source_version: int | None = None
+    """The version of the table that it publishes (`gapless.version`); None for a commit that publishes none."""
     info: Mapping[str, Json] = field(default_factory=dict)
     """`commitInfo` as another writer left it; empty for ours."""
     actions: tuple[Action, ...] = ()

@@ -39,6 +39,8 @@ def dated(metadata: Metadata, version: int, time_ns: int) -> Metadata:
 _ORDER = {kind: place for place, kind in enumerate(NAMES)}
 _OURS = "gapless"
 """What is ours in `commitInfo`, under one key."""
+SOURCE_VERSION = "gapless.version"
+"""The key in `commitInfo` that says which version of another table a commit publishes."""
 _INFO_KEY = b'"commitInfo"'
 _INFO = b"{" + _INFO_KEY + b":"
 _LAST_MS = 253_402_300_799_999
@@ -97,6 +99,7 @@ def _encode_info(commit: Commit, time_ms: int) -> dict[str, Json]:
         "tags": dict(commit.tags) or None,
         "engineInfo": commit.engine or None,
         "txnId": commit.id or None,
+        SOURCE_VERSION: commit.source_version,
         _OURS: {name: value for name, value in ours.items() if value is not None},
     }
     return {name: value for name, value in body.items() if value is not None}
@@ -206,7 +209,7 @@ def _commit_of(info: Mapping[str, Any], actions: tuple[Action, ...]) -> Commit:
     ours = info.get(_OURS)
     stored = ours if isinstance(ours, dict) else {}
     tally, operation_id, duration_ms = stored.get("tally"), stored.get("operation_id"), stored.get("duration_ms")
-    read_version = info.get("readVersion")
+    read_version, source_version = info.get("readVersion"), info.get(SOURCE_VERSION)
     return Commit(
         id=_text(info, "txnId"),
         operation=_text(info, "operation"),
@@ -221,6 +224,7 @@ def _commit_of(info: Mapping[str, Any], actions: tuple[Action, ...]) -> Commit:
         operation_id=None if operation_id is None else _decode_operation(operation_id),
         tally=None if tally is None else Tally(**{name: int(tally[name]) for name in _TALLY if name in tally}),
         tags={name: str(value) for name, value in _mapping(info, "tags").items()} if ours is not None else {},
+        source_version=source_version if isinstance(source_version, int) else None,
         info=info if ours is None else {},
         actions=actions,
     )

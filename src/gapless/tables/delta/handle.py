@@ -58,7 +58,7 @@ class DeltaHandle(AtVersion[TableState]):
         return Committer(
             table_format=DELTA,
             env=self._env,
-            publish=self._move_to,
+            moved=self._move_to,
             began=self._env.clock.monotonic(),
             condition=self._condition,
         )

@@ -21,11 +21,12 @@ from gapless.log.snapshot import load
 from gapless.model.instant import NS_PER
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
+from gapless.runtime.first_commit import commit_first
 from gapless.tables.delta.expressions.checks import constraints
 from gapless.tables.delta.expressions.sql import parse_expression
 from gapless.tables.delta.write.commits import check_text
 from gapless.tables.delta.write.merge_schema import MAX_ID
-from gapless.tables.shared.handle import commit_first, kind_of, parse_schema, table_exists
+from gapless.tables.shared.handle import kind_of, parse_schema, table_exists
 
 
 def new_metadata(

@@ -44,6 +44,8 @@ Code = Literal[
     "prepared-unreadable",
     "prepared",
     "orphan",
+    "publication-foreign",
+    "publication-differs",
 ]
 """What kind of thing was found; a code never changes its meaning."""
 
@@ -118,7 +120,14 @@ class Step:
     """One thing that `repair` does, or would do."""
 
     act: Literal[
-        "set-aside", "fill-version", "write-hint", "write-coverage", "write-part", "remove-checkpoint", "write-checkpoint-hint"
+        "set-aside",
+        "fill-version",
+        "write-hint",
+        "write-coverage",
+        "write-part",
+        "remove-checkpoint",
+        "write-checkpoint-hint",
+        "publish-again",
     ]
     path: str
     """The object that it writes, moves or removes, relative to the table root."""

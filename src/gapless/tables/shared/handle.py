@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 import pyarrow as pa
 
 from gapless.errors import InvalidOption, ObjectNotFound, TableExists, VersionNotFound
-from gapless.log.commit import Committed, Unknown, commit
-from gapless.log.effects import Conversation
-from gapless.log.format import Conflicting, Entry, Snapshot, State, TableFormat
-from gapless.log.snapshot import advance
+from gapless.log.format import Entry, Snapshot, State
 from gapless.model.protocols import Store
-from gapless.runtime.committer import Committer, outcome_unknown
+from gapless.runtime.committer import Committer
 from gapless.runtime.concurrency import ForkSafeLock
 from gapless.runtime.environment import Environment
-from gapless.store.open import open_store, probe_put_if_absent
+from gapless.store.open import open_store
 
 if TYPE_CHECKING:
     from gapless.runtime.condition import Condition
@@ -180,29 +177,6 @@ def is_stored(store: Store, path: str) -> bool:
 def kind_of(store: Store) -> Kind | None:
     """The kind of the table in the root of a store; None where neither log has an object. Raises StoreError."""
     return next((kind for kind, folder in LOG_FOLDERS.items() if next(iter(store.list(folder)), None) is not None), None)
-
-
-def commit_first(
-    env: Environment, table_format: TableFormat[Entry, State], entry: Entry, exists: TableExists
-) -> Snapshot[State]:
-    """Commit a table's first version, and return what the log then holds. Raises `exists` where another made one first, StoreError, and
-    CommitOutcomeUnknown.
-    """
-    probe_put_if_absent(env.store)
-    match env.drive(commit(table_format, table_format.first - 1, 0, entry, _follows_none)):
-        case Committed(version, entries):
-            first = Snapshot(version, entries[0][2], table_format.replay(None, entries[:1]))
-            return advance(table_format, first, entries[1:])
-        case Unknown(version):
-            raise outcome_unknown(version, table_format.id_of(entry))
-        case _:
-            raise exists
-
-
-def _follows_none(_mine: object, _version: int, _theirs: object) -> Conversation[Conflicting]:
-    """A first version never follows another commit."""
-    yield from ()
-    return Conflicting("exists")
 
 
 def table_exists(path: str, why: str, fix: str) -> TableExists:

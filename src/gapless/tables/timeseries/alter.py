@@ -21,6 +21,8 @@ from gapless.model.evolve import Columns, NewColumn, parse_metadata, parse_names
 from gapless.model.operation import OperationId, Tally, parse_operation
 from gapless.model.properties import Properties
 from gapless.model.protocols import Store
+from gapless.publish.publishers import check_publishable
+from gapless.publish.source_changes import check_files
 from gapless.runtime.committer import Proposal
 from gapless.tables.shared.landing import land_change
 from gapless.tables.timeseries.context import SeriesProposal, new_commit
@@ -161,6 +163,7 @@ class Evolution(Handle):
         if changed.same_as(columns):
             return None
         new = with_features(replace(meta, schema=changed.schema, ids=changed.ids))
+        check_publishable(new)
         return Proposal(commit=new_commit(self._env, "alter", shown, [UpdateTableMeta(new)]), check_conflict=check_alter)
 
 
@@ -208,6 +211,9 @@ class Settings(Handle):
             actions.append(SetTransaction(operation, Tally()))
         if not actions:
             return Tally()
+        if new.publish and new.publish != old.publish:
+            check_publishable(replace(state.meta, properties=new))
+            check_files(state.segments)
         becomes_unique = new.unique and not old.unique
         if becomes_unique:
             _check_unique(self._env.store, state)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
-from gapless.formats.timeseries.actions import Action, Commit, TableState
+from gapless.formats.timeseries.actions import Action, Commit, TableMeta, TableState
+from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.model.segment import Segment
+from gapless.publish.publishers import check_publishable
 from gapless.runtime.committer import ENGINE, Committer, Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import TableContext
@@ -35,6 +39,13 @@ class SeriesContext(TableContext[Commit, TableState]):
         """Keep what segments cover that were committed."""
         for segment, covered in zip(segments, coverage, strict=True):
             self.cache.remember(segment, covered)
+
+
+def with_schema(meta: TableMeta, schema: pa.Schema | None) -> TableMeta:
+    """The metadata with these declared columns. Raises what `check_publishable` does where the table is published and they cannot be."""
+    changed = with_features(replace(meta, schema=schema))
+    check_publishable(changed)
+    return changed
 
 
 def new_commit(env: Environment, operation: str, parameters: Mapping[str, object], actions: Iterable[Action]) -> Commit:

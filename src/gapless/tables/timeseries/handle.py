@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -12,6 +14,7 @@ from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.model.index import EntityType, Identity, IndexSpec, format_bucket
+from gapless.model.operation import AppendReport, ChangeReport
 from gapless.model.properties import Properties
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
@@ -20,8 +23,11 @@ from gapless.runtime.concurrency import ForkSafeLock
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import AtVersion
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesContext
+from gapless.tables.timeseries.publications import Publications
 from gapless.tables.timeseries.read.coverage import CoverageCache, IdentityFilter
 from gapless.tables.timeseries.write.append import check_writable
+
+Report = TypeVar("Report", AppendReport, ChangeReport)
 
 
 class Handle(AtVersion[TableState]):
@@ -33,6 +39,7 @@ class Handle(AtVersion[TableState]):
         self._cache = cache or CoverageCache(env.store, self._grid)
         self._upgrade = False
         self._compacting = ForkSafeLock()
+        self._publications = Publications(env)
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -80,7 +87,8 @@ class Handle(AtVersion[TableState]):
         return Committer(
             table_format=TIME_SERIES,
             env=self._env,
-            publish=self._move_to,
+            moved=self._move_to,
+            landed=self._publications.follow,
             began=self._env.clock.monotonic(),
             condition=self._condition,
         )
@@ -93,6 +101,11 @@ class Handle(AtVersion[TableState]):
     def _check_writable(self) -> None:
         """Raise UpgradeNeeded or UnsupportedTable where this handle may not write."""
         check_writable(self._snapshot.state, self.url, upgrade=self._upgrade)
+
+    def _with_publications(self, report: Report) -> Report:
+        """A report of a change, with what became of it in other formats."""
+        told = self._publications.told(self._snapshot)
+        return replace(report, published=told) if told else report
 
     def _covered(self, segments: Iterable[Segment], wanted: IdentityFilter | None = None) -> CoverageMap:
         return self._cache.union(segments, self._entity_types, wanted)

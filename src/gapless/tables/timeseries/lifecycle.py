@@ -18,9 +18,11 @@ from gapless.log.snapshot import load
 from gapless.model.index import INDEX_TYPES, IndexSpec, IndexType, parse_bucket
 from gapless.model.properties import Properties
 from gapless.model.schema import adopt_schema
+from gapless.publish.publishers import check_publishable
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.handle import LOG_FOLDERS, Kind, commit_first, kind_of, parse_schema, table_exists
+from gapless.runtime.first_commit import commit_first
+from gapless.tables.shared.handle import LOG_FOLDERS, Kind, kind_of, parse_schema, table_exists
 
 
 class IndexOptions(TypedDict, total=False):
@@ -96,6 +98,7 @@ def create_table(
         created_ns=env.clock.now_ns(),
         properties=Properties.parse(properties),
     )
+    check_publishable(meta)
     entry = Commit(id=env.ids.uuid(), operation="create", engine=ENGINE, actions=(UpdateTableMeta(with_features(meta)),))
     return commit_first(env, TIME_SERIES, entry, _exists(path))
 

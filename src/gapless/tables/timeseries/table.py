@@ -30,6 +30,7 @@ from gapless.tables.timeseries.care.maintenance import Maintenance
 from gapless.tables.timeseries.care.restore import Restoring
 from gapless.tables.timeseries.correct.corrections import Corrections
 from gapless.tables.timeseries.lifecycle import INDEX_DEFAULTS, IndexOptions, create_table, open_table, parse_index
+from gapless.tables.timeseries.publishing import Publishing
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.verify.verify import verify_table
 from gapless.tables.timeseries.write.adopt import Adopter, open_sources
@@ -38,7 +39,7 @@ from gapless.tables.timeseries.write.fill import FILL_DEFAULTS, Backfill, Fetch,
 from gapless.tables.timeseries.write.group import Member, append_group, gather_small
 
 
-class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Maintenance):
+class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Maintenance, Publishing):
     """A table of immutable Parquet segments under an append-only log, at one version.
 
     A handle stays at the version it has seen until `refresh` or a change of its own moves it on. Make one with `gl.create` or
@@ -86,7 +87,8 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
                 `checkpoint_interval` (commits from one log checkpoint to the next; 100), `operation_retention_days` (90),
                 `auto_compact_segments` (small segments that may gather before an append compacts them; 0 for never, unless given),
                 `auto_compact_bytes` (Parquet that such a compaction reads at most; 32 MiB), `inline_bytes` (appends of at most so many bytes of
-                Parquet lie in the commit itself; 0 for none, unless given).
+                Parquet lie in the commit itself; 0 for none, unless given), `publish` (formats in which the same files are described to other
+                readers after each commit: ["delta"]).
             storage_options: Options of the object store, in obstore's names.
 
         Raises:
@@ -95,7 +97,9 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         chosen = with_defaults("create", options, INDEX_DEFAULTS)
         spec = parse_index(index, chosen["index_type"], bucket, chosen["entity"], chosen["timezone"])
         env = open_environment(path, storage_options)
-        return cls(env, path, create_table(env, str(path), spec, schema, properties or {}))
+        made = cls(env, path, create_table(env, str(path), spec, schema, properties or {}))
+        made._publications.follow(made._snapshot)
+        return made
 
     @classmethod
     def open(
@@ -209,7 +213,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         before = self.version
         report = self._append_rows(read, on_overlap, operation_id)
         self._compact_when_due(before)
-        return report
+        return self._with_publications(report)
 
     def _adopt(
         self,
@@ -233,7 +237,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         adopter = Adopter(appender=appender, how=how, newest=lambda: self.version, progress=progress)
         report = appender.known(newest) or adopter.adopt(newest, sources())
         self._compact_when_due(before)
-        return report
+        return self._with_publications(report)
 
     def _append_rows(self, read: ReadParts, on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         policy = self._overlap_policy if on_overlap is None else parse_on_overlap(on_overlap)

@@ -59,7 +59,7 @@ def commit_beside(place: str, *actions: Action) -> None:
 
     other = gl.open(place)
     commit = Commit(id=f"beside-{next(_counter)}", operation="other", actions=actions)
-    Committer(table_format=TIME_SERIES, env=other._env, publish=lambda _: None).land(
+    Committer(table_format=TIME_SERIES, env=other._env, moved=lambda _: None).land(
         other._snapshot, lambda _: Proposal(commit=commit, check_conflict=check_conflict)
     )
 

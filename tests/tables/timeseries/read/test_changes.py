@@ -67,7 +67,7 @@ def expire(table: gl.TimeSeriesTable, before: int) -> None:
         return Compatible(mine)
 
     commit = Commit(id=f"expire-{next(_counter)}", operation="expire", actions=(ExpireVersions(before),))
-    committer = Committer(table_format=TIME_SERIES, env=table._env, publish=lambda _: None)
+    committer = Committer(table_format=TIME_SERIES, env=table._env, moved=lambda _: None)
     committer.land(gl.open(table.url)._snapshot, lambda _: Proposal(commit=commit, check_conflict=check_conflict))
 
 

@@ -53,7 +53,7 @@ def expire(table: gl.TimeSeriesTable, before: int) -> None:
         return Compatible(mine)
 
     commit = Commit(id=f"expire-{next(_counter)}", operation="expire", actions=(ExpireVersions(before),))
-    Committer(table_format=TIME_SERIES, env=table._env, publish=lambda _: None).land(
+    Committer(table_format=TIME_SERIES, env=table._env, moved=lambda _: None).land(
         gl.open(table.url)._snapshot, lambda _: Proposal(commit=commit, check_conflict=check_conflict)
     )
 

@@ -127,7 +127,7 @@ def test_an_interrupt_reaches_the_leader_and_tells_the_others(table: gl.TimeSeri
         raise KeyboardInterrupt
 
     members = [member(table, [row(1)]), member(table, [row(2)])]
-    object.__setattr__(members[0].appender.context.committer, "publish", interrupted)
+    object.__setattr__(members[0].appender.context.committer, "moved", interrupted)
     leader, other = group(table, *members)
     assert isinstance(leader, KeyboardInterrupt)
     assert isinstance(other, CommitOutcomeUnknown)

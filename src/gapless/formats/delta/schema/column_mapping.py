@@ -82,6 +82,11 @@ def check_names(schema: StructType, *, mapped: bool, feed: bool = False) -> None
         )
 
 
+def needs_mapping(schema: StructType) -> bool:
+    """Whether a name has characters that only a table with column mapping may have."""
+    return any(sign in name for struct, _ in _structs(schema, "") for name in struct.names for sign in _FORBIDDEN)
+
+
 def _problems(type_: DeltaType, where: str = "", *, mapped: bool) -> Iterator[str]:
     for struct, path in _structs(type_, where):
         seen: dict[str, str] = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from gapless.errors import InvalidOption
 from gapless.formats.timeseries.actions import Action, ExpireVersions, TableState, UpdateTableMeta
@@ -11,13 +12,18 @@ from gapless.formats.timeseries.conflict.maintenance import check_expiry
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.cleanup import clean, find_floor
 from gapless.log.format import Snapshot
-from gapless.log.versions import TooEarly, version_at
+from gapless.log.versions import TooEarly, time_of, version_at
+from gapless.model.instant import NS_PER
 from gapless.model.protocols import WRITER_HORIZON_NS
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.vacuum import parse_age
 from gapless.tables.timeseries.care.vacuum import load_newest
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal, new_commit
+from gapless.tables.timeseries.publications import new_marks
+
+PUBLISHER_HORIZON_NS = 7 * 86_400 * NS_PER["s"]
+"""How long a publisher that does not go on keeps versions from expiring, since the first commit that it has not published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,8 @@ class ExpireReport:
     """Tags that keep an expired version readable."""
     removed: tuple[str, ...] = ()
     """Commits, log checkpoints and parts of these that the log was cleaned of, by path."""
+    waits_for: tuple[str, ...] = ()
+    """Formats in which the table is published that keep versions from expiring, since they describe one of them still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +105,17 @@ class _Expire:
     expiry: Expiry
     clean_log: bool
     horizon_ns: int
+    published: Mapping[str, int] = field(default_factory=dict)
+    """The version that each format describes in which the table is published; 0 where none yet."""
+    waits_for: tuple[str, ...] = ()
+    """The formats that held the last proposal back."""
     floor: int = 1
     """The first version whose commit must stay, by the last proposal: it is kept, or younger than the writer horizon."""
 
     def propose(self, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
         """The commit that expires versions, and says that the log may be cleaned where that is new; None where both are said."""
         meta, earliest = snapshot.state.meta, snapshot.state.earliest
-        before = max(earliest, self.expiry.boundary(self.env, snapshot))
+        before = max(earliest, self._not_published_past(snapshot, self.expiry.boundary(self.env, snapshot)))
         actions: list[Action] = [ExpireVersions(before)] if before > earliest else []
         if self.clean_log:
             cutoff_ns = self.env.clock.now_ns() - self.horizon_ns
@@ -113,21 +125,42 @@ class _Expire:
             actions.insert(0, UpdateTableMeta(replace(featured, reader_features=featured.reader_features | {CLEANUP_FEATURE})))
         if not actions:
             return None
+        actions += new_marks(self.published, snapshot.state)
         entry = new_commit(self.env, "expire", {"before": before, "clean_log": self.clean_log}, actions)
         return Proposal(commit=entry, check_conflict=check_expiry)
 
+    def _not_published_past(self, snapshot: Snapshot[TableState], before: int) -> int:
+        """The boundary, or the version that a format describes still, unless its publisher stands still for longer than `PUBLISHER_HORIZON_NS`."""
+        newest = min(
+            before, snapshot.version
+        )  # this commit takes no segment away: who describes the version before it describes it too
+        held = {name: at for name, at in self.published.items() if at < newest and not self._stands_still(snapshot, at)}
+        self.waits_for = tuple(held)
+        return min([before, *held.values()])
+
+    def _stands_still(self, snapshot: Snapshot[TableState], published: int) -> bool:
+        following = max(published + 1, snapshot.state.earliest)
+        if following > snapshot.version:
+            return False
+        return self.env.clock.now_ns() - self.env.drive(time_of(TIME_SERIES, following)) > PUBLISHER_HORIZON_NS
+
 
 def expire_versions(
-    committer: SeriesCommitter, expiry: Expiry, *, clean_log: bool = False, horizon_ns: int = WRITER_HORIZON_NS
+    committer: SeriesCommitter,
+    expiry: Expiry,
+    *,
+    clean_log: bool = False,
+    horizon_ns: int = WRITER_HORIZON_NS,
+    published: Mapping[str, int] | None = None,
 ) -> ExpireReport:
     """Expire versions by one commit; with `clean_log` then remove commits and log checkpoints that no version that is kept needs.
 
     Cleaning takes nothing younger than `horizon_ns` (nanoseconds, by commit time), and comes after a commit that keeps readers out
-    which need commit 1. Raises TableNotFound, CorruptTable, UnsupportedTable, CommitConflict, CommitOutcomeUnknown, StoreError.
+    which need commit 1. What a format describes still, by `published`, stays. Raises TableNotFound, CorruptTable, UnsupportedTable, CommitConflict, CommitOutcomeUnknown, StoreError.
     """
     env = committer.env
     before = load_newest(env)
-    act = _Expire(env=env, expiry=expiry, clean_log=clean_log, horizon_ns=horizon_ns)
+    act = _Expire(env=env, expiry=expiry, clean_log=clean_log, horizon_ns=horizon_ns, published=published or {})
     landed = committer.land(before, act.propose)
     snapshot = before if landed is None else landed
     state = snapshot.state
@@ -140,4 +173,5 @@ def expire_versions(
         expired=sum(version not in state.tags.values() for version in expired),
         tags=tuple(sorted(name for name, version in state.tags.items() if version < state.earliest)),
         removed=removed,
+        waits_for=act.waits_for,
     )

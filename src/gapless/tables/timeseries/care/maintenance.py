@@ -159,12 +159,16 @@ class Maintenance(Handle):
                 are written and read back first, and one for each tag; no commit younger than a day goes.
 
         With both, a version stays that either keeps. Versions that a tag names always stay. Nothing is committed where nothing expires.
+        A version that another format describes still stays with those after it, and the report says whom it waits for; not for longer than
+        seven days after the first commit that was not published.
         Raises InvalidOption, UpgradeNeeded, CorruptTable, CommitOutcomeUnknown, StoreError.
         """
         expiry = parse_expiry(keep_versions, older_than)
-        self._committer.refresh(self._snapshot)
+        newest = self._committer.refresh(self._snapshot)
         self._check_writable()
-        return expire_versions(self._committer, expiry, clean_log=clean_log)
+        self._publications.follow(newest)
+        published = self._publications.marks(newest)
+        return expire_versions(self._committer, expiry, clean_log=clean_log, published=published)
 
     def vacuum(self, older_than: timedelta = timedelta(days=7), *, dry_run: bool = True) -> VacuumReport:
         """Delete files that no version needs which is kept: those that only expired versions had, and what interrupted writes left.

@@ -150,7 +150,9 @@ class Corrections(Handle):
         CommitOutcomeUnknown, UpgradeNeeded, CorruptTable, StoreError.
         """
         upsert = parse_upsert(key, on_duplicate, ())
-        return self._correct("upsert", upsert.of_input, partial(_held, data, self.schema), operation_id).change_report
+        return self._with_publications(
+            self._correct("upsert", upsert.of_input, partial(_held, data, self.schema), operation_id).change_report
+        )
 
     def delete(
         self,
@@ -191,7 +193,9 @@ class Corrections(Handle):
         start, end = parse_span(span)
         asked = CorrectionArguments(start=start, end=end, entity=entity)
         replacement = asked.replace(self.index, self.schema)
-        return self._correct("replace", lambda _: replacement, partial(_held, data, self.schema), operation_id).change_report
+        return self._with_publications(
+            self._correct("replace", lambda _: replacement, partial(_held, data, self.schema), operation_id).change_report
+        )
 
     def drop_before(self, time: object, *, operation_id: OperationArgument = None) -> ChangeReport:
         """Delete all rows whose index value lies before `time` (an index value, as in `scan`): retention.
@@ -203,7 +207,7 @@ class Corrections(Handle):
         return self._delete(deletion, operation_id)
 
     def _delete(self, deletion: Delete, operation_id: object) -> ChangeReport:
-        return self._correct(deletion.operation, lambda _: deletion, tuple, operation_id).change_report
+        return self._with_publications(self._correct(deletion.operation, lambda _: deletion, tuple, operation_id).change_report)
 
     def _replace_covered(self, parts: Sequence[Batches], operation_id: object, *, by_table: bool) -> AppendReport:
         """`append(on_overlap="replace")`, or an append where that is the table's policy."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -17,7 +17,6 @@ from gapless.files.read.row_filter import EVERYTHING
 from gapless.files.read.scan import ReadPlan, read
 from gapless.files.sort.run import sort_run
 from gapless.formats.timeseries.actions import TableMeta, TableState
-from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.conflict.rows import overlapping_coverage
 from gapless.model.index import EntityType, IndexSpec
 from gapless.model.protocols import Store
@@ -29,6 +28,7 @@ from gapless.predicate.plan import ReadGroup, known_stats, prune
 from gapless.predicate.predicate import IsTruth, Predicate
 from gapless.predicate.prune import ALWAYS, possible_truth_values
 from gapless.predicate.range import key_bounds
+from gapless.tables.timeseries.context import with_schema
 from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.read.scan import prune_by_pyarrow
 
@@ -72,7 +72,7 @@ class BaseVersion:
     def after(self) -> TableMeta:
         """The metadata with the declared schema, which the correction's rows are written for; `meta` itself where that has it."""
         meta = self.state.meta
-        return meta if self.schema == meta.schema else with_features(replace(meta, schema=self.schema))
+        return meta if self.schema == meta.schema else with_schema(meta, self.schema)
 
     @property
     def index(self) -> IndexSpec:

@@ -18,11 +18,13 @@ from gapless.files.read.source import open_segment
 from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.checkpoint.part_reading import remade
 from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.snapshot import load
 from gapless.model.protocols import Store
 from gapless.model.schema import adopt_schema, entity_types
 from gapless.model.segment import Segment, SidecarCoverage
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.findings import Finding, RepairReport, Step
+from gapless.tables.timeseries.publications import Publications
 from gapless.tables.timeseries.verify.log_fold import Entry
 from gapless.tables.timeseries.verify.log_repair import fill_versions
 from gapless.tables.timeseries.verify.segment_check import observe
@@ -69,16 +71,29 @@ def repair_table(env: Environment, *, apply: bool = False, accept_loss: bool = F
     token = env.ids.uuid()
     coverage = dict(_rebuilt_coverage(env.store, examined))
     coverage |= dict(_rebuilt_indexes(env.store, examined, coverage))
-    again = {ref.path: env.drive(remade(TIME_SERIES, ref)) for ref in examined.view.lost_parts}
-    parts = {path: data for path, data in again.items() if data is not None}
+    remade_parts = {ref.path: env.drive(remade(TIME_SERIES, ref)) for ref in examined.view.lost_parts}
+    parts = {path: data for path, data in remade_parts.items() if data is not None}
     remedies = Remedies(coverage=coverage, parts=parts, fillers=_fillers(env, examined, token))
     plan = plan_repair(examined, remedies, accept_loss=accept_loss, token=token)
     steps = tuple(act.step for act in plan.acts)
+    again = _publish_again(examined)
     if not apply:
-        return RepairReport(url=env.store.url, applied=False, steps=steps, left=plan.left)
+        published = {step.path for step in again}
+        left = tuple(one for one in plan.left if one.path not in published)
+        return RepairReport(url=env.store.url, applied=False, steps=(*steps, *again), left=left)
     taken = tuple(act.step for act in plan.acts if _apply(env.store, act))
+    if again and (newest := env.drive(load(TIME_SERIES))) is not None:
+        Publications(env).publish(newest, mend=True)
+        taken += again
     left = verify_table(env.store, deep=deep).problems
     return RepairReport(url=env.store.url, applied=True, steps=taken, left=left)
+
+
+def _publish_again(examined: Examination) -> tuple[Step, ...]:
+    """What mends descriptions that other writers changed."""
+    wrong = {one.path for one in examined.findings if one.code.startswith("publication-") and one.mend == "repair"}
+    what = "publish the newest version over what another writer left"
+    return tuple(Step(act="publish-again", path=path, what=what) for path in sorted(wrong))
 
 
 # -- the plan, pure ----------------------------------------------------------------------------------------------------

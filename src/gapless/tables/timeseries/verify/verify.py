@@ -11,6 +11,7 @@ from gapless.coverage.bucket import Grid, index_grid
 from gapless.errors import GaplessError, ObjectNotFound, StoreError, TableError
 from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
+from gapless.log.format import Snapshot
 from gapless.model.index import EntityType
 from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
@@ -19,6 +20,7 @@ from gapless.runtime.environment import Environment
 from gapless.tables.shared.findings import Finding, Progress, VerifyReport, no_progress
 from gapless.tables.shared.prepared import PREPARED_FOLDER, PreparedCommit
 from gapless.tables.timeseries.verify.log_check import LogFacts, LogView, examine_log, strict_versions
+from gapless.tables.timeseries.verify.publication_check import check_publications
 from gapless.tables.timeseries.verify.segment_check import (
     check_bytes,
     check_coverage,
@@ -82,6 +84,8 @@ def examine_table(store: Store, *, deep: bool = False, progress: Progress = no_p
     examined = Examination(view, list(view.findings))
     if view.state is not None:
         _examine_state(store, view.state, examined, deep=deep, progress=progress)
+        newest = Snapshot(view.newest, 0, view.state)
+        examined.findings += check_publications(Environment(store=store), newest)
     prepared = _examine_prepared(store, documents, examined)
     examined.findings += _unnamed(stored, view, prepared)
     return examined

@@ -23,7 +23,7 @@ from gapless.formats.timeseries.actions import (
     UpdateTableMeta,
     kind_of_change,
 )
-from gapless.formats.timeseries.codec.metadata import WRITER_FEATURES, inline_limit, with_features
+from gapless.formats.timeseries.codec.metadata import WRITER_FEATURES, inline_limit
 from gapless.formats.timeseries.common_schema import common_schema
 from gapless.formats.timeseries.conflict.rows import OVERLAP, PROPERTIES, SCHEMA, RewriteChecker
 from gapless.log.commit import CLEANED, Conflict
@@ -37,7 +37,7 @@ from gapless.model.segment import Segment
 from gapless.runtime.committer import Proposal, refuse_conflict, require_file
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.landing import ChangeOutcome, Prepared
-from gapless.tables.timeseries.context import SeriesContext, SeriesProposal, new_commit
+from gapless.tables.timeseries.context import SeriesContext, SeriesProposal, new_commit, with_schema
 from gapless.tables.timeseries.write.stage import Staged, Stager
 
 APPEND = kind_of_change("append")
@@ -292,7 +292,7 @@ class Overwriter:
             actions.append(SetTransaction(self.operation, tally))
         if schema != now.meta.schema or (actions and not now.meta.is_ours):
             # What else the metadata say, such as properties, is as it is now.
-            actions.insert(0, UpdateTableMeta(with_features(replace(now.meta, schema=schema))))
+            actions.insert(0, UpdateTableMeta(with_schema(now.meta, schema)))
         if not actions:
             return Tally()
         checker = RewriteChecker(

@@ -24,7 +24,6 @@ from gapless.formats.timeseries.actions import (
     TableState,
     UpdateTableMeta,
 )
-from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
 from gapless.formats.timeseries.conflict.rows import AppendChecker, overlapping_coverage
 from gapless.formats.timeseries.replay import segments_covering
@@ -36,7 +35,7 @@ from gapless.model.schema import adopt_schema, annotated_schema, entity_types, r
 from gapless.model.segment import Segment
 from gapless.model.stats import Bound, ColumnStats
 from gapless.runtime.environment import Environment
-from gapless.tables.timeseries.context import SeriesContext, new_commit
+from gapless.tables.timeseries.context import SeriesContext, new_commit, with_schema
 from gapless.tables.timeseries.correct.row_selection import BaseVersion
 from gapless.tables.timeseries.read.coverage import CoverageCache
 from gapless.tables.timeseries.write.refusals import check_absent, check_distinct, overlap_error
@@ -229,7 +228,7 @@ class Stager:
         old = self.state.meta
         actions: list[Action] = []
         if schema != old.schema or not old.is_ours:
-            actions.append(UpdateTableMeta(with_features(replace(old, schema=schema))))
+            actions.append(UpdateTableMeta(with_schema(old, schema)))
         actions += [AddSegment(segment) for segment in attempt.segments]
         actions += applied
         if not attempt.segments and schema == old.schema and not applied:
