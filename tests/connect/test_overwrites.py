@@ -148,3 +148,22 @@ def _body(prepared: PreparedCommit) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(prepared.to_json())
     del body["checksum"]
     return body
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["append", "upsert", "delete", "cdc", "overwrite"])
+def test_batches_without_rows_are_no_rows(kind: str, mode: str, tmp_path: Path) -> None:
+    """As a transform gives them that keeps none: of a checkpoint of such batches nothing is stored and nothing committed."""
+    table = made(kind, tmp_path / "t")
+    table.append(rows(0, 3))
+    schema = SCHEMA.append(pa.field("_change_type", pa.string())) if mode == "cdc" else SCHEMA
+    options: dict[str, Any] = {"key": "id", "order_by": "v"} if mode in ("upsert", "delete", "cdc") else {}
+    mine = sink(f"{kind}:{tmp_path / 't'}", pipeline="p", name="s", mode=mode, **options)
+    mine.initialize(schema)
+    version = table.refresh().version
+    for none in (schema.empty_table(), pa.RecordBatch.from_pylist([], schema)):
+        assert mine.write(none) == 0
+    prepared = mine.prepare(1)
+    assert (prepared.files, mine.pending()) == ((), [])
+    assert mine.finalize(prepared).version == version
+    assert (table.refresh().version, table.scan().count()) == (version, 3)
