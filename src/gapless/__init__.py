@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gapless import connect, errors, spark
+    from gapless import connect, errors, metrics, spark
     from gapless._version import __version__
     from gapless.coverage.calendar import Calendar, Sessions, WeeklyHours
     from gapless.coverage.gap import Coverage, CoveredBucket, Gap, Window
@@ -98,6 +98,7 @@ __all__ = [
     "create",
     "delta",
     "errors",
+    "metrics",
     "open",
     "open_at",
     "repair",
@@ -139,7 +140,13 @@ _NAMES_OF = {
     "gapless.tables.shared.restore": ("RestoreReport",),
     "gapless.tables.timeseries.read.view": ("TableView", "open_at"),
 }
-_MODULES = {"connect": "gapless.connect", "delta": "gapless.tables.delta", "errors": "gapless.errors", "spark": "gapless.spark"}
+_MODULES = {
+    "connect": "gapless.connect",
+    "delta": "gapless.tables.delta",
+    "errors": "gapless.errors",
+    "metrics": "gapless.metrics",
+    "spark": "gapless.spark",
+}
 _HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 

@@ -118,7 +118,7 @@ def vacuum_by_an_old_log(monkeypatch: pytest.MonkeyPatch) -> None:
         snapshot = vacuum.load_newest(env)
         stored = list_stored(env.store, vacuum.FOLDERS, TIME_SERIES.folder)
         plan = vacuum_plan.plan_vacuum(snapshot.state, stored, limits)
-        delete_all(env.store, plan.paths_to_delete, lambda: True)
+        delete_all(env.store, plan.paths_to_delete, lambda: True, lambda _path: None)
         return VacuumReport(url="", version=snapshot.version, dry_run=dry_run, entries=plan.entries)
 
     monkeypatch.setattr("gapless.tables.timeseries.care.maintenance.vacuum_table", broken)

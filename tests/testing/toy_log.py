@@ -31,11 +31,15 @@ State = tuple[tuple[int, Entry], ...]
 class Plain(Generic[E]):
     """A dialect whose versions begin with 1, whose log checkpoints have no parts, and whose commits say no more than their content."""
 
+    kind = "toy"
     first = 1
     open_at = "open_at"
     foreign_checkpoints = False
     tick_ns = 1_000
     parts_folder = "parts"
+
+    def operation_of(self, entry: E) -> str:
+        raise NotImplementedError
 
     def with_duration(self, entry: E, duration_ms: int) -> E:
         raise NotImplementedError

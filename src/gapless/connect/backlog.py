@@ -11,6 +11,7 @@ from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore
 from gapless.connect.pace import Pace, Stall, may_pass
 from gapless.connect.sinks.protocol import CommitInfo, Sink
 from gapless.errors import CommitConflict, CorruptTable, GaplessError, StoreError
+from gapless.runtime.metrics import PIPELINE_BACKLOG, PIPELINE_CHECKPOINTS, PIPELINE_STALLS
 from gapless.tables.shared.findings import count
 from gapless.tables.shared.prepared import PreparedCommit
 
@@ -73,6 +74,7 @@ class Backlog:
                 path=self.store.url,
             )
         self._waiting.append((checkpoint, rows))
+        PIPELINE_BACKLOG.set(len(self), self.store.url)
         for name, prepared in checkpoint.prepared.items():
             self._queues.setdefault(name, deque()).append(prepared)
 
@@ -139,11 +141,14 @@ class Backlog:
                 return
             self._waiting.popleft()
             self.finished += rows
+            PIPELINE_CHECKPOINTS.add(1, "committed" if rows else "empty", self.store.url)
+            PIPELINE_BACKLOG.set(len(self), self.store.url)
             self.acknowledge(checkpoint.id)
         self._resume(_STORE)
 
     def _stall(self, name: str, error: GaplessError) -> None:
         self.stalled += name not in self._stalls
+        PIPELINE_STALLS.add(name not in self._stalls, self.store.url)
         stall = self._stalls[name] = self.pace.delay(self._stalls.get(name), error)
         level = logging.WARNING if stall.attempts == 1 else logging.INFO
         waiting = f"{count(len(self), 'checkpoint')} {'waits' if len(self) == 1 else 'wait'}"

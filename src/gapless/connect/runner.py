@@ -29,6 +29,7 @@ from gapless.errors import (
 from gapless.files.compare.row_diff import CHANGE_TYPE
 from gapless.model.protocols import Clock, IdSource
 from gapless.runtime.environment import RandomIds, SystemClock
+from gapless.runtime.metrics import PIPELINE_CHECKPOINTS, PIPELINE_RESUMED, PIPELINE_ROWS
 from gapless.tables.shared.prepared import PreparedCommit
 
 _LOGGER = logging.getLogger("gapless.connect")
@@ -222,11 +223,13 @@ class Runner:
         for checkpoint in recovered.unfinished:
             _LOGGER.info("%s: checkpoint %d was decided and not finished: it is committed now", self.store.url, checkpoint.id)
             self._backlog.add(checkpoint, rows=True)
+            PIPELINE_RESUMED.add(1, self.store.url)
         self._abort_undecided(recovered)
         self._finalize()
         for checkpoint in recovered.aborted:
             _LOGGER.info("%s: checkpoint %d was prepared and not decided: it is taken back", self.store.url, checkpoint.id)
             self.store.forget(checkpoint)
+            PIPELINE_CHECKPOINTS.add(1, "aborted", self.store.url)
         return recovered
 
     def _initialize(self) -> None:
@@ -306,6 +309,7 @@ class Runner:
                         self.sinks[name].write(rows)
                 filling.add(polled.rows, sum(batch.nbytes for batch in polled), now)
                 self._rows += polled.rows
+                PIPELINE_ROWS.add(polled.rows, self.store.url)
                 self._tell()
             elif filling.dry:
                 if poll_interval is None or filling.begun is None or filling.age(now) >= hold:

@@ -81,11 +81,15 @@ class WrittenFile:
     """Whether an older version has it, and the version that the commit is made for still says so: then no vacuum before that took it."""
     stored: bool = True
     """Whether it is an object; what lies in the log itself has only a name."""
+    size: int | None = None
+    """Bytes of a file of rows; None for what goes with one, or is not known."""
 
 
 class TableFormat(Protocol[Entry, State]):
     """Object names, codec and replay of one table format's log. `Entry` is one commit's content, `State` what replay makes of them."""
 
+    kind: str
+    """What the tables are called, such as `delta`."""
     first: int
     """The number of a table's first version."""
     open_at: str
@@ -199,6 +203,10 @@ class TableFormat(Protocol[Entry, State]):
 
     def id_of(self, entry: Entry) -> str:
         """The commit's id, different from any other's; empty where its writer gave none."""
+        ...
+
+    def operation_of(self, entry: Entry) -> str:
+        """What kind of change a commit of ours is, such as `append`: one of a few words."""
         ...
 
     def with_duration(self, entry: Entry, duration_ms: int) -> Entry:

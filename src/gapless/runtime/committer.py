@@ -27,6 +27,19 @@ from gapless.log.versions import read_back
 from gapless.model.operation import Tally
 from gapless.model.protocols import WRITER_HORIZON_NS, is_old
 from gapless.runtime.environment import Environment
+from gapless.runtime.metrics import (
+    COMMITS,
+    CONFLICTS,
+    COUNTS,
+    DATA_WRITTEN,
+    FILES_WRITTEN,
+    RETRIES,
+    ROWS_REMOVED,
+    ROWS_SKIPPED,
+    ROWS_WRITTEN,
+    UNKNOWN,
+    Instrument,
+)
 
 if TYPE_CHECKING:
     from gapless.runtime.condition import Condition
@@ -187,13 +200,14 @@ class Committer(Generic[Entry, State]):
             with calling_on_error(proposal.discard):
                 self.condition.check()
             check_conflict = self.condition.checker(check_conflict)
-        entry = self._timed(proposal.commit)
+        entry, operation = self._timed(proposal.commit), self.table_format.operation_of(proposal.commit)
         begun_ns = self.env.clock.now_ns() if proposal.begun_ns is None else proposal.begun_ns
-        named = self.table_format.written_files(entry, snapshot.state, begun_ns)
+        named = tuple(self.table_format.written_files(entry, snapshot.state, begun_ns))
         written = tuple(file for file in named if file.path not in proposal.prepared)
         try:
             require_files(self.env, self.table_format, written, snapshot.version)
         except CommitConflict:
+            self.count(CONFLICTS, 1, operation)
             proposal.discard()
             raise
         try:
@@ -221,6 +235,7 @@ class Committer(Generic[Entry, State]):
             self.env.forget(proposal.deferred)
         match outcome:
             case Committed(version, entries):
+                self._count_landed(operation, proposal.tally, named)
                 try:
                     newest = advance(self.table_format, snapshot, entries)
                 except (StoreError, CorruptTable) as error:
@@ -231,8 +246,10 @@ class Committer(Generic[Entry, State]):
                 self.landed(newest)
                 return newest
             case Conflict():
+                self.count(CONFLICTS, 1, operation)
                 return outcome
             case unknown:
+                self.count(UNKNOWN, 1, operation)
                 raise outcome_unknown(unknown.version, self.table_format.id_of(entry))
 
     def land(
@@ -310,7 +327,27 @@ class Committer(Generic[Entry, State]):
         self._say_again(missed.what)
         return newest
 
+    def count(self, instrument: Instrument, amount: int, operation: str) -> None:
+        """Count for this table, of changes of this kind."""
+        instrument.add(amount, self.table_format.kind, operation, self.env.store.url)
+
+    def count_rows(self, tally: Tally, operation: str) -> None:
+        """Count the rows of a change that is done, by a commit or without one."""
+        self.count(ROWS_WRITTEN, tally.rows, operation)
+        self.count(ROWS_REMOVED, tally.removed_rows, operation)
+        self.count(ROWS_SKIPPED, tally.skipped_rows, operation)
+
+    def _count_landed(self, operation: str, tally: Tally, named: Sequence[WrittenFile]) -> None:
+        if not COUNTS.on:
+            return
+        sizes = [file.size for file in named if file.size is not None and not file.retained]
+        self.count(COMMITS, 1, operation)
+        self.count(FILES_WRITTEN, len(sizes), operation)
+        self.count(DATA_WRITTEN, sum(sizes), operation)
+        self.count_rows(tally, operation)
+
     def _say_again(self, why: str) -> None:
+        RETRIES.add(1, "conflict", self.env.store.url)
         _LOGGER.info("%s: %s; the change is made again for the newest version", self.env.store.url, why)
 
     def _timed(self, entry: Entry) -> Entry:

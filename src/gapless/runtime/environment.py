@@ -33,6 +33,7 @@ from gapless.log.effects import (
     Warn,
 )
 from gapless.model.protocols import Clock, IdSource, Store, WriterQueue, defers_writes, is_old, takes_turns
+from gapless.runtime.metrics import RETRIES
 
 
 class SystemClock:
@@ -246,6 +247,7 @@ class Environment:
         left = pace.until - self.clock.monotonic()
         if left <= 0:
             return False
+        RETRIES.add(1, "no_answer" if pace.lost_s is None else "race", self.store.url)
         if pace.line is not None and pace.line.mine and pace.lost_s is not None and attempt <= _IN_TURN:
             return True
         self.clock.sleep(min(left, pace.ceiling(attempt) * self.ids.jitter()))

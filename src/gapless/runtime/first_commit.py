@@ -9,6 +9,7 @@ from gapless.log.format import Conflicting, Entry, Snapshot, State, TableFormat
 from gapless.log.snapshot import advance
 from gapless.runtime.committer import outcome_unknown
 from gapless.runtime.environment import Environment
+from gapless.runtime.metrics import COMMITS, UNKNOWN
 from gapless.store.open import probe_put_if_absent
 
 
@@ -28,9 +29,11 @@ def commit_first(
         commit(table_format, table_format.first - 1, 0, entry, _follows_none, options=CommitOptions(time_ns=time_ns))
     ):
         case Committed(version, entries):
+            COMMITS.add(1, table_format.kind, table_format.operation_of(entry), env.store.url)
             first = Snapshot(version, entries[0][2], table_format.replay(None, entries[:1]))
             return advance(table_format, first, entries[1:])
         case Unknown(version):
+            UNKNOWN.add(1, table_format.kind, table_format.operation_of(entry), env.store.url)
             raise outcome_unknown(version, table_format.id_of(entry))
         case _:
             raise exists

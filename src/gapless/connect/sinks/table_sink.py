@@ -29,6 +29,7 @@ from gapless.model.instant import datetime_from_ns
 from gapless.model.operation import SequenceId, Tally
 from gapless.model.protocols import is_old
 from gapless.runtime.environment import Environment
+from gapless.runtime.metrics import DUPLICATES, SINK_ABORTED, SINK_FINALIZED, SINK_PREPARED, SINK_ROWS, Instrument
 from gapless.tables.shared.handle import Kind, is_stored
 from gapless.tables.shared.inputs import as_batches
 from gapless.tables.shared.landing import ChangeOutcome
@@ -191,6 +192,7 @@ class TableSink(Sink):
         running.hold(running.epoch.fit(rows))
         if running.held_bytes >= self._spill_bytes:
             running.store()
+        self._count(SINK_ROWS, rows.num_rows)
         return int(rows.num_rows)
 
     def prepare(self, checkpoint_id: int) -> PreparedCommit:
@@ -213,6 +215,7 @@ class TableSink(Sink):
             store_prepared(self._table.env.store, prepared)
             self._check_young(running, prepared)
         self._running, self._last = None, checkpoint_id
+        self._count(SINK_PREPARED, 1)
         return prepared
 
     def finalize(self, prepared: PreparedCommit) -> CommitInfo:
@@ -220,7 +223,7 @@ class TableSink(Sink):
         PreparedFilesMissing, VersionNotFound where another table lies in the place, and as the change itself.
         """
         self._check_mine(prepared)
-        known = self._table.known(prepared.operation, prepared.change["mode"])
+        known = self._known(prepared)
         self._check_table(prepared)
         if known is None and acts(prepared):
             self._check_order(prepared)
@@ -229,7 +232,7 @@ class TableSink(Sink):
                 known = self._commit(prepared)
             except GaplessError as error:
                 # Another process may have finalized it meanwhile, and removed files that it wrote anew.
-                known = self._table.known(prepared.operation, prepared.change["mode"])
+                known = self._known(prepared)
                 if known is None:
                     if not isinstance(error, PreparedFilesMissing):
                         require_not_aborted(self._table.env.store, prepared)
@@ -237,6 +240,7 @@ class TableSink(Sink):
         elif known is None:
             known = ChangeOutcome(Tally(), self._table.version)
         self._forget(prepared)
+        self._count(SINK_FINALIZED, 1)
         time_ns = self._table.time_of(known.version)
         return CommitInfo(
             checkpoint_id=prepared.checkpoint_id,
@@ -261,6 +265,7 @@ class TableSink(Sink):
                 self._table.give_up(prepared)
         committed = self._is_committed(prepared)
         self._forget(prepared)
+        self._count(SINK_ABORTED, 0 if committed else 1)
         return not committed
 
     def pending(self) -> list[PreparedCommit]:
@@ -272,6 +277,15 @@ class TableSink(Sink):
         return self._table.last(self._identity.operation(0))
 
     # -- steps -----------------------------------------------------------------------------------------------------------
+
+    def _count(self, instrument: Instrument, amount: int) -> None:
+        instrument.add(amount, self._table.kind, self._change["mode"], self._table.env.store.url)
+
+    def _known(self, prepared: PreparedCommit) -> ChangeOutcome | None:
+        """What the table tells of a checkpoint, which is then left out."""
+        known = self._table.known(prepared.operation, prepared.change["mode"])
+        self._count(DUPLICATES, 0 if known is None else 1)
+        return known
 
     def _ready(self) -> pa.Schema:
         if self._schema is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -21,11 +21,13 @@ from gapless.tables.delta.read.change_rows import WholeFile, files_of
 from gapless.tables.delta.read.stream_log import DeltaStreamLog
 from gapless.tables.delta.read.versions import VERSIONS, VersionFiles, open_version
 from gapless.tables.delta.table import DeltaTable
-from gapless.tables.shared.handle import table_id
+from gapless.tables.shared.handle import Kind, table_id
 
 
 class DeltaSourceTable:
     """A Delta table."""
+
+    kind: ClassVar[Kind] = "delta"
 
     def __init__(self, table: DeltaTable, *, pass_missing: bool = False) -> None:
         """Through this handle; `pass_missing`: versions that can be told no longer are left out, with a warning."""

@@ -15,6 +15,7 @@ from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapab
 from gapless.errors import CorruptTable, GaplessError, InvalidOption, NotSupported, SchemaMismatch
 from gapless.files.ingest.batches import Batches
 from gapless.formats.timeseries.codec.schema import decode_schema, encode_schema
+from gapless.runtime.metrics import SOURCE_ROWS
 
 _SCHEMA, _PLACE = "schema", "place"
 
@@ -165,10 +166,10 @@ class PositionedSource(Source):
                 room = None if room is None else room - piece.rows.num_rows
         except BaseException as error:
             self._reading = self._left = None
-            if taken and isinstance(error, GaplessError):
-                return Polled(taken)
-            self._position = before
-            raise
+            if not taken or not isinstance(error, GaplessError):
+                self._position = before
+                raise
+        SOURCE_ROWS.add(sum(rows.num_rows for rows in taken), self.kind, self.place)
         return Polled(taken)
 
     # -- for kinds of sources --------------------------------------------------------------------------------------------

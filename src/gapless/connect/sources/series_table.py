@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from gapless.formats.timeseries.actions import TableMeta, TableState
 from gapless.formats.timeseries.codec.metadata import decode_meta, encode_meta
 from gapless.formats.timeseries.stream_plan import Cursor, OnChange, changes_rows, commit_items
 from gapless.model.protocols import Clock
-from gapless.tables.shared.handle import table_id
+from gapless.tables.shared.handle import Kind, table_id
 from gapless.tables.timeseries.handle import context_of
 from gapless.tables.timeseries.read.stream_log import StreamLog, StreamOptions, StreamStart, first_cursor
 from gapless.tables.timeseries.read.versions import VERSIONS, open_version, reading_version
@@ -24,6 +24,8 @@ from gapless.tables.timeseries.table import TimeSeriesTable
 
 class SeriesSourceTable:
     """A time-series table."""
+
+    kind: ClassVar[Kind] = "timeseries"
 
     def __init__(self, table: TimeSeriesTable, *, on_change: OnChange = "error", pass_missing: bool = False) -> None:
         """Through this handle; `pass_missing`: versions that can be told no longer are left out, with a warning."""

@@ -16,6 +16,7 @@ from gapless.connect.sources.table_place import KIND, Piece, Place
 from gapless.connect.sources.tables import CommitRead, SourceColumns, SourceTable
 from gapless.errors import GaplessError, InvalidOption, NotSupported, VersionNotFound
 from gapless.model.instant import datetime_from_ns
+from gapless.runtime.metrics import SOURCE_LAG, SOURCE_ROWS
 from gapless.tables.shared.changes import TYPE_FIELD
 
 
@@ -132,6 +133,7 @@ class TableSource(Source):
                 piece = self._next()
             except BaseException as error:
                 self._rows = self._left = None
+                self._tell_lag()
                 if taken and isinstance(error, GaplessError):
                     break
                 raise
@@ -144,6 +146,8 @@ class TableSource(Source):
             taken.append(piece.batch)
             room = None if room is None else room - piece.batch.num_rows
         self._look_ahead()
+        self._tell_lag()
+        SOURCE_ROWS.add(sum(batch.num_rows for batch in taken), self._table.kind, self._table.url)
         changed, self._schema_changed = self._schema_changed, False
         return Polled(taken, schema_changed=changed)
 
@@ -260,6 +264,13 @@ class TableSource(Source):
         if self._options.is_one_version:
             return place.version if place.whole else -1
         return self._last(self._newest) if self._end is None else self._end
+
+    def _tell_lag(self) -> None:
+        """Count the versions that are not read to their end, of those that it knows of; nothing is asked of the table."""
+        place, last = self._started(), self._newest if self._end is None else self._end
+        if self._options.is_one_version:
+            last = place.version if place.whole else -1
+        SOURCE_LAG.set(max(0, last + 1 - place.version), self._table.kind, self._table.url)
 
     def _past_missing(self, place: Place, gone: VersionNotFound) -> Place:
         if self._options.is_one_version:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from gapless.errors import VersionNotFound
 from gapless.files.compare.row_diff import INSERT
 from gapless.model.protocols import Clock
 from gapless.tables.shared.changes import TYPE_FIELD
+from gapless.tables.shared.handle import Kind
 from gapless.tables.shared.schema_diff import SchemaDiff, diff_columns
 from gapless.tables.shared.versions_gone import Follower
 
@@ -79,6 +80,7 @@ class SourceTable(Protocol):
     """A table of one kind, as a source needs it."""
 
     url: str
+    kind: ClassVar[Kind]
 
     @property
     def table_id(self) -> str:

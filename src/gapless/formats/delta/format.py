@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gapless.errors import CorruptTable
 from gapless.formats.delta import commit_codec
-from gapless.formats.delta.actions import Commit, RelativePath, TableState, canonical, locate
+from gapless.formats.delta.actions import Commit, RelativePath, TableState, canonical, kind_of_change, locate
 from gapless.formats.delta.checkpoint import names as checkpoint_names
 from gapless.formats.delta.checkpoint import writing
 from gapless.formats.delta.checkpoint.reading import read_checkpoint
@@ -24,6 +24,7 @@ from gapless.model.protocols import WRITER_HORIZON_NS, is_old
 class Delta:
     """See `gapless.log.format.TableFormat`, which this implements."""
 
+    kind = "delta"
     first = 0
     open_at = "gl.delta.open_at"
     tick_ns = NS_PER["ms"]
@@ -120,6 +121,10 @@ class Delta:
         """The version in a sidecar's path, as our names and Spark's have it."""
         return checkpoint_names.sidecar_of(path)
 
+    def operation_of(self, entry: Commit) -> str:
+        """The kind of change of rows, or what Delta calls it, in lower case."""
+        return kind_of_change(entry.operation, entry.parameters) or entry.operation.lower()
+
     def id_of(self, entry: Commit) -> str:
         """`commitInfo.txnId`; empty for writers that give none."""
         return entry.id
@@ -142,12 +147,12 @@ class Delta:
             if is_old(begun_ns, modified_ns) and file.key in state.files:
                 continue
             if key not in before and isinstance(place := locate(file.path), RelativePath):
-                yield WrittenFile(place.path, modified_ns, retained=retained)
+                yield WrittenFile(place.path, modified_ns, retained=retained, size=file.size)
             vector = file.deletion_vector
             if vector is not None and vector.storage != "i" and vector != before.get(key):
                 yield from _below_root(vector_path(vector), begun_ns, retained=retained, encoded=vector.storage == "p")
         for change in entry.change_files:
-            yield from _below_root(change.path, begun_ns)
+            yield from _below_root(change.path, begun_ns, size=change.size)
 
     def vacuumed(self, theirs: Commit, time_ns: int, files: Iterable[WrittenFile]) -> str | None:
         """By when they were written: a vacuum of any writer names no file, and says before which time it deletes."""
@@ -182,11 +187,13 @@ class Delta:
             ) from missing
 
 
-def _below_root(path: str, instant_ns: int, *, retained: bool = False, encoded: bool = True) -> Iterator[WrittenFile]:
+def _below_root(
+    path: str, instant_ns: int, *, retained: bool = False, encoded: bool = True, size: int | None = None
+) -> Iterator[WrittenFile]:
     """A file that the log names by this path, or the store does; none where it lies elsewhere."""
     place = locate(path) if encoded else RelativePath(path)
     if isinstance(place, RelativePath):
-        yield WrittenFile(place.path, instant_ns, retained=retained)
+        yield WrittenFile(place.path, instant_ns, retained=retained, size=size)
 
 
 DELTA = Delta()

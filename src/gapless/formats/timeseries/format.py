@@ -28,6 +28,7 @@ _COMMIT = re.compile(rf"{LOG_FOLDER}/(\d{{10}})\.json")
 class TimeSeries:
     """See `gapless.log.format.TableFormat`, which this implements."""
 
+    kind = "timeseries"
     first = 1
     open_at = "gl.open_at"
     tick_ns = NS_PER["us"]
@@ -144,6 +145,10 @@ class TimeSeries:
     def _reader(self, drive: Drive | None) -> ReadParts:
         return partial(read_parts, self, drive)
 
+    def operation_of(self, entry: Commit) -> str:
+        """The kind of change."""
+        return kind_of_change(entry.operation)
+
     def id_of(self, entry: Commit) -> str:
         """The commit id; empty for other writers' commits."""
         return entry.id
@@ -161,7 +166,8 @@ class TimeSeries:
             if segment.data is not None:
                 yield WrittenFile(segment.path, instant_ns, retained=retained, stored=False)
             for path in segment.files:
-                yield WrittenFile(path, instant_ns, retained=retained)
+                size = segment.size if path == segment.path else None
+                yield WrittenFile(path, instant_ns, retained=retained, size=size)
 
     def vacuumed(self, theirs: Commit, time_ns: int, files: Iterable[WrittenFile]) -> str | None:
         """By the paths that vacuum names in its commit."""

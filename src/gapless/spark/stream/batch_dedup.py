@@ -19,9 +19,11 @@ from gapless.errors import InvalidOption, LogWarning, StreamRestarted
 from gapless.formats.timeseries.actions import Applied
 from gapless.model.operation import AppendReport, SequenceId, operation_key, supersedes
 from gapless.model.properties import OnOverlap
+from gapless.runtime.metrics import DUPLICATES
 from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.staging import Delivery
 from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.tables.timeseries.write.append import APPEND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -228,6 +230,7 @@ def check_batch(
     if course.known is None:
         return Delivery(on_overlap=on_overlap, operation=course.operation)
     known = course.known
+    job_context(handle).committer.count(DUPLICATES, 1, APPEND)
     _LOGGER.info("%s: batch %d is in version %s already and is passed over", handle.url, batch, known.version)
     assert isinstance(known.operation, SequenceId)
     return AppendReport.of(known.tally_of(SequenceId(known.operation.app, batch)), known.version, already_applied=True)

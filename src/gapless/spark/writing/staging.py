@@ -22,12 +22,13 @@ from gapless.model.operation import AppendReport, ChangeReport, JobId, Operation
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
 from gapless.runtime.committer import calling_on_error
+from gapless.runtime.metrics import DUPLICATES
 from gapless.spark.reading.arrow_columns import arriving_schema
 from gapless.spark.setup.delta_tables import refusing_delta_tables
 from gapless.spark.setup.executors import job_context
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.tables.shared.handle import Location
-from gapless.tables.shared.landing import ChangeOutcome
+from gapless.tables.shared.landing import ChangeOutcome, skip_applied
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write.append import Overwriter, holds_segments
@@ -69,7 +70,7 @@ def find_applied_write(
     StoreError.
     """
     context = job_context(handle, to_write=True)
-    known = ChangeOutcome.before(context.refresh(), delivery.operation, kind_of_change(change))
+    known = skip_applied(context.committer, context.refresh(), delivery.operation, kind_of_change(change))
     return None if known is None else known.append_report
 
 
@@ -121,6 +122,7 @@ def overwrite_outcomes(
     with calling_on_error(partial(discard_uncommitted, context, attempt)):
         known = ChangeOutcome.before(snapshot, delivery.operation, kind_of_change("overwrite"))
         if known is not None and holds_segments(attempt.segments, snapshot.state):
+            context.committer.count(DUPLICATES, 1, kind_of_change("overwrite"))
             return known.change_report
         direct = staged.fits(context, snapshot.state) and not snapshot.state.meta.properties.unique
     if not direct:

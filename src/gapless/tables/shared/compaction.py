@@ -19,6 +19,7 @@ from gapless.log.format import Entry, Snapshot, State
 from gapless.model.valid_values import forbidden_values
 from gapless.predicate.range import check_columns
 from gapless.runtime.committer import Proposal, calling_on_error
+from gapless.runtime.metrics import COMPACTED_FILES, COMPACTIONS
 from gapless.tables.shared.findings import count
 from gapless.tables.shared.handle import TableContext
 
@@ -246,6 +247,8 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
             progress.rounds += 1
             for batch in _batches(bins, self.commit_bytes, self.room()):
                 snapshot = self._apply(snapshot, batch)
+        if progress.bins:
+            COMPACTIONS.add(1, self.context.committer.table_format.kind, self.context.store.url)
         before, after = progress.replaced.values(), progress.made.values()
         return CompactionReport(
             version=snapshot.version,
@@ -292,6 +295,8 @@ class Compaction(ABC, Generic[Entry, State, OneBin, File]):
         progress = self.progress
         progress.conflicts = 0
         progress.bins += len(written)
+        replaced = sum(len(one.bin.files) for one in written)
+        COMPACTED_FILES.add(replaced, self.context.committer.table_format.kind, self.context.store.url)
         for one in written:
             for file in one.bin.files:
                 if progress.made.pop(self.key_of(file), None) is None:

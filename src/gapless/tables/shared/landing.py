@@ -11,6 +11,7 @@ from gapless.log.commit import Conflict
 from gapless.log.format import Entry, Snapshot
 from gapless.model.operation import AppendReport, ChangeReport, OperationId, Tally, operation_argument
 from gapless.runtime.committer import Committer, Proposal, nothing
+from gapless.runtime.metrics import DUPLICATES
 
 
 class AppliedOperation(Protocol):
@@ -79,6 +80,16 @@ class ChangeOutcome:
         return ChangeReport.of(self.tally, self.version, already_applied=self.already)
 
 
+def skip_applied(
+    committer: Committer[Entry, Memory], snapshot: Snapshot[Memory], operation: OperationId | None, kind: str
+) -> ChangeOutcome | None:
+    """`ChangeOutcome.before`, for a change that is left out where it was applied: then it is counted as a duplicate."""
+    known = ChangeOutcome.before(snapshot, operation, kind)
+    if known is not None:
+        committer.count(DUPLICATES, 1, kind)
+    return known
+
+
 def _reused(operation: OperationId, known: AppliedOperation, kind: str) -> OperationReused:
     where = f"version {known.version}" if known.version is not None else "a version that the log no longer names"
     return OperationReused(
@@ -128,8 +139,11 @@ def land_change(
         return proposal if isinstance(proposal, Proposal) else None
 
     landed = committer.land(snapshot, proposed, discard=discard, lost=lost, retry_missing=retry_missing)
+    if landed is None and (known := skip_applied(committer, last, operation, kind)) is not None:
+        return known
     if landed is None:
-        return ChangeOutcome.before(last, operation, kind) or ChangeOutcome(counted, last.version)
+        committer.count_rows(counted, kind)
+        return ChangeOutcome(counted, last.version)
     return ChangeOutcome(counted, landed.version)
 
 
@@ -166,9 +180,10 @@ class Prepared(Generic[Memory, Entry]):
         It removes no prepared file, whatever comes: after an error it can be committed again, or aborted. Raises as `Committer.land`.
         """
         newest = committer.refresh(self.snapshot)
-        if (known := ChangeOutcome.before(newest, self.operation, self.kind)) is not None:
+        if (known := skip_applied(committer, newest, self.operation, self.kind)) is not None:
             return known
         if self.held(newest.state):
+            committer.count(DUPLICATES, 1, self.kind)
             return ChangeOutcome(Tally(), newest.version, already=True)
         return self._land(committer, nothing)
 

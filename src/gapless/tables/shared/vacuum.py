@@ -19,6 +19,7 @@ from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo, ShowsUnfinished, Store
 from gapless.runtime.committer import Committer, Proposal
 from gapless.runtime.environment import Environment
+from gapless.runtime.metrics import COUNTS, VACUUMED_DATA, VACUUMED_FILES, VACUUMS
 from gapless.tables.shared.landing import Memory
 from gapless.tables.shared.prepared import prepared_paths
 
@@ -230,6 +231,7 @@ class Vacuum(ABC, Generic[Entry, Memory]):
             snapshot, plan, done = self._apply(snapshot)
         report = VacuumReport(url=self.env.store.url, version=snapshot.version, dry_run=dry_run, entries=plan.entries)
         if not dry_run:
+            VACUUMS.add(1, self.committer.table_format.kind, report.url)
             kept = len(report.entries) - len(report.deleted)
             _LOGGER.info(
                 "%s: vacuum deleted %d files (%d bytes) and kept %d", report.url, len(report.deleted), report.freed_bytes, kept
@@ -253,11 +255,22 @@ class Vacuum(ABC, Generic[Entry, Memory]):
             plan = plan.keeping(self._prepared(snapshot))
         end = partial(self.end, plan=plan, start=snapshot.version)
         try:
-            done = delete_all(self.env.store, plan.paths_to_delete, partial(self.is_in_time, begun_ns))
+            done = delete_all(self.env.store, plan.paths_to_delete, partial(self.is_in_time, begun_ns), self._counting(plan))
         except StoreError:
             land(snapshot, partial(end, done=False))
             raise
         return land(snapshot, partial(end, done=done)) or snapshot, plan, done
+
+    def _counting(self, plan: VacuumPlan) -> Callable[[str], None]:
+        """Counts a file that is deleted."""
+        sizes = {entry.path: entry.size for entry in plan.entries} if COUNTS.on else {}
+        told = self.committer.table_format.kind, self.env.store.url
+
+        def count(path: str) -> None:
+            VACUUMED_FILES.add(1, *told)
+            VACUUMED_DATA.add(sizes.get(path, 0), *told)
+
+        return count
 
     def _planned(self, snapshot: Snapshot[Memory]) -> VacuumPlan:
         return self.plan(snapshot, self._prepared(snapshot))
@@ -283,10 +296,10 @@ def linked_folders(store: Store, stored: Iterable[ObjectInfo]) -> frozenset[str]
     return frozenset(folder for folder, place in places.items() if os.path.realpath(place) != place)
 
 
-def delete_all(store: Store, paths: Sequence[str], in_time: Callable[[], bool]) -> bool:
+def delete_all(store: Store, paths: Sequence[str], in_time: Callable[[], bool], deleted: Callable[[str], None]) -> bool:
     """Delete all of these objects, or as many as can be; then raises the first StoreError, if there was any.
 
-    Before each it asks `in_time`, and leaves what is late; whether it left none.
+    Before each it asks `in_time`, and leaves what is late; whether it left none. `deleted` is told each that is.
     """
     late: list[str] = []
 
@@ -298,6 +311,7 @@ def delete_all(store: Store, paths: Sequence[str], in_time: Callable[[], bool]) 
             store.delete(path)
         except StoreError as error:
             return error
+        deleted(path)
         return None
 
     if len(paths) > _FEW and store.local_path(paths[0]) is None:

@@ -24,7 +24,7 @@ from gapless.store.open import table_name
 from gapless.tables.shared.findings import VerifyReport
 from gapless.tables.shared.handle import Location, open_environment
 from gapless.tables.shared.inputs import ReadParts, parts_of
-from gapless.tables.shared.landing import ChangeOutcome
+from gapless.tables.shared.landing import skip_applied
 from gapless.tables.timeseries.alter import Evolution, Settings
 from gapless.tables.timeseries.care.maintenance import Maintenance
 from gapless.tables.timeseries.care.restore import Restoring
@@ -242,8 +242,10 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
     def _append_rows(self, read: ReadParts, on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         policy = self._overlap_policy if on_overlap is None else parse_on_overlap(on_overlap)
         operation = parse_operation(operation_id)
-        if operation is not None and (known := ChangeOutcome.before(self._context.refresh(), operation, APPEND)) is not None:
-            return known.append_report
+        if operation is not None:
+            context = self._context
+            if (known := skip_applied(context.committer, context.refresh(), operation, APPEND)) is not None:
+                return known.append_report
         parts = [*read()]
         # No rows and no columns, as from an empty list: nothing to check and nothing to write.
         if not parts and operation is None:

@@ -23,7 +23,7 @@ from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
 from gapless.tables.delta.write.inputs import fitted, input_columns
 from gapless.tables.delta.write.merge_schema import EvolvedVersion, SchemaMode, evolve_schema
 from gapless.tables.shared.inputs import ReadParts
-from gapless.tables.shared.landing import ChangeOutcome, Prepared
+from gapless.tables.shared.landing import ChangeOutcome, Prepared, skip_applied
 
 Check = Callable[[pa.RecordBatch, int, TableState], None]
 """Refuses rows for a version of the table, of which the first has this number in its input, by raising DataError."""
@@ -84,7 +84,7 @@ class RowCommitter:
         lost = self.committer.until_deadline()
         if self.operation is not None:
             snapshot = self.committer.refresh(snapshot)
-        if (known := ChangeOutcome.before(snapshot, self.operation, self.kind)) is not None:
+        if (known := skip_applied(self.committer, snapshot, self.operation, self.kind)) is not None:
             return known
         return replace(self._prepared(snapshot, read(), durable=False), lost=lost).land(self.committer)
 

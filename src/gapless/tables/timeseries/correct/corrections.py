@@ -16,7 +16,7 @@ from gapless.model.index import IndexSpec
 from gapless.model.operation import AppendReport, ChangeReport, OperationArgument, parse_operation
 from gapless.predicate.range import check_entity_values
 from gapless.tables.shared.inputs import ReadParts, parts_of
-from gapless.tables.shared.landing import ChangeOutcome
+from gapless.tables.shared.landing import ChangeOutcome, skip_applied
 from gapless.tables.timeseries.correct.operations import ON_DUPLICATE, Delete, OnDuplicate, Replace, ReplaceCovered, Upsert
 from gapless.tables.timeseries.correct.rewrite import Correction, Rewriter
 from gapless.tables.timeseries.handle import Handle
@@ -222,7 +222,7 @@ class Corrections(Handle):
         context = self._context
         newest = context.refresh()
         self._check_writable()
-        if (known := ChangeOutcome.before(newest, operation, kind)) is not None:
+        if (known := skip_applied(context.committer, newest, operation, kind)) is not None:
             return known
         parts = read()
         return Rewriter(context=context, operation=operation).apply(newest, correction(parts), parts)

@@ -36,7 +36,7 @@ from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
 from gapless.runtime.committer import Proposal, refuse_conflict, require_file
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.landing import ChangeOutcome, Prepared
+from gapless.tables.shared.landing import Prepared, skip_applied
 from gapless.tables.timeseries.context import SeriesContext, SeriesProposal, new_commit, with_schema
 from gapless.tables.timeseries.write.stage import Staged, Stager
 
@@ -101,8 +101,8 @@ class Appender:
         return not self.by_table or self.on_overlap == snapshot.state.meta.properties.on_overlap
 
     def known(self, snapshot: Snapshot[TableState]) -> AppendReport | None:
-        """The first report of an operation that was applied before."""
-        known = ChangeOutcome.before(snapshot, self.operation, APPEND)
+        """The first report of an operation that was applied before, and is left out now."""
+        known = skip_applied(self.context.committer, snapshot, self.operation, APPEND)
         return None if known is None else known.append_report
 
     def stager(self, snapshot: Snapshot[TableState]) -> Stager:
@@ -134,6 +134,7 @@ class Appender:
         """Commit what was staged for this version, and try no other; raises CommitOutcomeUnknown."""
         proposal = self.proposal(staged)
         if not isinstance(proposal, Proposal):
+            self.context.committer.count_rows(proposal, APPEND)
             return AppendReport.of(proposal, snapshot.version)
         outcome = self.context.committer.commit(snapshot, replace(proposal, discard=staged.attempt.discard))
         return outcome if isinstance(outcome, Conflict) else AppendReport.of(proposal.tally, outcome.version)

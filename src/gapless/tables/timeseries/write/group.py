@@ -23,7 +23,8 @@ from gapless.model.operation import AppendReport, Tally, operation_key
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types, stored_schema
 from gapless.model.stats import distinct
-from gapless.tables.timeseries.write.append import Appender
+from gapless.tables.shared.landing import ChangeOutcome
+from gapless.tables.timeseries.write.append import APPEND, Appender
 from gapless.tables.timeseries.write.refusals import group_interrupted
 from gapless.tables.timeseries.write.stage import Filtered, Stager
 
@@ -202,9 +203,13 @@ def _append_like(latest: Latest, members: dict[int, Member], results: dict[int, 
 def _merge(stager: Stager, snapshot: Snapshot[TableState], schema: pa.Schema, members: dict[int, Member]) -> Merged | None:
     """All members at once, where that says the same as looking at each; None where one must be told something of its own."""
     named = [operation_key(one.appender.operation) for one in members.values() if one.appender.operation is not None]
-    if len(set(named)) < len(named) or any(one.appender.known(snapshot) is not None for one in members.values()):
+    if len(set(named)) < len(named) or any(_is_applied(snapshot, one) for one in members.values()):
         return None
     return merge(stager, [part for one in members.values() for part in one.parts], schema)
+
+
+def _is_applied(snapshot: Snapshot[TableState], member: Member) -> bool:
+    return ChangeOutcome.before(snapshot, member.appender.operation, APPEND) is not None
 
 
 def _accept(

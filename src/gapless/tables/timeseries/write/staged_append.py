@@ -19,8 +19,9 @@ from gapless.model.operation import AppendReport, OperationId
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
 from gapless.runtime.committer import Proposal, calling_on_error, nothing
+from gapless.runtime.metrics import DUPLICATES
 from gapless.tables.timeseries.context import SeriesContext
-from gapless.tables.timeseries.write.append import Appender, holds_segments, read_staged
+from gapless.tables.timeseries.write.append import APPEND, Appender, holds_segments, read_staged
 from gapless.tables.timeseries.write.refusals import overlap_error
 from gapless.tables.timeseries.write.stage import Stager
 
@@ -81,6 +82,7 @@ class StagedAppend:
                 discard()
                 return report
             if holds_segments(self.attempt.segments, snapshot.state):
+                context.committer.count(DUPLICATES, 1, APPEND)
                 return AppendReport.of(self.attempt.tally, snapshot.version, already_applied=True)
             direct = self.fits(context, snapshot.state) and stands(appender, snapshot.state, self.attempt)
         if direct and (report := self._land(appender, snapshot, operation, discard, prepared)) is not None:
@@ -103,6 +105,7 @@ class StagedAppend:
         applied = () if operation is None else (SetTransaction(operation, self.attempt.tally),)
         proposal = appender.proposal(appender.stager(snapshot).staged(self.attempt, self.schema, applied))
         if not isinstance(proposal, Proposal):
+            appender.context.committer.count_rows(proposal, APPEND)
             return AppendReport.of(proposal, snapshot.version)
         outcome = appender.context.committer.commit(snapshot, replace(proposal, discard=discard, prepared=prepared))
         return None if isinstance(outcome, Conflict) else AppendReport.of(proposal.tally, outcome.version)
