@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/{cli,api,delta}.md and
+"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/{cli,api,delta,metrics}.md and
 docs/semantics/{,delta-}clashes.md.
 
 Run `PYTHONPATH=src .venv/bin/python tools/reference_pages.py` after a change of a docstring, an error or an option. A test fails until then.
@@ -25,6 +25,7 @@ from gapless import errors, spark
 from gapless.cli.app import COMMANDS, DELTA_COMMANDS, load_command
 from gapless.formats.delta import conflict as delta_clashes
 from gapless.formats.timeseries.conflict.rules import describe
+from gapless.runtime.metrics import INSTRUMENTS, Instrument
 from gapless.spark.correct.backfill import BACKFILL_DEFAULTS, BackfillOptions
 from gapless.tables import delta
 from gapless.tables.timeseries.lifecycle import INDEX_DEFAULTS, IndexOptions
@@ -309,7 +310,12 @@ def api_page() -> str:
             " half-open everywhere: a start is inside, an end is just past. What is not listed here may change without notice."
         ),
         _contents(_API),
-        *_sections(_API, gapless, "gl", {*gapless.__all__} - _ERRORS - {"errors", "connect", "delta", "spark", "__version__"}),
+        *_sections(
+            _API,
+            gapless,
+            "gl",
+            {*gapless.__all__} - _ERRORS - {"errors", "connect", "delta", "metrics", "spark", "__version__"},
+        ),
         "## Errors",
         (
             f"{', '.join(f'[`{name}`](../errors.md#{name.lower()})' for name in sorted(_ERRORS))}; all of them in `gapless.errors`, see"
@@ -365,6 +371,7 @@ _HANDLES = {
     "DeltaTable": "table",
     "DeltaView": "table",
     "Alter": "table.alter",
+    "MetricsServer": "server",
 }
 _OF_DELTA = {name for name in delta.__all__ if inspect.isclass(getattr(delta, name))}
 _WITH_SECTION = {getattr(gapless, name) for name in gapless.__all__ if inspect.isclass(getattr(gapless, name))} | {
@@ -617,6 +624,30 @@ def clashes_page() -> str:
     )
 
 
+def metrics_page() -> str:
+    """The page of all metrics, from the table of instruments."""
+    return _page(
+        "# Metrics",
+        NOTE.strip(),
+        (
+            "What [`gl.metrics`](../howto/metrics.md) counts. OpenTelemetry has the first name, Prometheus the second. Counters have the"
+            " attribute `table` only where it was asked for, gauges always. `kind` is that of the table (`timeseries`, `delta`), `operation` the kind of"
+            " change as the log has it, in lower case; a `source` is `timeseries`, `delta` or another kind of source, a `mode` a sink's."
+        ),
+        "| OpenTelemetry, Prometheus | unit | attributes | what is counted |\n|---|---|---|---|\n"
+        + "\n".join(map(_metric_row, INSTRUMENTS)),
+        "## In Python",
+        *(_function_section(name, gapless.metrics, "gl.metrics") for name in sorted(gapless.metrics.__all__) if name.islower()),
+        *(_class_section(name, gapless.metrics, "gl.metrics") for name in ("Instrument", "MetricsServer", "Sample")),
+    )
+
+
+def _metric_row(one: Instrument) -> str:
+    attributes = ", ".join(f"`{name}`" for name in one.attributes)
+    kind = "" if one.kind == "counter" else f" ({one.kind})"
+    return f"| `{one.name}`{kind} `{one.prometheus_name}` | `{one.unit}` | {attributes} | {one.description} |"
+
+
 def delta_clashes_page() -> str:
     """The page of which change of a Delta table may follow which, from the table that decides it."""
     return _page(
@@ -667,6 +698,7 @@ PAGES = {
     "docs/reference/cli.md": cli_page,
     "docs/reference/api.md": api_page,
     "docs/reference/delta.md": delta_page,
+    "docs/reference/metrics.md": metrics_page,
     "docs/semantics/clashes.md": clashes_page,
     "docs/semantics/delta-clashes.md": delta_clashes_page,
 }

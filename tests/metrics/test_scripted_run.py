@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -15,13 +12,12 @@ from typing import Any
 import pytest
 
 import gapless as gl
-from gapless.connect import Source, sink, source
 from gapless.errors import CommitConflict, CommitOutcomeUnknown, CoverageOverlap, StorageFull, StoreUnavailable
 from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
 from gapless.tables.delta import lifecycle as delta_lifecycle
 from gapless.tables.timeseries import lifecycle as series_lifecycle
-from support.counted import counted, counting, pipeline
+from support.counted import counted, counting
 from support.faulty_store import FaultyStore, PatientClock, once, unavailable
 from support.pipelines import KINDS, made, opened, rows
 
@@ -201,98 +197,6 @@ def test_appends_that_share_a_commit_count_each_row_once(tmp_path: Path) -> None
     assert counted("gapless.rows.written") == opened("timeseries", tmp_path).count() == threads
     assert counted("gapless.duplicates.skipped") == threads
     assert counted("gapless.commits", operation="append") == len(opened("timeseries", tmp_path).history()) - 1
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from gapless.connect import CheckpointStore, Runner
-from support.counted import pipeline
-kind, place, step = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-owner = {"_finalize": Runner, "decide": CheckpointStore}[step]
-setattr(owner, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-pipeline(kind, place).run()
-"""
-
-
-def killed(kind: str, place: Path, step: str) -> None:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", KILLED, kind, str(place), step]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    assert done.returncode == -9, done.stderr
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_pipeline_that_was_killed_and_goes_on(kind: str, tmp_path: Path) -> None:
-    feed = made(kind, tmp_path / "feed")
-    for number in range(3):
-        feed.append(rows(4 * number, 4))
-    made(kind, tmp_path / "sink")
-    place = str(tmp_path / "checkpoints")
-
-    killed(kind, tmp_path, "decide")
-    before = counted("gapless.commits")
-    report = pipeline(kind, tmp_path).run(checkpoints=1)
-    assert counted("gapless.pipeline.checkpoints", outcome="aborted", table=place) == 1
-    assert counted("gapless.pipeline.checkpoints", outcome="committed", table=place) == report.checkpoints == 1
-    assert counted("gapless.sink.aborted") == 1
-    assert counted("gapless.pipeline.rows") == counted("gapless.source.rows", source=kind) == report.rows == 4
-
-    killed(kind, tmp_path, "_finalize")
-    report = pipeline(kind, tmp_path).run()
-    assert counted("gapless.pipeline.resumed", table=place) == 1
-    assert counted("gapless.pipeline.checkpoints", outcome="aborted") == 1
-    assert counted("gapless.pipeline.checkpoints", outcome="committed") == 1 + report.checkpoints == 3
-    assert counted("gapless.pipeline.backlog") == counted("gapless.pipeline.stalls") == 0
-    # The four rows of the checkpoint that was decided were polled by the process that died.
-    assert counted("gapless.pipeline.rows") == counted("gapless.sink.rows", kind=kind, mode="append") == 12 - 4
-    assert counted("gapless.sink.finalized") == 3
-    assert counted("gapless.sink.prepared") == 2
-    assert counted("gapless.commits") - before == 3
-    assert counted("gapless.rows.written", table=str(tmp_path / "sink")) == opened(kind, tmp_path / "sink").count() == 12
-    assert counted("gapless.duplicates.skipped") == 0
-
-    resumed = pipeline(kind, tmp_path)
-    assert resumed.run().rows == 0
-    last = resumed.store.recover().decided
-    assert last is not None
-    again = sink(f"{kind}:{tmp_path / 'sink'}", pipeline="p", name="main")
-    assert again.finalize(last.prepared["main"]).already_committed
-    assert counted("gapless.duplicates.skipped", operation="append") == 1
-    assert counted("gapless.sink.finalized") == 4
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_lag_of_a_source_is_the_versions_that_it_has_not_read_to_their_end(kind: str, tmp_path: Path) -> None:
-    feed, other = made(kind, tmp_path / "feed"), made(kind, tmp_path / "other")
-    other.append(rows(0, 1))
-    for number in range(5):
-        feed.append(rows(4 * number, 4))
-
-    def lag(name: str = "feed") -> int:
-        return counted("gapless.source.lag", source=kind, table=str(tmp_path / name))
-
-    reading: Source = source(f"{kind}:{tmp_path / 'feed'}", start="earliest")
-    found = []
-    for limit in (2, 2, 4, 5):
-        reading.poll(limit)
-        found.append(lag())
-    assert found == [5, 4, 3, 2]
-    feed.append(rows(100, 1))
-    reading.poll(1)
-    assert lag() == 2  # it has not looked again: it is in the middle of a version
-    reading.poll()
-    assert lag() == 0
-    feed.delete("v = 0")
-    with pytest.raises(gl.CallError, match="changed rows"):
-        reading.poll()
-    feed.append(rows(200, 1))
-    with pytest.raises(gl.CallError, match="changed rows"):
-        reading.poll()
-    assert lag() == 2
-    source(f"{kind}:{tmp_path / 'other'}").poll()
-    assert (lag("other"), lag()) == (0, 2)
-    assert counted("gapless.source.rows", table=str(tmp_path / "feed")) == 21
 
 
 def test_a_commit_that_fails_for_good_is_counted_nowhere(tmp_path: Path) -> None:

@@ -224,6 +224,7 @@ class Committer(Generic[Entry, State]):
             )
             outcome = self.env.drive(conversation, proposal.deferred, turn=self.table_format.folder)
         except CommitConflict:
+            self.count(CONFLICTS, 1, operation)
             proposal.discard()
             raise
         except StoreError as error:

@@ -146,7 +146,10 @@ ROWS_REMOVED = Instrument(
     "gapless.rows.removed", "{row}", _OF_A_CHANGE, "Rows that committed changes deleted, or put others in the place of."
 )
 ROWS_SKIPPED = Instrument(
-    "gapless.rows.skipped", "{row}", _OF_A_CHANGE, 'Rows left out because their bucket was covered (`on_overlap="skip"`).'
+    "gapless.rows.skipped",
+    "{row}",
+    _OF_A_CHANGE,
+    'Rows left out: their bucket was covered (`on_overlap="skip"`), or a newer row of their key was there (sinks with `order_by`).',
 )
 FILES_WRITTEN = Instrument(
     "gapless.files.written", "{file}", _OF_A_CHANGE, "Files of rows that commits brought in; of Delta tables change files too."
