@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 import uuid
@@ -116,6 +117,19 @@ def test_a_pipeline_that_goes_on_after_a_crash(
     texts = said(caplog, "gapless.connect")
     assert ["was decided and not finished" in text or "was prepared and not decided" in text for text in texts] == [True, True]
     assert opened("timeseries", f"{location}-sink").count() == 8
+
+
+def test_each_folder_tells_the_logger_of_its_layer() -> None:
+    """But for `runtime/environment.py`, which also tells what the log decided, and silences all of them."""
+    root = Path(str(gl.__file__)).parent
+    named = [
+        (path.relative_to(root).parts[0], name)
+        for path in root.rglob("*.py")
+        for name in re.findall(r'getLogger\("([^"]*)"\)', path.read_text(encoding="utf-8"))
+        if path.name != "environment.py"
+    ]
+    assert {"connect", "tables", "runtime"} <= {folder for folder, _ in named}
+    assert [one for one in named if one[1] != f"gapless.{one[0]}"] == []
 
 
 def test_without_a_handler_nothing_is_printed(tmp_path: Path) -> None:
