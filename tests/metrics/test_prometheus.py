@@ -72,11 +72,11 @@ def test_with_tables_each_has_its_own_counters(tmp_path: Path) -> None:
 
 
 def test_the_global_registry_is_taken_where_none_is_given_and_once_however_often_it_is_asked_for() -> None:
-    before = told()
     gl.metrics.enable_prometheus()
     gl.metrics.enable_prometheus()
     COMMITS.add(1, "delta", "append", "t")
-    assert told().items() - before.items() == {('gapless_commits_total{kind="delta",operation="append"}', 1)}
+    ours = {name: value for name, value in told().items() if "gapless" in name}
+    assert ours == {'gapless_commits_total{kind="delta",operation="append"}': 1}
     gl.metrics.disable()
     assert not [name for name in told() if "gapless" in name]
 
