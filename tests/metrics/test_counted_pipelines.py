@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gapless as gl
@@ -108,8 +109,8 @@ def test_the_lag_of_a_source_is_the_versions_that_it_has_not_read_to_their_end(k
     feed.append(rows(100, 1))
     reading.poll(1)
     assert lag() == 2  # it has not looked again: it is in the middle of a version
-    reading.poll()
-    assert lag() == 0
+    assert (reading.poll().rows, lag()) == (6, 0)
+    assert (reading.poll().rows, lag()) == (1, 0)
     feed.delete("v = 0")
     with pytest.raises(gl.CallError, match="changed rows"):
         reading.poll()
@@ -136,6 +137,16 @@ def test_late_rows_of_a_sink_are_skipped_rows(kind: str, tmp_path: Path) -> None
     assert counted("gapless.rows.skipped", table=str(tmp_path)) == late
     assert counted("gapless.rows.written", table=str(tmp_path)) == 2
     assert counted("gapless.sink.rows", mode="upsert", kind=kind) == 6
+
+
+def test_a_source_of_files_counts_its_rows(tmp_path: Path) -> None:
+    for number in range(3):
+        pq.write_table(rows(4 * number, 4), tmp_path / f"{number}.parquet")
+    reading = source(f"files:{tmp_path}/*.parquet")
+    taken = [reading.poll(limit).rows for limit in (5, None, None)]
+    assert taken == [5, 7, 0]
+    assert counted("gapless.source.rows", source="files") == 12
+    assert counted("gapless.source.lag") == 0
 
 
 def test_a_sink_that_stands_still_is_one_stall_and_a_backlog_that_goes_up_and_down(disks: Disks) -> None:
