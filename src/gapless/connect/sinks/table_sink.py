@@ -282,7 +282,6 @@ class TableSink(Sink):
         instrument.add(amount, self._table.kind, self._change["mode"], self._table.env.store.url)
 
     def _known(self, prepared: PreparedCommit) -> ChangeOutcome | None:
-        """What the table tells of a checkpoint, which is then left out."""
         known = self._table.known(prepared.operation, prepared.change["mode"])
         self._count(DUPLICATES, 0 if known is None else 1)
         return known
