@@ -59,7 +59,6 @@ def test_a_pipeline_that_was_killed_and_goes_on(kind: str, tmp_path: Path) -> No
     place = str(tmp_path / "checkpoints")
 
     killed(kind, tmp_path, "decide")
-    before = counted("gapless.commits")
     report = pipeline(kind, tmp_path).run(checkpoints=1)
     assert counted("gapless.pipeline.checkpoints", outcome="aborted", table=place) == 1
     assert counted("gapless.pipeline.checkpoints", outcome="committed", table=place) == report.checkpoints == 1
@@ -76,7 +75,8 @@ def test_a_pipeline_that_was_killed_and_goes_on(kind: str, tmp_path: Path) -> No
     assert counted("gapless.pipeline.rows") == counted("gapless.sink.rows", kind=kind, mode="append") == 12 - 4
     assert counted("gapless.sink.finalized") == 3
     assert counted("gapless.sink.prepared") == 2
-    assert counted("gapless.commits") - before == 3
+    # Those that died committed nothing; what was taken back is a commit of its own.
+    assert counted("gapless.commits", table=str(tmp_path / "sink")) == len(opened(kind, tmp_path / "sink").history())
     assert counted("gapless.rows.written", table=str(tmp_path / "sink")) == opened(kind, tmp_path / "sink").count() == 12
     assert counted("gapless.duplicates.skipped") == 0
 
