@@ -54,6 +54,10 @@ TABLE_SOURCES: Mapping[str, Mapping[str, Any]] = {
     "by commits": {"start": "earliest"},
     "skipping": {"start": "earliest", "on_change": "skip"},
     "telling": {"start": "earliest", "on_change": "tell"},
+    "keeping": {"start": "earliest", "on_schema_change": "keep"},
+    "evolving": {"on_schema_change": "evolve", "on_missing_versions": "earliest"},
+    "up to now": {"mode": "incremental", "start": "earliest"},
+    "a batch": {"mode": "batch"},
 }
 
 
@@ -64,6 +68,7 @@ class TestTableSources(Placed, SourceContract):
     def _target(self, request: pytest.FixtureRequest, _place: None) -> None:
         self.kind, name = request.param
         self.options = TABLE_SOURCES[name]
+        self.follows = self.options.get("mode", "continuous") == "continuous"
         if self.kind == "delta":
             feed = {"delta.enableChangeDataFeed": "true"}
             gl.delta.create(self.location, SCHEMA, properties=feed, storage_options=self.storage)

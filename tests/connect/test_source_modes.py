@@ -176,7 +176,7 @@ def test_until_is_a_version_or_a_time_inclusive(scene: Scene) -> None:
 
 
 def test_the_log_is_asked_no_more_often_than_poll_interval_says(scene: Scene) -> None:
-    reader = scene.source(start="latest", poll_interval=300)
+    reader = scene.source(start="latest", poll_interval="5 minutes")
     assert drained(reader) == []
     newest = scene.append()
     assert drained(reader) == [], "not asked again yet"
@@ -213,6 +213,7 @@ def test_options_are_refused_where_they_say_nothing(scene: Scene) -> None:
         {"starting_version": 2},
         {"poll_interval": -1},
         {"poll_interval": float("nan")},
+        {"poll_interval": "10 parsecs"},
         {"on_change": "ignore"},
         {"on_missing_versions": "latest"},
         {"on_schema_change": "merge"},

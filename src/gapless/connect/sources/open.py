@@ -35,7 +35,7 @@ def source(url: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
                 of a version, inclusive; or a time, for the first commit then or later.
             since: Instead: the version that was read last, or a time, for what was committed after it.
             until: The last version that is read, or a time, for the last that was committed by then.
-            poll_interval: Of continuous sources: after so many seconds the log is asked again for new versions, and no sooner.
+            poll_interval: Of continuous sources: after so long the log is asked again for new versions, and no sooner: seconds, or "5 minutes".
             on_change: What to do with commits that changed or removed rows: "error", "skip" them whole, or "tell" the `_change_type` of each row.
             on_missing_versions: What to do where versions can be told no longer: "error", or go on at the "earliest" that can, with a warning.
             on_schema_change: What to do where the table's columns change: "error", "keep" the columns of the start, or "evolve" with the table.

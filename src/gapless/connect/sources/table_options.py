@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from gapless.connect.sources.tables import Begin
 from gapless.errors import InvalidOption, nearest
+from gapless.model.duration import parse_duration
 from gapless.tables.shared.versions import parse_instant_value, whole_number
 
 Mode = Literal["batch", "snapshot", "incremental", "continuous"]
@@ -156,12 +157,14 @@ def _no_place(name: str, value: object) -> InvalidOption:
 
 
 def _interval(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
+        return float(value)
+    if isinstance(value, int | float):
         raise InvalidOption(
             f"poll_interval={value!r} is no number of seconds",
             why="The log is asked for new versions no more often than that",
-            fix="Pass 0 or more",
+            fix='Pass 0 or more, or a text such as "10 seconds"',
             option="poll_interval",
             value=value,
         )
-    return float(value)
+    return parse_duration(value, "poll_interval").total_seconds()

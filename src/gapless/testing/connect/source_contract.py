@@ -223,6 +223,15 @@ class SourceContract(ReplayContract):
             self.feed(first, 3)
             self.assert_same(self.drained(source, 2), range(first, first + 3))
 
+    def test_it_has_ended_where_it_says_that_it_ends(self) -> None:
+        """`ended` once all rows were given of a source that declares `bounded`; never of another one, and not before."""
+        self.feed(0, 3)
+        source = self.started()
+        assert not source.ended
+        assert self.drained(source, 2) == [0, 1, 2]
+        assert source.poll().rows == 0
+        assert source.ended == source.capabilities.bounded
+
     def test_the_columns_are_known_before_the_first_row(self) -> None:
         """And are the same for all."""
         self.feed(0, 3)
