@@ -148,6 +148,31 @@ def test_ss_09_a_version_that_is_gone_in_the_middle_of_its_rows(kind: str, path:
         snapshot.poll()
 
 
+def test_ss_09_a_commit_that_is_gone_in_the_middle_of_its_rows(kind: str, tmp_path: Path) -> None:
+    path, table = tmp_path / "t", made(kind, tmp_path / "t")
+    table.append(rows(0, 3))
+    reader = source(f"{kind}:{path}", start="earliest")
+    assert values(reader.poll(1)) == [0]
+    at, version = reader.cursor, table.version
+    table.append(rows(3, 1))
+    table.compact()
+    table.append(rows(4, 1))
+    forget(kind, path, table.refresh().version)
+    vacuum = {"enforce_retention": False} if kind == "delta" else {}
+    opened(kind, path).vacuum(older_than=timedelta(0), dry_run=False, **vacuum)
+    stopped = source(f"{kind}:{path}", start="earliest")
+    stopped.start(at)
+    what = (
+        f"what version {version} changed, from row 2 on, and what versions {version + 1} to {version + 2} changed, can be told"
+    )
+    with pytest.raises(VersionNotFound, match=what):
+        stopped.poll()
+    goes_on = source(f"{kind}:{path}", on_missing_versions="earliest")
+    goes_on.start(at)
+    with pytest.warns(LogWarning, match="from row 2 on"):
+        assert drained(goes_on) == [4]
+
+
 def test_files_that_a_vacuum_took_are_versions_that_are_gone(tmp_path: Path) -> None:
     """Of a Delta table, whose log may be longer than its files are kept."""
     path, table = tmp_path / "t", made("delta", tmp_path / "t")

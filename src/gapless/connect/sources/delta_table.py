@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from gapless.connect.sources.commit_order import removals_first
+from gapless.connect.sources.table_place import Place
 from gapless.connect.sources.tables import FOLLOWER, Begin, CommitRead, SourceColumns, inserted
 from gapless.errors import VersionNotFound
 from gapless.formats.delta.action_codec import decode_metadata, encode_action
@@ -131,9 +132,9 @@ class DeltaSourceTable:
             rows=rows,
         )
 
-    def past_missing(self, version: int, gone: VersionNotFound, rest: str) -> int:
+    def past_missing(self, place: Place, gone: VersionNotFound) -> int:
         """See `SourceTable.past_missing`."""
-        return self._log.past_missing(version, gone, rest)
+        return self._log.past_missing(place.version, gone, place.rest)
 
 
 def _columns(metadata: Metadata) -> SourceColumns:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from gapless.connect.sources.commit_order import removals_first
+from gapless.connect.sources.table_place import Place
 from gapless.connect.sources.tables import FOLLOWER, Begin, CommitRead, SourceColumns, inserted
 from gapless.errors import VersionNotFound
 from gapless.formats.timeseries.actions import TableMeta, TableState
@@ -125,13 +126,14 @@ class SeriesSourceTable:
             rows=rows,
         )
 
-    def past_missing(self, version: int, gone: VersionNotFound, rest: str) -> int:
+    def past_missing(self, place: Place, gone: VersionNotFound) -> int:
         """See `SourceTable.past_missing`."""
         self._log.refresh()
-        state, whole = self._log.newest.state, bool(rest)
-        if state.keeps(version) and (whole or version > state.earliest):
+        state, rest = self._log.newest.state, place.rest
+        if state.keeps(place.version) and (place.whole or place.version > state.earliest):
             raise gone
-        return self._log.past_missing(Cursor(version=version, whole=whole), rest).version
+        # What is left of a version that was begun is told as the rest of it, and not among the versions that follow.
+        return self._log.past_missing(Cursor(version=place.version, whole=bool(rest)), rest).version
 
     def _meta_at(self, version: int) -> TableMeta:
         if self._last is not None and self._last[0] in (version - 1, version):

@@ -35,10 +35,11 @@ class Place:
 
     @property
     def rest(self) -> str:
-        """What of all rows of a version is left, for messages; empty where commits are read."""
-        if not self.whole:
-            return ""
-        return f"the rows of version {self.version}" + (f" from row {self.row + 1} on" if self.row else "")
+        """What is left of a version that is to be read whole, or was begun, for messages; empty before one whose commit is read."""
+        of, on = f"the rows of version {self.version}", f"what version {self.version} changed"
+        if self.row:
+            return f"{of} from row {self.row + 1} on" if self.whole else f"{on}, from row {self.row + 1} on"
+        return of if self.whole else ""
 
     @classmethod
     def of(cls, cursor: object) -> Place:

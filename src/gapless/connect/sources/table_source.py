@@ -275,10 +275,7 @@ class TableSource(Source):
     def _past_missing(self, place: Place, gone: VersionNotFound) -> Place:
         if self._options.is_one_version:
             raise gone
-        rest = place.rest
-        if place.row and not place.whole:
-            rest = f"what version {place.version} changed, from row {place.row + 1} on"
-        return Place(version=self._table.past_missing(place.version, gone, rest))
+        return Place(version=self._table.past_missing(place, gone))
 
     def _in_columns(self, read: CommitRead, version: int) -> bool:
         """Whether a version's rows are given in the columns of now; raises SchemaMismatch."""

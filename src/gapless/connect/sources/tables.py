@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
+from gapless.connect.sources.table_place import Place
 from gapless.errors import VersionNotFound
 from gapless.files.compare.row_diff import INSERT
 from gapless.model.protocols import Clock
@@ -128,8 +129,8 @@ class SourceTable(Protocol):
         """What the commit of a version did. Raises VersionNotFound where that can be told no longer, CorruptTable, StoreError."""
         ...
 
-    def past_missing(self, version: int, gone: VersionNotFound, rest: str) -> int:
-        """The version to go on with, of which the next can be told no longer; raises VersionNotFound where that is an error."""
+    def past_missing(self, place: Place, gone: VersionNotFound) -> int:
+        """The version to go on with, where what is next can be told no longer; raises VersionNotFound where that is an error."""
         ...
 
 
