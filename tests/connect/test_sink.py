@@ -272,3 +272,12 @@ def test_a_document_that_was_altered_is_no_prepared_commit(kind: str, path: Path
     for altered in (text[:-5], text.replace('"rows": 1', '"rows": 2'), "{}", "[]", text.replace('"format": 1', '"format": 2')):
         with pytest.raises(gl.TableError):
             PreparedCommit.from_json(altered)
+
+
+def test_slices_of_a_large_batch_are_held_as_what_they_are_and_not_staged_one_by_one(kind: str, path: Path) -> None:
+    (whole,) = rows(0, 1000).to_batches()
+    mine = new_sink(kind, path, spill_bytes=whole.nbytes * 2)
+    for first in range(0, 1000, 10):
+        mine.write(whole.slice(first, 10))
+    prepared = mine.prepare(1)
+    assert (prepared.records_written, len(prepared.data_files)) == (1000, 1)

@@ -47,24 +47,18 @@ class RunningEpoch:
     held: list[pa.RecordBatch] = field(default_factory=list)
     """Fitted rows that are not stored yet."""
     held_bytes: int = 0
-    """Of their memory: what several of them are slices of counts once."""
-    _buffers: set[int] = field(default_factory=set)
-    """Where the buffers of held rows begin."""
+    """Of the rows alone: to stage slices of a large batch sooner, in many small files, would not free that."""
 
     def hold(self, rows: list[pa.RecordBatch]) -> None:
         """Keep fitted rows in memory."""
         self.held += rows
-        for batch in rows:
-            for buffer in (buffer for column in batch.columns for buffer in column.buffers() if buffer is not None):
-                if buffer.address not in self._buffers:
-                    self._buffers.add(buffer.address)
-                    self.held_bytes += buffer.size
+        self.held_bytes += sum(batch.nbytes for batch in rows)
 
     def store(self) -> None:
         """Stage what is held. After an error it is held still. Raises StoreError."""
         if self.held:
             self.epoch.add(self.held)
-            self.held, self.held_bytes, self._buffers = [], 0, set()
+            self.held, self.held_bytes = [], 0
 
 
 def conformed(rows: pa.Table, schema: pa.Schema, undeclared: Collection[str]) -> pa.Table:
