@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from cli.conftest import Gapless
+from gapless import metrics
+from gapless.connect import Checkpoint, CheckpointStore
 from gapless.errors import StorageFull
 from support.full_disk import Disks, disks
 from support.pipelines import made, opened, rows
@@ -177,3 +182,33 @@ def test_ctrl_c_of_a_copy_that_is_not_whole_says_so(inside: Gapless, place: Path
     monkeypatch.undo()
     assert inside("connect", "feed", "trips", cwd=place).code == 0
     assert found(place) == [0, 1, 2]
+
+
+def test_metrics_are_served_while_it_runs(inside: Gapless, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    seen: list[str] = []
+    original = CheckpointStore.finish
+
+    def finish(store: CheckpointStore, checkpoint: Checkpoint) -> None:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            seen.append(answer.read().decode())
+        original(store, checkpoint)
+
+    monkeypatch.setattr(CheckpointStore, "finish", finish)
+    try:
+        ended = inside("connect", "feed", "delta:trips", "--create", "--metrics-port", port, cwd=place)
+    finally:
+        metrics.disable()
+    assert ended.code == 0
+    assert "gapless_commits_total" in seen[0]
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        refused = inside("connect", "feed", "trips", "--metrics-port", taken.getsockname()[1], cwd=place)
+    metrics.disable()
+    assert refused.code == 2
+    assert "metrics cannot be served at 127.0.0.1" in refused.err

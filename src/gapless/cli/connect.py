@@ -16,6 +16,7 @@ from gapless.cli.show.failure import INTERRUPTED
 from gapless.cli.show.rows import row_progress
 from gapless.connect import CheckpointStore, Runner, RunnerReport, sink, source
 from gapless.draw.label import printable
+from gapless.metrics import serve
 from gapless.tables.shared.findings import count
 
 WAITING = 1
@@ -53,7 +54,11 @@ def connect(
     beside = f"{places.sink_place.rstrip('/')}.checkpoints/{pipeline}-{identity.name}-{identity.generation}"
     folder = identity.checkpoints or beside
     store = CheckpointStore(folder, storage_options=places.storage_of(folder))
-    with row_progress(f"copying {places.source_name} into {table}") as done, _warnings_shown():
+    with (
+        _metrics_served(run.metrics_port),
+        row_progress(f"copying {places.source_name} into {table}") as done,
+        _warnings_shown(),
+    ):
         runner = Runner(reader, {identity.name: writer}, store, **run.limits)
         runner.progress = lambda report: done(report.rows, None)
         with runner.stopping_on():
@@ -107,6 +112,18 @@ def report_text(report: RunnerReport, name: str, table: str) -> str:
 
 
 # -- steps ---------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _metrics_served(port: int | None) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    server = serve(port)
+    try:
+        yield
+    finally:
+        server.close()
 
 
 class _Shown(logging.Handler):

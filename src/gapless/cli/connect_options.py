@@ -224,6 +224,10 @@ class RunOptions:
         str | None, option("TIME", "--follow: collect rows for so long before they are committed, such as 1m.")
     ] = None
 
+    metrics_port: Annotated[
+        int | None, option("PORT", "Answer http://127.0.0.1:PORT/metrics with counts for Prometheus while it runs.", least=0)
+    ] = None
+
     def __post_init__(self) -> None:
         """Raise InvalidOption for what means nothing without --follow."""
         if not self.follow:
