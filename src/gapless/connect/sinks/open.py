@@ -13,6 +13,7 @@ import numpy as np
 from gapless.connect.identity import SinkIdentity
 from gapless.connect.location import split_url
 from gapless.connect.sinks.change import ALL_COLUMNS, MODES, ON_EMPTY, check_names, names_of
+from gapless.connect.sinks.evolution import parse_policy
 from gapless.connect.sinks.table_sink import SPILL_BYTES, TableSink
 from gapless.connect.sinks.tables import DeltaSinkTable, SeriesSinkTable
 from gapless.errors import InvalidOption, nearest
@@ -59,7 +60,7 @@ def sink(
         options: Of a mode: `on_overlap` (appends to time series), `schema_mode` (into Delta tables: append, upsert, cdc), `where` (overwrites of Delta tables),
             `start`, `end`, `entity` (overwrites of time series), `on_empty` (overwrites); `key`, the columns that tell rows apart, and `order_by`, those that tell newer
             from older ones (upsert, delete, cdc); `change_type`, the column of cdc that says what happened; `spill_bytes` and, of Delta tables,
-            `target_bytes`.
+            `target_bytes`. Of all modes but "delete" `schema_evolution`: "refuse", "add" (columns that the table lacks), or "widen" (types too).
 
     Raises InvalidOption. Nothing is opened before `initialize`.
     """
@@ -68,21 +69,24 @@ def sink(
     spill_bytes = _parse_size("spill_bytes", options.pop("spill_bytes", SPILL_BYTES))
     asked = options.pop("target_bytes", None) if kind == "delta" else None
     target_bytes = None if asked is None else _parse_size("target_bytes", asked)
+    evolution = parse_policy(options.pop("schema_evolution", "refuse"))
     _check_create(kind, create)
     change = {"mode": _parse_mode(mode), **_parse_options(kind, mode, options)}
-    if mode == "delete" and create is not None:
-        raise InvalidOption(
-            'create is no option of mode="delete"',
-            why="Rows that are keys say too little to make a table",
-            fix="Leave it out",
-            option="create",
-            value=create,
-        )
+    for option, value in (("create", create), ("schema_evolution", None if evolution == "refuse" else evolution)):
+        if mode == "delete" and value is not None:
+            raise InvalidOption(
+                f'{option} is no option of mode="delete"',
+                why="Rows that are keys say too little to make a table, or columns of one",
+                fix="Leave it out",
+                option=option,
+                value=value,
+            )
     table: SeriesSinkTable | DeltaSinkTable
+    place: dict[str, Any] = {"location": location, "storage_options": storage_options, "evolution": evolution}
     if kind == "delta":
-        table = DeltaSinkTable(location=location, storage_options=storage_options, create=create, target_bytes=target_bytes)
+        table = DeltaSinkTable(**place, create=create, target_bytes=target_bytes)
     else:
-        table = SeriesSinkTable(location=location, storage_options=storage_options, create=create or None)
+        table = SeriesSinkTable(**place, create=create or None)
     return TableSink(table, identity, change, spill_bytes=spill_bytes)
 
 
@@ -135,7 +139,7 @@ def _parse_options(kind: str, mode: str, options: Mapping[str, Any]) -> dict[str
             raise InvalidOption(
                 f"{name}={value!r} is no option of {mode} into a {kind} table",
                 why=f"It has {', '.join(known) or 'none'}",
-                fix=nearest(name, (*known, "spill_bytes", "target_bytes", "create")),
+                fix=nearest(name, (*known, "spill_bytes", "target_bytes", "create", "schema_evolution")),
                 option=name,
                 value=value,
             )

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import pyarrow as pa
 
 from gapless.connect.sinks.change import KeyedChange, rows_schema
+from gapless.connect.sinks.evolution import Policy, evolve_delta, evolve_series
 from gapless.connect.sinks.resolved import resolve_counted, resolve_keyed
 from gapless.connect.sinks.row_check import RowCheck, check_no_kind, check_whole
 from gapless.connect.sinks.staged_rows import StagedRows
@@ -67,7 +68,13 @@ class _OpenedTable(ABC, Generic[Handle]):
     storage_options: Mapping[str, str] | None = None
     create: Mapping[str, Any] | None = None
     """How a missing table is made: the arguments of `gl.create` or `gl.delta.create` but path and schema; None for not at all."""
+    evolution: Policy = "refuse"
+    """What becomes of columns that the table lacks."""
     _table: Handle | None = None
+
+    @abstractmethod
+    def _evolve(self, rows: pa.Schema) -> None:
+        """Change the table's columns by that policy, so that it takes rows of these."""
 
     @abstractmethod
     def _opened(self) -> Handle:
@@ -129,6 +136,8 @@ class _OpenedTable(ABC, Generic[Handle]):
             except TableExists:  # another sink made it a moment ago
                 self._context.refresh()
         _check_retracting(rows, change, self._columns.names)
+        if change["mode"] != "delete":
+            self._evolve(rows)
 
     def last(self, operation: SequenceId) -> int | None:
         """See `SinkTable.last`."""
@@ -150,6 +159,9 @@ class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
     """A time-series table."""
 
     kind: ClassVar[Kind] = "timeseries"
+
+    def _evolve(self, rows: pa.Schema) -> None:
+        evolve_series(self.table, rows, self.evolution)
 
     def _opened(self) -> TimeSeriesTable:
         return TimeSeriesTable.open(self.location, storage_options=self.storage_options)
@@ -249,6 +261,9 @@ class DeltaSinkTable(_OpenedTable[DeltaTable]):
     kind: ClassVar[Kind] = "delta"
     target_bytes: int | None = None
     """About how large data files become; the table's property, or 128 MiB, where None."""
+
+    def _evolve(self, rows: pa.Schema) -> None:
+        evolve_delta(self.table, rows, self.evolution)
 
     def _opened(self) -> DeltaTable:
         return DeltaTable.open(self.location, storage_options=self.storage_options)
