@@ -150,6 +150,32 @@ PLAIN = ColumnIds()
 """Every column is stored under its name."""
 
 
+def renamed_since(schema: pa.Schema, ids: ColumnIds, now: pa.Schema, now_ids: ColumnIds) -> tuple[pa.Schema, ColumnIds]:
+    """Columns of files under the names that they have by now, by their identity, nested fields too; and how files know them.
+
+    What the table does not have any more, or not yet, keeps its name.
+    """
+    stored: dict[ColumnPath, str] = {}
+
+    def below(type_: pa.DataType, old: ColumnPath, new: ColumnPath, now_type: pa.DataType) -> pa.DataType:
+        beside = dict(zip(steps(now_type), (child.type for child in children(now_type)), strict=True))
+        named = iter(steps(type_))
+        return with_children(type_, lambda child: rename(child, (*old, next(named)), new, beside))
+
+    def rename(field: pa.Field, old: ColumnPath, above: ColumnPath, beside: Mapping[str, pa.DataType]) -> pa.Field:
+        kept = ids.stored_name(*old)
+        name = next((one for one in beside if now_ids.stored_name(*above, one) == kept), old[-1])
+        new = (*above, name)
+        if kept != name:
+            stored[new] = kept
+        type_ = below(field.type, old, new, beside.get(name, pa.null()))
+        return field.with_name(field.name if name == old[-1] else name).with_type(type_)
+
+    top = {field.name: field.type for field in now}
+    fields = [rename(field, (field.name,), (), top) for field in schema]
+    return pa.schema(fields, metadata=schema.metadata), ColumnIds(stored=stored)
+
+
 def _below(values: Mapping[ColumnPath, T], step: str) -> dict[ColumnPath, T]:
     return {path[1:]: value for path, value in values.items() if path[0] == step and len(path) > 1}
 

@@ -21,6 +21,8 @@ from gapless.errors import (
     InvalidOption,
     NotSupported,
     PreparedFilesMissing,
+    SchemaMismatch,
+    UnknownColumn,
     UnsupportedTable,
     VersionNotFound,
 )
@@ -308,6 +310,18 @@ class TableSink(Sink):
         return RunningEpoch(epoch=epoch, attempt=env.ids.uuid(), begun_ns=env.clock.now_ns())
 
     def _commit(self, prepared: PreparedCommit) -> ChangeOutcome:
+        try:
+            return self._committed(prepared)
+        except (SchemaMismatch, UnknownColumn) as error:
+            raise SchemaMismatch(
+                f"checkpoint {prepared.checkpoint_id} of {self._identity.app} does not fit the table's columns of now: {error.what}",
+                why=error.why or "They were other ones when it was prepared",
+                fix="Give the columns the names back that they had, finalize, and rename them again; or abort the prepared commit, and send"
+                " its rows again from the source",
+                differences=error.facts.get("differences", (error.what,)),
+            ) from error
+
+    def _committed(self, prepared: PreparedCommit) -> ChangeOutcome:
         with self._table.while_prepared(prepared):
             if prepared.change["mode"] == "append":
                 return self._table.append(prepared)

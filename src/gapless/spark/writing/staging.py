@@ -127,9 +127,7 @@ def overwrite_outcomes(
         direct = staged.fits(context, snapshot.state) and not snapshot.state.meta.properties.unique
     if not direct:
         try:
-            return handle.replace(
-                (None, None), staged.rows(context, snapshot.version), operation_id=_public(delivery.operation)
-            )
+            return handle.replace((None, None), staged.rows(context, snapshot), operation_id=_public(delivery.operation))
         finally:
             discard_uncommitted(context, attempt)
     overwriter = Overwriter(context=context, operation=delivery.operation)

@@ -130,6 +130,31 @@ def _mapped(type_: DeltaType, change: Callable[[StructField], StructField]) -> D
     return type_
 
 
+def renamed_since(schema: StructType, now: StructType) -> StructType:
+    """Columns of files under the names that they have by now, by their physical names, nested fields too.
+
+    What the table does not have any more, or not yet, keeps its name.
+    """
+    known = {one.physical_name: one for one in now.fields}
+    fields = []
+    for one in schema.fields:
+        found = known.get(one.physical_name)
+        renamed = one if found is None else replace(found, type=_renamed_below(one.type, found.type))
+        fields.append(renamed)
+    return StructType(fields=tuple(fields))
+
+
+def _renamed_below(type_: DeltaType, now: DeltaType) -> DeltaType:
+    if isinstance(type_, StructType) and isinstance(now, StructType):
+        return renamed_since(type_, now)
+    if isinstance(type_, ArrayType) and isinstance(now, ArrayType):
+        return replace(type_, element=_renamed_below(type_.element, now.element))
+    if isinstance(type_, MapType) and isinstance(now, MapType):
+        key, value = _renamed_below(type_.key, now.key), _renamed_below(type_.value, now.value)
+        return replace(type_, key=key, value=value)
+    return type_
+
+
 Level = Mapping[int, pa.Field]
 """The fields of a struct in a file, by their field ids."""
 

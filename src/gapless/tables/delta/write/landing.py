@@ -12,8 +12,9 @@ import pyarrow as pa
 from gapless.errors import CorruptTable, InvalidValue, SchemaMismatch
 from gapless.files.ingest.batches import Batches
 from gapless.files.ingest.table_types import with_table_types
-from gapless.formats.delta.actions import AddFile, Commit, TableState, canonical
+from gapless.formats.delta.actions import AddFile, Commit, Metadata, TableState, canonical
 from gapless.formats.delta.schema.arrow_types import to_arrow
+from gapless.formats.delta.schema.column_mapping import renamed_since
 from gapless.log.format import Snapshot
 from gapless.model.operation import OperationId, Tally
 from gapless.runtime.committer import Committer, Proposal, calling_on_error, nothing, require_file
@@ -51,10 +52,22 @@ class StagedRows:
         mine = self.evolved.state
         return mine.metadata == state.metadata and mine.protocol == state.protocol
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows, read back, in these columns or all. Raises CorruptTable, StoreError."""
-        reader = FileReader.of(self.attempt.env.store, self.evolved.state.metadata)
-        wanted = Projection(columns=None if columns is None else tuple(columns))
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, read back. Raises CorruptTable, StoreError."""
+        return self._read(self.evolved.state.metadata, Projection())
+
+    def given_rows(self, newest: TableState, source: str) -> Batches:
+        """The rows in the columns that an input had, under the names that these have in a version, to be read back."""
+        before = self.evolved.state.metadata
+        schema = renamed_since(before.schema, newest.metadata.schema)
+        names = [now.name for was, now in zip(before.schema.fields, schema.fields, strict=True) if was.name in self.given]
+        declared = to_arrow(schema)
+        columns, metadata = pa.schema([declared.field(name) for name in names]), replace(newest.metadata, schema=schema)
+        wanted = Projection(columns=tuple(names))
+        return Batches(source=source, schema=columns, read=lambda: self._read(metadata, wanted), rows_hint=self.rows)
+
+    def _read(self, metadata: Metadata, wanted: Projection) -> Iterator[pa.RecordBatch]:
+        reader = FileReader.of(self.attempt.env.store, metadata)
         return chain.from_iterable(reader.batches(file, wanted) for file in self.files)
 
 
@@ -198,10 +211,7 @@ class RowCommitter:
         self.check_writable()
         if (self.keeps or durable) and lost.fits(snapshot.state):
             return lost
-        names = [name for name in lost.evolved.state.metadata.schema.names if name in lost.given]
-        schema = to_arrow(lost.evolved.state.metadata.schema)
-        columns = pa.schema([schema.field(name) for name in names])
-        part = Batches(source="rows staged before", schema=columns, read=lambda: lost.batches(names), rows_hint=lost.rows)
+        part = lost.given_rows(snapshot.state, "rows staged before")
         try:
             fresh = self._written(self._fitted(snapshot, [part]), settle=self.keeps)
         except CorruptTable:

@@ -15,6 +15,7 @@ from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import SetTransaction, TableMeta, TableState
 from gapless.log.commit import Conflict
 from gapless.log.format import Snapshot
+from gapless.model.column_ids import renamed_since
 from gapless.model.operation import AppendReport, OperationId
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
@@ -48,11 +49,15 @@ class StagedAppend:
             return False
         return bool(schema_with(self.given, context, state) == self.schema)
 
-    def rows(self, context: SeriesContext, version: int) -> pa.RecordBatchReader:
-        """The rows, read back, in the columns that came; `version` is the newest that is known. Raises as `read_staged`."""
+    def rows(self, context: SeriesContext, newest: Snapshot[TableState]) -> pa.RecordBatchReader:
+        """The rows, read back, in the columns that came, under the names that these have in the newest known version. Raises as
+        `read_staged`.
+        """
         came = set(self.given.names)
         schema = pa.schema([field for field in self.schema if field.name in came])
-        read = (read_staged(context.env, one, schema, self.meta.ids, version) for one in self.attempt.segments)
+        now = newest.state.meta
+        schema, ids = renamed_since(schema, self.meta.ids, now.schema or pa.schema([]), now.ids)
+        read = (read_staged(context.env, one, schema, ids, newest.version) for one in self.attempt.segments)
         return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(read))
 
     def append(
@@ -89,7 +94,7 @@ class StagedAppend:
             return report
         try:
             # Whatever stands in the way, an append of the same rows knows what to do about it.
-            return again(self.rows(context, snapshot.version))
+            return again(self.rows(context, snapshot))
         finally:
             discard()
 
