@@ -48,9 +48,17 @@ class RunningEpoch:
     """Fitted rows that are not stored yet."""
     held_bytes: int = 0
     """Of the rows alone: to stage slices of a large batch sooner, in many small files, would not free that."""
+    held_since_s: float = 0.0
+    """When the first of them came, by the monotonic clock."""
 
-    def hold(self, rows: list[pa.RecordBatch]) -> None:
-        """Keep fitted rows in memory."""
+    def held_for(self, now_s: float) -> float:
+        """For how many seconds rows are held."""
+        return now_s - self.held_since_s if self.held else 0.0
+
+    def hold(self, rows: list[pa.RecordBatch], now_s: float) -> None:
+        """Keep fitted rows in memory, from now on."""
+        if not self.held:
+            self.held_since_s = now_s
         self.held += rows
         self.held_bytes += sum(batch.nbytes for batch in rows)
 

@@ -17,6 +17,7 @@ from gapless.connect.sinks.evolution import parse_policy
 from gapless.connect.sinks.table_sink import SPILL_BYTES, TableSink
 from gapless.connect.sinks.tables import DeltaSinkTable, SeriesSinkTable
 from gapless.errors import InvalidOption, nearest
+from gapless.model.duration import parse_duration
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.timeseries.lifecycle import IndexOptions
 from gapless.tables.timeseries.table import TimeSeriesTable
@@ -59,15 +60,18 @@ def sink(
         storage_options: Options of the object store, in obstore's names.
         options: Of a mode: `on_overlap` (appends to time series), `schema_mode` (into Delta tables: append, upsert, cdc), `where` (overwrites of Delta tables),
             `start`, `end`, `entity` (overwrites of time series), `on_empty` (overwrites); `key`, the columns that tell rows apart, and `order_by`, those that tell newer
-            from older ones (upsert, delete, cdc); `change_type`, the column of cdc that says what happened; `spill_bytes` and, of Delta tables,
-            `target_bytes`. Of all modes but "delete" `schema_evolution`: "refuse", "add" (columns that the table lacks), or "widen" (types too).
+            from older ones (upsert, delete, cdc); `change_type`, the column of cdc that says what happened. Of all modes `spill_bytes` of Arrow
+            memory, after which rows are staged (256 MiB), and `spill_seconds`, or a text such as "5m", after which they are at the latest, with
+            the next ones; `target_bytes`, about how large data files become on disk, where so many rows are staged at once.
+            Of all modes but "delete" `schema_evolution`: "refuse", "add" (columns that the table lacks), or "widen" (types too).
 
     Raises InvalidOption. Nothing is opened before `initialize`.
     """
     kind, location = split_url(url, KINDS)
     identity = SinkIdentity(pipeline=pipeline, sink=name, generation=generation)
     spill_bytes = _parse_size("spill_bytes", options.pop("spill_bytes", SPILL_BYTES))
-    asked = options.pop("target_bytes", None) if kind == "delta" else None
+    spill_seconds = _parse_seconds(options.pop("spill_seconds", None))
+    asked = options.pop("target_bytes", None)
     target_bytes = None if asked is None else _parse_size("target_bytes", asked)
     evolution = parse_policy(options.pop("schema_evolution", "refuse"))
     _check_create(kind, create)
@@ -82,12 +86,15 @@ def sink(
                 value=value,
             )
     table: SeriesSinkTable | DeltaSinkTable
-    place: dict[str, Any] = {"location": location, "storage_options": storage_options, "evolution": evolution}
-    if kind == "delta":
-        table = DeltaSinkTable(**place, create=create, target_bytes=target_bytes)
-    else:
-        table = SeriesSinkTable(**place, create=create or None)
-    return TableSink(table, identity, change, spill_bytes=spill_bytes)
+    place: dict[str, Any] = {
+        "location": location,
+        "storage_options": storage_options,
+        "evolution": evolution,
+        "target_bytes": target_bytes,
+    }
+    # A Delta table is made of no options, too.
+    table = DeltaSinkTable(**place, create=create) if kind == "delta" else SeriesSinkTable(**place, create=create or None)
+    return TableSink(table, identity, change, spill_bytes=spill_bytes, spill_seconds=spill_seconds)
 
 
 def _parse_size(name: str, value: object) -> int:
@@ -96,6 +103,23 @@ def _parse_size(name: str, value: object) -> int:
             f"{name}={value!r} is no size", why="It counts bytes", fix="Pass a whole number from 1", option=name, value=value
         )
     return value
+
+
+def _parse_seconds(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9:
+        return float(value)
+    seconds = parse_duration(value, "spill_seconds").total_seconds()
+    if not seconds:
+        raise InvalidOption(
+            f"spill_seconds={value!r} is no time to wait",
+            why="Rows are staged after so long at the latest",
+            fix='Pass such as spill_seconds=60 or "5m"',
+            option="spill_seconds",
+            value=value,
+        )
+    return seconds
 
 
 def _check_create(kind: str, create: object) -> None:
@@ -139,7 +163,7 @@ def _parse_options(kind: str, mode: str, options: Mapping[str, Any]) -> dict[str
             raise InvalidOption(
                 f"{name}={value!r} is no option of {mode} into a {kind} table",
                 why=f"It has {', '.join(known) or 'none'}",
-                fix=nearest(name, (*known, "spill_bytes", "target_bytes", "create", "schema_evolution")),
+                fix=nearest(name, (*known, "spill_bytes", "spill_seconds", "target_bytes", "create", "schema_evolution")),
                 option=name,
                 value=value,
             )

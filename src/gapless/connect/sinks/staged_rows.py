@@ -18,7 +18,7 @@ from gapless.model.protocols import Store
 from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, folder_of, missing_files
 
 if TYPE_CHECKING:
-    from gapless.connect.sinks.table_sink import SinkTable
+    from gapless.connect.sinks.opened_table import SinkTable
 
 
 @dataclass(slots=True, kw_only=True)

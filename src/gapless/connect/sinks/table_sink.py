@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol
+from collections.abc import Mapping
+from math import inf
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from gapless.connect.identity import SinkIdentity
 from gapless.connect.sinks.change import MODES, acts
 from gapless.connect.sinks.change_kinds import DEFAULT_COLUMN
 from gapless.connect.sinks.epoch import Epoch, RunningEpoch, conformed
+from gapless.connect.sinks.opened_table import SinkTable
 from gapless.connect.sinks.protocol import CommitInfo, Sink, SinkCapabilities
 from gapless.connect.sinks.staged_rows import RowsEpoch, StagedRows
 from gapless.errors import (
@@ -28,11 +29,10 @@ from gapless.errors import (
 )
 from gapless.files.ingest.table_types import with_table_types
 from gapless.model.instant import datetime_from_ns
-from gapless.model.operation import SequenceId, Tally
+from gapless.model.operation import Tally
 from gapless.model.protocols import is_old
-from gapless.runtime.environment import Environment
 from gapless.runtime.metrics import DUPLICATES, SINK_ABORTED, SINK_FINALIZED, SINK_PREPARED, SINK_ROWS, Instrument
-from gapless.tables.shared.handle import Kind, is_stored
+from gapless.tables.shared.handle import is_stored
 from gapless.tables.shared.inputs import as_batches
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.prepared import (
@@ -46,95 +46,28 @@ from gapless.tables.shared.prepared import (
 )
 
 _LOGGER = logging.getLogger("gapless.connect")
-SPILL_BYTES = 128 << 20
+SPILL_BYTES = 256 << 20
 """Arrow memory of rows that are held before they are staged."""
-
-
-class SinkTable(Protocol):
-    """A table of one kind, as a sink needs it."""
-
-    kind: ClassVar[Kind]
-
-    @property
-    def env(self) -> Environment:
-        """The environment that it is reached by."""
-        ...
-
-    @property
-    def version(self) -> int:
-        """The newest version that is known."""
-        ...
-
-    def open(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
-        """Open the table for a change with rows of these columns, or make it where it is missing and the options say how. Raises TableNotFound,
-        RetractingInput where it would write changes as rows, and what opening raises.
-        """
-        ...
-
-    @property
-    def table_id(self) -> str:
-        """What tells it from a table made in its place; of the newest version that is known."""
-        ...
-
-    def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> Epoch:
-        """An epoch of rows of these columns, to be appended. Raises SchemaMismatch and what writing raises."""
-        ...
-
-    def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
-        """Raise what a change with rows of these columns deserves, before the first row."""
-        ...
-
-    def row_check(self, schema: pa.Schema, change: Mapping[str, Any]) -> Callable[[pa.Table], pa.Table]:
-        """What a change other than an append stores of rows of these columns, which raises DataError for those that the table does not take.
-        Raises as `check`.
-        """
-        ...
-
-    def known(self, operation: SequenceId, mode: str) -> ChangeOutcome | None:
-        """What the newest version tells of an operation of this mode; moves to that version. Raises OperationReused where it was a change of
-        another kind, StoreError: a failed read is no answer.
-        """
-        ...
-
-    def last(self, operation: SequenceId) -> int | None:
-        """The highest checkpoint of the operation's app that the newest version knows; moves to that version. Raises StoreError."""
-        ...
-
-    def held(self, paths: Sequence[str]) -> frozenset[str]:
-        """Which of these files the newest known version has, or keeps for older ones."""
-        ...
-
-    def while_prepared(self, prepared: PreparedCommit) -> AbstractContextManager[None]:
-        """Within it, `append` and `apply` commit only while the prepared commit is not aborted."""
-        ...
-
-    def give_up(self, prepared: PreparedCommit) -> None:
-        """Say in the log that no finalization of it follows, unless one came first. Raises CommitConflict, CommitOutcomeUnknown, StoreError."""
-        ...
-
-    def append(self, prepared: PreparedCommit) -> ChangeOutcome:
-        """Commit staged files as they are, or their rows."""
-        ...
-
-    def apply(self, prepared: PreparedCommit, staged: StagedRows) -> ChangeOutcome:
-        """Commit another change of these rows; `skipped_rows` are those that were late."""
-        ...
-
-    def time_of(self, version: int) -> int | None:
-        """When a version was committed (nanoseconds since 1970 UTC); None where the log does not say it any more."""
-        ...
 
 
 class TableSink(Sink):
     """A sink into one table. Made by `gl.connect.sink`.
 
-    Memory holds up to `spill_bytes` of Arrow rows, and what staging them takes; what comes beyond is staged at once.
+    Memory holds up to `spill_bytes` of Arrow rows, and what staging them takes; what comes beyond is staged at once. With `spill_seconds`
+    rows that came so long ago are staged as the next ones come.
     """
 
     def __init__(
-        self, table: SinkTable, identity: SinkIdentity, change: Mapping[str, Any], *, spill_bytes: int = SPILL_BYTES
+        self,
+        table: SinkTable,
+        identity: SinkIdentity,
+        change: Mapping[str, Any],
+        *,
+        spill_bytes: int = SPILL_BYTES,
+        spill_seconds: float | None = None,
     ) -> None:
         """`change` has the `mode`, one of `MODES`, and its options."""
+        self._spill_seconds = spill_seconds
         self._table, self._identity, self._change, self._spill_bytes = table, identity, dict(change), spill_bytes
         self._schema: pa.Schema | None = None
         self._running: RunningEpoch | None = None
@@ -191,8 +124,9 @@ class TableSink(Sink):
         if rows.schema.remove_metadata() != schema:
             rows = conformed(rows, schema, given.inferred.keys())
         running = self._running = self._running or self._begin(schema)
-        running.hold(running.epoch.fit(rows))
-        if running.held_bytes >= self._spill_bytes:
+        now_s = self._table.env.clock.monotonic()
+        running.hold(running.epoch.fit(rows), now_s)
+        if running.held_bytes >= self._spill_bytes or running.held_for(now_s) >= (self._spill_seconds or inf):
             running.store()
         self._count(SINK_ROWS, rows.num_rows)
         return int(rows.num_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -12,16 +12,15 @@ import pyarrow as pa
 
 from gapless.connect.sinks.change import KeyedChange, rows_schema
 from gapless.connect.sinks.evolution import Policy, evolve_delta, evolve_series
+from gapless.connect.sinks.refusals import check_retracting, check_types, refuse_unnamed_key
 from gapless.connect.sinks.resolved import resolve_counted, resolve_keyed
 from gapless.connect.sinks.row_check import RowCheck, check_no_kind, check_whole
 from gapless.connect.sinks.staged_rows import StagedRows
-from gapless.errors import InvalidOption, RetractingInput, TableExists, TableNotFound, UnsupportedType, VersionNotFound
-from gapless.files.compare.row_diff import CHANGE_TYPE
+from gapless.errors import InvalidOption, TableExists, TableNotFound, VersionNotFound
 from gapless.formats.delta import actions as delta_actions
 from gapless.formats.timeseries import actions as series_actions
 from gapless.log.versions import read_range
 from gapless.model.operation import SequenceId
-from gapless.model.types import children
 from gapless.predicate.range import check_columns
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.expressions.evaluate import fitted_values
@@ -68,6 +67,8 @@ class _OpenedTable(ABC, Generic[Handle]):
     storage_options: Mapping[str, str] | None = None
     create: Mapping[str, Any] | None = None
     """How a missing table is made: the arguments of `gl.create` or `gl.delta.create` but path and schema; None for not at all."""
+    target_bytes: int | None = None
+    """About how large data files become on disk; what a Delta table's property says, or 128 MiB, where None."""
     evolution: Policy = "refuse"
     """What becomes of columns that the table lacks."""
     _table: Handle | None = None
@@ -130,12 +131,12 @@ class _OpenedTable(ABC, Generic[Handle]):
             if self.create is None:
                 why = "A sink makes it only where it is told how"
                 raise TableNotFound(error.what, why=why, fix=self._how_to_make, path=self.location) from error
-            _check_retracting(rows, change, ())
+            check_retracting(rows, change, ())
             try:
                 self._table = self._made(rows, self.create)
             except TableExists:  # another sink made it a moment ago
                 self._context.refresh()
-        _check_retracting(rows, change, self._columns.names)
+        check_retracting(rows, change, self._columns.names)
         if change["mode"] != "delete":
             self._evolve(rows)
 
@@ -204,7 +205,7 @@ class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
             why = "A row takes the place of a whole row, so what the table holds in a missing column would be lost"
             check_whole(rows, table, why)
         if mode == "cdc" and change.get("key") is None and not self.table.properties.unique:
-            raise _refuse_unnamed_key(index.keys)
+            raise refuse_unnamed_key(index.keys)
         check = RowCheck.of(keyed, rows, table, filled=index.keys, fit=None if epoch is None else epoch.fit)
         if table.names:  # which are found in any case there, and not in a series
             check_columns(keyed.known, table)
@@ -212,7 +213,7 @@ class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
 
     def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> series_prepared.SeriesEpoch:  # noqa: ARG002  # a Delta table needs it
         """See `SinkTable.begin`."""
-        return series_prepared.SeriesEpoch.begin(self.table, schema)
+        return series_prepared.SeriesEpoch.begin(self.table, schema, self.target_bytes)
 
     def known(self, operation: SequenceId, mode: str) -> ChangeOutcome | None:
         """See `SinkTable.known`."""
@@ -259,8 +260,6 @@ class DeltaSinkTable(_OpenedTable[DeltaTable]):
     """A Delta table."""
 
     kind: ClassVar[Kind] = "delta"
-    target_bytes: int | None = None
-    """About how large data files become; the table's property, or 128 MiB, where None."""
 
     def _evolve(self, rows: pa.Schema) -> None:
         evolve_delta(self.table, rows, self.evolution)
@@ -303,7 +302,7 @@ class DeltaSinkTable(_OpenedTable[DeltaTable]):
             check_no_kind(keyed.change_type, table)
         if not keyed.key:
             check_whole(rows, table, "Rows are told apart by the values of all columns of the table")
-        _check_types(rows)
+        check_types(rows)
         return RowCheck.of(keyed, rows, table, fit=None if epoch is None else epoch.fit, convert=fitted_values)
 
     def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> delta_prepared.DeltaEpoch:
@@ -373,44 +372,3 @@ def _checked_by(fit: Callable[[pa.Table], object]) -> Callable[[pa.Table], pa.Ta
 def span_of(change: Mapping[str, Any]) -> tuple[object, object]:
     """The range of the index that an overwrite names, all of it where it names none."""
     return change.get("start"), change.get("end")
-
-
-def _check_retracting(rows: pa.Schema, change: Mapping[str, Any], table: Collection[str]) -> None:
-    """Raise RetractingInput where rows say that others were changed or removed, and all would be written; a table with a column of that
-    name keeps such rows as they are.
-    """
-    if change["mode"] != "cdc" and CHANGE_TYPE in rows.names and CHANGE_TYPE not in table:
-        raise RetractingInput(
-            f"the rows say in {CHANGE_TYPE} what happened to each, and the sink's mode is {change['mode']!r}",
-            why="All of them would be written, those that were removed too",
-            fix='Make the sink with mode="cdc", or leave out such rows and the column',
-            feature=f"changes into a sink that makes {change['mode']}s",
-            column=CHANGE_TYPE,
-        )
-
-
-def _check_types(rows: pa.Schema) -> None:
-    """Raise UnsupportedType for values that a MERGE cannot take."""
-    for field in rows:
-        if _has_half_floats(field.type):
-            raise UnsupportedType(
-                f"column {field.name!r} is of {field.type}, which a change by key cannot take into a Delta table",
-                why="Rows are matched in DuckDB, which has no half floats",
-                fix="Cast it to float32, which holds each value exactly",
-                column=field.name,
-                type=str(field.type),
-            )
-
-
-def _has_half_floats(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_float16(kind)) or any(_has_half_floats(child.type) for child in children(kind))
-
-
-def _refuse_unnamed_key(keys: tuple[str, ...]) -> InvalidOption:
-    return InvalidOption(
-        "changes into a series that may hold several rows of one identity and time need key=",
-        why="Where several rows have one key, only the last would stay",
-        fix=f'Pass key={list(keys)!r} where these tell rows apart, or key="*" to tell them apart by all their values',
-        option="key",
-        value=None,
-    )

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.files.ingest.batches import Batches
-from gapless.files.sort.run import gather_runs
+from gapless.files.sort.run import gather_runs, pieces, sort_run
+from gapless.files.write.segment_encoder import encode_segment as encode_rows
 from gapless.files.write.staged_write import StagedWrite
 from gapless.formats.timeseries.actions import ABORT, Commit, TableMeta, TableState
 from gapless.formats.timeseries.codec.metadata import decode_meta, encode_meta, with_features
@@ -27,6 +28,7 @@ from gapless.model.schema import entity_types, stored_schema
 from gapless.model.segment import Segment
 from gapless.runtime.committer import Proposal
 from gapless.runtime.condition import Condition
+from gapless.tables.shared.compaction import TARGET_BYTES
 from gapless.tables.shared.handle import committing_on, table_id
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, require_not_aborted, unreadable_files
@@ -35,8 +37,13 @@ from gapless.tables.timeseries.correct.corrections import CorrectionArguments
 from gapless.tables.timeseries.handle import context_of
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write.append import Appender
-from gapless.tables.timeseries.write.stage import RUN_BYTES, Stager
+from gapless.tables.timeseries.write.stage import Stager, as_written
 from gapless.tables.timeseries.write.staged_append import StagedAppend, schema_with, stands
+
+_PIECES = 8
+"""Rows are laid together in pieces of an eighth of a segment."""
+_SAMPLED, _SAMPLE_BYTES = 8, 16 << 20
+"""An eighth of the rows, or so much Arrow memory, tells how small they become on disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +56,27 @@ class SeriesEpoch:
     meta: TableMeta
     attempt: StagedWrite
     table_id: str
+    target_bytes: int = TARGET_BYTES
+    """About how large a segment becomes on disk, where so many rows are stored at once."""
 
     @classmethod
-    def begin(cls, table: TimeSeriesTable, given: pa.Schema) -> SeriesEpoch:
-        """For rows of these columns. Raises SchemaMismatch, UnsupportedType, UpgradeNeeded, UnsupportedTable, StoreError."""
+    def begin(cls, table: TimeSeriesTable, given: pa.Schema, target_bytes: int | None = None) -> SeriesEpoch:
+        """For rows of these columns, in segments of about so many bytes on disk, or 128 MiB. Raises SchemaMismatch, UnsupportedType, UpgradeNeeded, UnsupportedTable, StoreError."""
         context = context_of(table, to_write=True)
         context = replace(context, snapshot=context.refresh())
         state = context.snapshot.state
         meta = with_features(replace(state.meta, schema=schema_with(given, context, state, "the rows")))
         stager = Stager.of(context, replace(state, meta=meta), "allow")
         attempt = StagedWrite.begin(context.env)
-        return cls(context=context, given=given, stager=stager, meta=meta, attempt=attempt, table_id=table_id(table))
+        return cls(
+            context=context,
+            given=given,
+            stager=stager,
+            meta=meta,
+            attempt=attempt,
+            table_id=table_id(table),
+            target_bytes=target_bytes or TARGET_BYTES,
+        )
 
     def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
         """Rows as the table stores them. Raises DataError where one does not fit."""
@@ -71,15 +88,28 @@ class SeriesEpoch:
         meta, attempt = self.meta, self.attempt
         mark = len(attempt.segments)
         types = entity_types(self.schema, meta.index)
+        limit = self._run_bytes(rows)
+        parts = (piece for batch in rows for piece in pieces(batch, max(1, limit // _PIECES)))
         try:
             with attempt.undone_on_error():
-                for run in gather_runs(
-                    iter(rows), stored_schema(self.schema, meta.ids), meta.index, self.context.grid, RUN_BYTES
-                ):
+                for run in gather_runs(parts, stored_schema(self.schema, meta.ids), meta.index, self.context.grid, limit):
                     self.stager.write(run, attempt, types)
         except BaseException:
             del attempt.segments[mark:], attempt.coverage[mark:]
             raise
+
+    def _run_bytes(self, rows: Sequence[pa.RecordBatch]) -> int:
+        """How much Arrow memory of these rows makes a segment, so that all are of one size and near the target."""
+        memory = sum(int(batch.nbytes) for batch in rows)
+        if memory <= self.target_bytes:
+            return max(memory, 1)
+        count = sum(batch.num_rows for batch in rows)
+        share = min(1 / _SAMPLED, _SAMPLE_BYTES / memory)
+        sample = pa.Table.from_batches(rows).slice(0, max(1, int(count * share)))
+        run = as_written(sort_run(sample, self.meta.index, self.context.grid), self.meta)
+        encoded = encode_rows(run, self.meta.index, self.meta.properties.codec)
+        segments = max(1, round(memory * encoded.size / max(1, int(sample.nbytes)) / self.target_bytes))
+        return memory // segments + 1
 
     @property
     def schema(self) -> pa.Schema:
