@@ -40,8 +40,8 @@ from gapless.tables.timeseries.write.append import Appender
 from gapless.tables.timeseries.write.stage import Stager, as_written
 from gapless.tables.timeseries.write.staged_append import StagedAppend, schema_with, stands
 
-_PIECES = 8
-"""Rows are laid together in pieces of an eighth of a segment."""
+_PIECES = 32
+"""Rows are laid together in pieces of a thirtieth of a segment."""
 _SAMPLED, _SAMPLE_BYTES = 8, 16 << 20
 """An eighth of the rows, or so much Arrow memory, tells how small they become on disk."""
 
