@@ -12,6 +12,8 @@ import pytest
 from gapless.connect import Checkpoint, CheckpointStore, Runner, RunnerReport, sink, source
 from gapless.errors import CommitConflict, PreparedFilesMissing, StorageFull
 from gapless.store.open import open_store
+from gapless.testing.store.stores import Killed
+from support.dying_store import DyingStore, Life
 from support.faulty_store import CountingIds
 from support.full_disk import Disks, ScriptedClock, disks
 from support.pipelines import KINDS, added_by_commit, made, opened, rows
@@ -221,3 +223,37 @@ def test_another_coordinators_decision_is_no_stall(kind: str, place: str) -> Non
     assert clock.passed == 0
     runner(kind, place).run()
     assert found(kind, place) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mended", [False, True], ids=["while it stands still", "while it catches up"])
+def test_log_15_killed_with_a_backlog_at_any_call_and_run_again_each_row_is_there_once(
+    mended: bool, disks: Disks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that dies finds three checkpoints decided, or makes them; the next one may do all."""
+    dies_at, finished = 0, False
+    while not finished:
+        dies_at += 1
+        place = f"memory://{uuid.uuid4()}"
+        made("timeseries", f"{place}-feed").append(rows(0, 8))
+        made("delta", f"{place}-out")
+        disks.full = {"-out": is_commit}
+        if mended:
+            with pytest.raises(StorageFull):
+                runner("delta", place, clock=ScriptedClock(), checkpoint_rows=2, max_backlog=3).run()
+            disks.mend()
+        with monkeypatch.context() as patched:
+            life = Life(dies_at=dies_at, after=bool(dies_at % 2))
+            for module in ("gapless.tables.shared.handle", "gapless.connect.checkpoint_store"):
+                patched.setattr(f"{module}.open_store", lambda *place, life=life: DyingStore(disks.opened(*place), life))
+            try:
+                runner("delta", place, clock=ScriptedClock(), checkpoint_rows=2, max_backlog=3, stall_seconds=0.2).run()
+                finished = True
+            except StorageFull:
+                finished = True
+            except Killed:
+                pass
+        disks.mend()
+        runner("delta", place, clock=ScriptedClock(), checkpoint_rows=2).run()
+        assert [v for added in by_commit("delta", place) for v in added] == list(range(8)), f"killed at call {dies_at}"
+        assert not [info.path for info in open_store(f"{place}-out").list("_prepared") if info.path.endswith(".json")]
+    assert dies_at > 15
