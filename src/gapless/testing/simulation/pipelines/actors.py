@@ -39,6 +39,8 @@ from gapless.testing.store.stores import Killed, SimStore
 LOCATION = "memory://sim"
 EXCUSED = (StoreUnavailable, AccessDenied, StorageFull, CommitOutcomeUnknown, CommitConflict)
 """What a run may come to for the faults of stores, and for other coordinators."""
+STALL_S = 2.0
+"""How long a run waits for a sink or the checkpoint store that gives no answer."""
 MAX_ACTS = 3
 """How often one act by hand is tried."""
 
@@ -91,6 +93,10 @@ class Host:
                 checkpoints,
                 transform=_marking(pipeline),
                 checkpoint_rows=pipeline.checkpoint_rows,
+                max_backlog=pipeline.max_backlog,
+                stall_seconds=STALL_S,
+                clock=self.clock,
+                ids=self.ids,
             )
         return self.runners[pipeline]
 

@@ -142,6 +142,7 @@ def _runs(random: Random, nights: list[float]) -> dict[str, list[Any]]:
             start=start,
             checkpoint_rows=random.choice((1, 2, 3, 5, 1_000)),
             spill_bytes=random.choice((1, 1 << 20)),
+            max_backlog=random.choice((1, 2, 4)),
         )
         for number in range(random.choice((1, 1, 2))):
             runs[f"{name}{number}"] = _coordinate(random, pipeline, nights)

@@ -29,6 +29,7 @@ class Pipeline:
     checkpoint_rows: int = 1_000
     generation: int = 1
     spill_bytes: int = 1 << 20
+    max_backlog: int = 4
 
     @property
     def app(self) -> str:
