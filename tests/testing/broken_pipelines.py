@@ -32,7 +32,7 @@ def rows_in_memory_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this is modelled on does: the rows of an upsert are kept by the process that prepared them."""
 
     def add(self: Any, rows: Any) -> None:
-        store, kept = self.table.env.store, {}
+        store, kept = self.table.env.store, dict[str, bytes]()
         with monkeypatch.context() as patched:
             patched.setattr(FolderStore, "put", lambda _self, path, data, **_named: kept.update({path: bytes(data)}))
             honest_add(self, rows)
@@ -101,11 +101,10 @@ def keep_rows_that_were_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def emit_a_version_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cursor in the middle of a version is one before its first row."""
-    honest = TableSource.cursor.fget
-    assert honest is not None
+    honest = vars(TableSource)["cursor"].fget
 
     def broken(self: TableSource) -> Cursor:
-        found = honest(self)
+        found: Cursor = honest(self)
         return replace(found, state={**found.state, "row": 0})
 
     monkeypatch.setattr(TableSource, "cursor", property(broken))
@@ -113,11 +112,10 @@ def emit_a_version_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def store_a_cursor_ahead_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cursor in the middle of a version is one behind its last row."""
-    honest = TableSource.cursor.fget
-    assert honest is not None
+    honest = vars(TableSource)["cursor"].fget
 
     def broken(self: TableSource) -> Cursor:
-        found = honest(self)
+        found: Cursor = honest(self)
         state = found.state
         ahead = {**state, "version": state["version"] + 1, "row": 0, "whole": False} if state["row"] else state
         return replace(found, state=ahead)

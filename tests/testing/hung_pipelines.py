@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from gapless.testing.simulation.delta_draw import RETENTION_S
 from gapless.testing.simulation.draw import DAY_S
@@ -28,7 +29,7 @@ def draw_hung_pipelines(seed: int) -> PipelineScenario:
     for night in (1, 2, 3):
         mornings += [PauseUntil(2 * DAY_S * night + random.random() / 2)]
         mornings += [task for _ in range(3) for task in (Maintain("vacuum", spared), Pause(random.random() / 5))]
-    calm = {
+    calm: dict[str, Any] = {
         "outage_s": None,
         "deadline_s": 60.0,
         "kill_chance": 0.0,
