@@ -37,8 +37,13 @@ class TestSinks(Placed, SinkContract):
     @pytest.fixture(autouse=True, params=[(kind, mode) for kind in TARGETS for mode in MODES], ids="-".join)
     def _target(self, request: pytest.FixtureRequest, _place: None, tmp_path: Path) -> None:
         self.kind, self.mode = request.param
+        self.key = tuple(MODES[self.mode].get("key", ()))
         self.copy = tmp_path / "copy"
-        TARGETS[self.kind].make(self.location, self.storage)
+        self.before = numbered(0, 24 if self.mode == "delete" else 0)
+        TARGETS[self.kind].make(self.location, self.storage).append(self.before)
+
+    def initial(self) -> Iterable[Row]:
+        return list(self.before.to_pylist())
 
     def make_sink(self, pipeline: str = "orders", generation: int = 1) -> Sink:
         options: dict[str, Any] = {**MODES[self.mode], **({} if self.other_process else {"spill_bytes": 1})}

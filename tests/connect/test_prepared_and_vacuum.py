@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,43 +10,10 @@ import pytest
 
 from gapless.connect import sink
 from gapless.errors import CommitConflict, CorruptTable
-from gapless.runtime import environment
-from gapless.tables.shared import handle
+from support.moved_clock import MONTH_S, MovedClock, clock
 from support.pipelines import KINDS, SCHEMA, made, opened, rows
 
-MONTH = 30 * 86_400
-
-
-@dataclass
-class MovedClock:
-    """The machine's clock, moved on."""
-
-    inner: Any
-    ahead_s: float = 0.0
-
-    def now_ns(self) -> int:
-        return int(self.inner.now_ns()) + int(self.ahead_s * 1e9)
-
-    def monotonic(self) -> float:
-        return float(self.inner.monotonic()) + self.ahead_s
-
-    def sleep(self, seconds: float) -> None:
-        self.ahead_s += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> MovedClock:
-    """The clock of every table that is opened from now on."""
-    moved = MovedClock(environment.Environment(store=None).clock)  # type: ignore[arg-type]  # only its clock is wanted
-    open_environment = handle.open_environment
-
-    def opening(*place: Any) -> environment.Environment:
-        env = open_environment(*place)
-        return environment.Environment(store=env.store, clock=moved)
-
-    for module in ("gapless.tables.timeseries.table", "gapless.tables.delta.table", "gapless.tables.timeseries.read.view"):
-        monkeypatch.setattr(f"{module}.open_environment", opening, raising=False)
-    return moved
+__all__ = ["clock"]
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert", "overwrite"])
@@ -60,7 +26,7 @@ def test_a_commit_prepared_a_month_ago_is_finalized_whole(kind: str, mode: str, 
     mine.initialize(SCHEMA)
     mine.write(rows(2, 3))
     prepared = mine.prepare(1)
-    clock.ahead_s = MONTH
+    clock.ahead_s = MONTH_S
     table = opened(kind, place)
     table.append(rows(10, 1))
     table.append(rows(11, 1))
@@ -91,7 +57,7 @@ def test_what_was_aborted_or_never_prepared_is_an_orphan(kind: str, tmp_path: Pa
         mine.write(rows(5, 1))  # staged, and then the process is gone
     left = {one for one in place.rglob("*.parquet") if "_log" not in str(one)}
     assert len(left) == 3
-    clock.ahead_s = MONTH
+    clock.ahead_s = MONTH_S
     opened(kind, place).vacuum(dry_run=False)
     assert len({one for one in place.rglob("*.parquet") if "_log" not in str(one)}) == 1
 
@@ -103,7 +69,7 @@ def test_rows_that_were_staged_for_half_a_day_are_not_prepared(kind: str, tmp_pa
     mine = sink(f"{kind}:{place}", pipeline="orders", name="main", spill_bytes=1)
     mine.initialize(SCHEMA)
     mine.write(rows(0, 1))
-    clock.ahead_s = MONTH
+    clock.ahead_s = MONTH_S
     with pytest.raises(CommitConflict, match="half a day"):
         mine.prepare(1)
     assert mine.pending() == []
@@ -121,7 +87,7 @@ def test_a_document_that_cannot_be_read_stops_vacuum(kind: str, tmp_path: Path, 
     mine.write(rows(0, 1))
     prepared = mine.prepare(1)
     (place / prepared.path).write_bytes(b"{")
-    clock.ahead_s = MONTH
+    clock.ahead_s = MONTH_S
     with pytest.raises(CorruptTable, match=prepared.attempt):
         opened(kind, place).vacuum(dry_run=False)
     assert all((place / file).exists() for file in prepared.needs)

@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -40,13 +41,15 @@ class Target:
     """The paths of the data files, and what belongs to them, of that version."""
     log: str
     """The folder of its log."""
-    sweep: Mapping[str, Any]
-    """Arguments of `vacuum` that remove all that nobody needs."""
+    sweep: Callable[[Any], object]
+    """Remove all files that the newest version of a table does not need, once its clock says that they are old."""
 
 
 MODES: Mapping[str, Mapping[str, Any]] = {
     "append": {},
     "upsert": {"key": ["id"]},
+    "delete": {"key": ["v"]},
+    "cdc": {"key": ["id"]},
     "overwrite": {},
 }
 """The options of a sink of each mode."""
@@ -87,6 +90,11 @@ def _series_files(root: Path) -> set[str]:
     return {path for pair in named for path in pair if path is not None}
 
 
+def _sweep_series(table: Any) -> None:
+    table.expire(keep_versions=1)
+    table.vacuum(timedelta(0), dry_run=False)
+
+
 # -- Delta -------------------------------------------------------------------------------------------------------------
 
 
@@ -108,7 +116,7 @@ TARGETS: Mapping[str, Target] = {
         rows=_series_rows,
         files=_series_files,
         log="_timeseries_log",
-        sweep={},
+        sweep=_sweep_series,
     ),
     "delta": Target(
         make=lambda place, storage: gl.delta.create(place, SCHEMA, storage_options=storage),
@@ -116,7 +124,7 @@ TARGETS: Mapping[str, Target] = {
         rows=_delta_rows,
         files=_delta_files,
         log="_delta_log",
-        sweep={"enforce_retention": False},
+        sweep=lambda table: table.vacuum(timedelta(0), dry_run=False, enforce_retention=False),
     ),
 }
 
