@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -198,3 +200,80 @@ def test_a_manifest_of_before_there_was_a_backlog_is_read(tmp_path: Path) -> Non
     (one,) = decided(store, 1)
     assert "unfinished" not in (tmp_path / f"{one.id:020d}.json").read_text()
     assert store.recover().unfinished == (one,)
+
+
+def test_retention_never_passes_what_is_not_finished(tmp_path: Path) -> None:
+    """However many later ones are finished: what waits for a sink is there, and found, until it is finished too."""
+    store = CheckpointStore(tmp_path, keep=1)
+    waiting = checkpoint(store.recover().next_id, 1)
+    store.record(waiting)
+    store.decide(waiting)
+    for number in range(waiting.id + 1, waiting.id + 8):
+        later = dataclasses.replace(checkpoint(number, number), unfinished=(waiting.id,))
+        store.record(later)
+        store.decide(later)
+        store.finish(later)
+        assert {path.suffix for path in tmp_path.glob(f"{waiting.id:020d}.*")} == {".json", ".decided"}
+    found = CheckpointStore(tmp_path).recover()
+    assert (found.decided, found.unfinished) == (later, (waiting,))
+    store.finish(waiting)
+    last = checkpoint(found.next_id)
+    store.record(last)
+    store.decide(last)
+    store.finish(last)
+    assert not list(tmp_path.glob(f"{waiting.id:020d}.*"))
+
+
+@pytest.mark.parametrize(
+    ("said", "altered"),
+    [(b'"commit": true', b'"commit": false'), (b'"row": 3', b'"row": 4'), (b'"commit": true', b'"commit": "no"'), (b"}", b"")],
+)
+def test_a_decision_that_is_altered_is_told(said: bytes, altered: bytes, tmp_path: Path) -> None:
+    """Whether its rows are committed is said nowhere else, so that nobody goes on as if it were the other way round."""
+    store = CheckpointStore(tmp_path)
+    one = checkpoint(store.recover().next_id, 3)
+    store.record(one)
+    store.decide(one)
+    path = tmp_path / f"{one.id:020d}.decided"
+    path.write_bytes(path.read_bytes().replace(said, altered))
+    with pytest.raises(CorruptTable, match=f"{one.id:020d}.decided"):
+        store.recover()
+
+
+def test_a_decision_of_the_first_releases_has_no_checksum(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    one = checkpoint(store.recover().next_id, 3)
+    store.record(one)
+    body = {"commit": True, "checkpoint": json.loads(one.to_json())}
+    (tmp_path / f"{one.id:020d}.decided").write_text(json.dumps(body))
+    found = store.recover()
+    assert (found.decided, found.unfinished) == (one, (one,))
+
+
+def test_a_torn_newest_falls_back_to_the_one_before_and_says_so(tmp_path: Path) -> None:
+    """Its rows come again from the cursor of the one before: nobody has decided them."""
+    store = CheckpointStore(tmp_path)
+    before = checkpoint(store.recover().next_id, 3)
+    store.record(before)
+    store.decide(before)
+    store.finish(before)
+    newest = checkpoint(before.id + 1, 4)
+    store.record(newest)
+    path = tmp_path / f"{newest.id:020d}.json"
+    whole = path.read_bytes()
+    for torn in (whole[:-20], b"", whole.replace(b'"row": 4', b'"row": 5')):
+        path.write_bytes(torn)
+        with pytest.warns(LogWarning, match=f"{newest.id:020d}.*goes on before it"):
+            found = CheckpointStore(tmp_path).recover()
+        assert (found.decided, found.aborted) == (before, ())
+        with pytest.raises(CommitConflict):
+            store.decide(newest)
+
+
+def test_what_was_decided_counts_whatever_was_recorded(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    decided = checkpoint(store.recover().next_id, 3)
+    store.record(decided)
+    store.decide(decided)
+    (tmp_path / f"{decided.id:020d}.json").write_text(checkpoint(decided.id, 4).to_json())
+    assert store.recover().decided == decided

@@ -222,23 +222,30 @@ class CheckpointStore:
         path = _path(number, "decided")
         try:
             body = json.loads(self._store.get(path))
-            copy = body["checkpoint"]
-            return Decision(
-                commit=bool(body["commit"]), checkpoint=None if copy is None else Checkpoint.from_json(json.dumps(copy), path)
+            # Those of the first releases have none.
+            intact = "checksum" not in body or is_intact(body)
+            commit, copy = body["commit"], body["checkpoint"]
+            found = Decision(
+                commit=commit is True, checkpoint=None if copy is None else Checkpoint.from_json(json.dumps(copy), path)
             )
         except (ValueError, TypeError, KeyError) as error:
             # Whether it was to be committed or given up is said nowhere else.
             raise _damaged(path, f"{type(error).__name__}: {error}") from error
+        if not intact or type(commit) is not bool:
+            raise _damaged(path, "Its checksum is not that of what it says" if not intact else f"commit is {commit!r}")
+        return found
 
     def _manifest(self, number: int, decision: Decision) -> Checkpoint:
+        """What was decided, which the decision has a copy of."""
         path = _path(number, "json")
         try:
-            return Checkpoint.from_json(self._store.get(path), path)
+            recorded = Checkpoint.from_json(self._store.get(path), path)
         except (ObjectNotFound, CorruptTable) as error:
             if decision.checkpoint is None:
                 raise
             warnings.warn(f"{error.what}; the decision's copy of it is used", LogWarning, stacklevel=3)
             return decision.checkpoint
+        return recorded if decision.checkpoint is None else decision.checkpoint
 
     def _unfinished(self, newest: Checkpoint, decisions: Mapping[int, Decision], done: set[int]) -> tuple[Checkpoint, ...]:
         """Those that the newest decided one names, and itself, but for what is done; another decision, made after a higher number was there,
@@ -287,7 +294,7 @@ def _path(number: int, suffix: str) -> str:
 
 def _decision(checkpoint: Checkpoint | None, *, commit: bool) -> bytes:
     copy = None if checkpoint is None else json.loads(checkpoint.to_json())
-    return json.dumps({"commit": commit, "checkpoint": copy}, ensure_ascii=False).encode()
+    return sealed({"commit": commit, "checkpoint": copy}).encode()
 
 
 def _damaged(path: str, why: str) -> CorruptTable:
