@@ -116,7 +116,7 @@ def assert_all_is_there_once(pipeline: Pipeline, clock: MovedClock, onto: Path) 
 
 @pytest.mark.parametrize("nth", [1, pytest.param(2, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_at_a_point_and_run_again_each_row_is_there_once(
+def test_log_15_killed_at_a_point_and_run_again_each_row_is_there_once(
     pipeline: Pipeline, point: str, nth: int, kill_server: KillServer, clock: MovedClock, tmp_path: Path
 ) -> None:
     assert kill_server.run(pipeline, point=point, nth=nth) == -signal.SIGKILL
