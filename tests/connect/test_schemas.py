@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # has no types
 
 from gapless.connect import CheckpointStore, Runner, sink, source
+from gapless.connect.sinks import open as open_sink
 from gapless.connect.sinks.change import MODES as SINK_MODES
 from support.pipelines import KINDS, made, opened, rows
 from support.schemas import SCHEMAS, problems
@@ -44,8 +45,10 @@ def test_what_a_pipeline_stores_is_as_published(documents: dict[str, Any]) -> No
     assert {name: problems(json.dumps(body)) for name, body in documents.items()} == {name: [] for name in SCHEMAS}
 
 
-def test_all_modes_are_published() -> None:
-    assert set(SCHEMAS["prepared-commit"]["$defs"]["change"]["properties"]["mode"]["enum"]) == set(SINK_MODES)
+def test_all_modes_and_their_options_are_published() -> None:
+    published = SCHEMAS["prepared-commit"]["$defs"]["change"]["properties"]
+    assert set(published["mode"]["enum"]) == set(SINK_MODES)
+    assert published.keys() == {"mode"}.union(*open_sink._CHANGE_OPTIONS.values())
 
 
 def removing(*path: str) -> Callable[[Any], None]:
