@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gapless.connect.sources.files import open_file_source
+from gapless.connect.sources.http import open_http_source
 from gapless.connect.sources.kafka import open_kafka_source
 from gapless.connect.sources.positioned import PositionedSource
 from gapless.connect.sources.sql import open_sql_source
@@ -14,10 +15,14 @@ from gapless.errors import InvalidOption, nearest
 
 OPENERS: Mapping[str, Callable[..., PositionedSource]] = {
     "files": open_file_source,
+    "http": open_http_source,
+    "https": open_http_source,
     "kafka": open_kafka_source,
     "sql": open_sql_source,
 }
 """Each takes what comes after the kind and its colon, and options by name."""
+_WHOLE = ("http", "https")
+"""These take the whole URL."""
 
 
 def open_kind(kind: str, location: str, options: Mapping[str, Any]) -> PositionedSource:
@@ -38,4 +43,4 @@ def open_kind(kind: str, location: str, options: Mapping[str, Any]) -> Positione
             raise InvalidOption(
                 f"a source of {kind} needs {name}=", why="It has no default", fix=f"Pass {name}=", option=name, value=None
             )
-    return opener(location, **options)
+    return opener(f"{kind}:{location}" if kind in _WHOLE else location, **options)
