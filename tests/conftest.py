@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["support.s3_server", "support.kafka", "support.delta_engines", "support.interrupts"]
+pytest_plugins = ["support.s3_server", "support.kafka", "support.http_service", "support.delta_engines", "support.interrupts"]
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.connect import CheckpointStore, Runner, Source, sink, source
+from gapless.connect import AfterValue, CheckpointStore, Runner, Source, sink, source
 from gapless.store.open import open_store
 from gapless.testing.store.stores import Killed
 from support.dying_store import DyingStore, Life
+from support.http_service import Answer, Service
 from support.kafka import Cluster
 from support.pipelines import SCHEMA, made, opened, rows
 
@@ -71,7 +72,19 @@ def sql(tmp_path: Path) -> Feed:
     return feed
 
 
-STEPS = {"files": 1, "kafka": 5, "sql": 3}
+@pytest.fixture
+def http(http_service: Service) -> Feed:
+    """A service that gives six rows a time."""
+    everything = [{**row, "ts": row["ts"].isoformat()} for row in rows(0, ROWS).to_pylist()]
+
+    def answer(_path: str, query: dict[str, str]) -> Answer:
+        return 200, {}, json.dumps([row for row in everything if row["v"] > int(query.get("since", -1))][:6]).encode()
+
+    http_service.answer = answer
+    return lambda _place: lambda: source(http_service.url, pagination=AfterValue("since", "v"), schema=SCHEMA)
+
+
+STEPS = {"files": 1, "kafka": 5, "sql": 3, "http": 4}
 """Of each kind of source, after how many calls more it is killed the next time: it takes long to reach some."""
 
 
