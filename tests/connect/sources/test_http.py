@@ -346,6 +346,9 @@ def test_what_cannot_be_is_refused_with_its_name(service: Service) -> None:
     for name, value in wrong:
         with pytest.raises(InvalidOption, match=name):
             source(service.url, **{name: value})
+    with pytest.raises(InvalidOption, match=r"header= .*Did you mean 'headers'") as error:
+        source(service.url, header={"Authorization": "Bearer hunter2"})
+    assert "hunter2" not in f"{error.value} {error.value.facts}"
     with pytest.raises(InvalidOption, match="headers"):
         source(service.url, headers={"X": 7}).poll()
     reader, _ = asking(service, pagination=AfterValue("since", "id"), start=5)

@@ -167,6 +167,8 @@ class KafkaTopic:
             if error.code() == KafkaError._PARTITION_EOF and partition is not None and offset is not None:
                 # Behind the last record lie markers of transactions.
                 read[partition] = max(read[partition], offset)
+            elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
+                continue  # it concerns members of a group
             elif not error.retriable() or error.code() == KafkaError._AUTO_OFFSET_RESET:
                 raise self._error(error, offset)
         return found

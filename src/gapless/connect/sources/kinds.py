@@ -29,14 +29,14 @@ def open_kind(kind: str, location: str, options: Mapping[str, Any]) -> Positione
     """A source of one of these kinds. Raises InvalidOption for an option that it does not have or needs, and as the kind says."""
     opener = OPENERS[kind]
     taken = {name: one for name, one in inspect.signature(opener).parameters.items() if one.kind is one.KEYWORD_ONLY}
-    for name, value in options.items():
+    for name in options:
         if name not in taken:
             raise InvalidOption(
-                f"{name}={value!r} is no option of a source of {kind}",
+                f"{name}= is no option of a source of {kind}",
                 why=f"It has {', '.join(taken)}",
                 fix=nearest(name, taken),
                 option=name,
-                value=value,
+                value=None,  # it may be a secret
             )
     for name, one in taken.items():
         if one.default is one.empty and name not in options:
