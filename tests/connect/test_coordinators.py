@@ -85,15 +85,17 @@ def test_of_coordinators_that_race_on_one_number_one_wins(
 def test_a_coordinator_that_recovers_meanwhile_and_one_that_decides_agree(
     coordinators: list[subprocess.Popen[str]], place: tuple[str, Storage]
 ) -> None:
-    """Who was told that it may commit is who a recovery finds; who was not is never found later."""
+    """Who was told that it may commit is whom each recovery finds. One that decided while another recovered may be told that it was late,
+    and is committed by the other: it goes on by a recovery of its own, which finds that.
+    """
     for _ in range(ROUNDS):
         store = CheckpointStore(place[0], storage_options=place[1])
         before = store.recover()
         winners = at_once(coordinators, ["decide", "recover", "decide"], before.next_id)
         assert len(winners) <= 1
         decided = store.recover().decided
-        if winners:
+        assert store.recover().decided == decided
+        if winners or decided != before.decided:
             assert decided is not None
-            assert (decided.id, decided.cursor.state) == (before.next_id, {"row": winners[0]})
-        else:
-            assert decided == before.decided
+            assert decided.id == before.next_id
+            assert decided.cursor.state["row"] in (winners or (0, 2))
