@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.connect import Source, source
+from gapless.connect import AfterValue, PageNumber, PageToken, Source, source
+from gapless.connect.sources.http_pages import Pagination
 from gapless.testing import SourceContract
 from gapless.testing.connect.rows import SCHEMA, numbered
+from support.http_service import Answer, Service
 from support.kafka import Cluster
 
 NUMBER = pa.schema([("v", pa.int64())])
@@ -77,3 +79,32 @@ class TestKafka(SourceContract):
 
     def feed(self, first: int, count: int) -> None:
         self.cluster.send(self.topic, [json.dumps({"v": number}).encode() for number in range(first, first + count)])
+
+
+WAYS: dict[str, Pagination] = {
+    "after": AfterValue("since", "v"),
+    "token": PageToken("token", "next"),
+    "number": PageNumber(),
+}
+
+
+class TestServices(SourceContract):
+    """A list that grows, in pages of three."""
+
+    @pytest.fixture(autouse=True, params=WAYS)
+    def _place(self, request: pytest.FixtureRequest, http_service: Service) -> None:
+        self.service, self.way, self.total = http_service, WAYS[request.param], 0
+        self.service.answer = self._answer
+
+    def _answer(self, _path: str, query: dict[str, str]) -> Answer:
+        first = int(query["since"]) + 1 if "since" in query else int(query.get("token", 0))
+        first = 3 * (int(query["page"]) - 1) if "page" in query else first
+        found = [{"v": number} for number in range(first, self.total)][:3]
+        body = {"items": found, "next": str(first + 3) if first + 3 < self.total else None}
+        return 200, {}, json.dumps(body).encode()
+
+    def make_source(self) -> Source:
+        return source(self.service.url, records="items", pagination=self.way, schema=NUMBER)
+
+    def feed(self, first: int, count: int) -> None:
+        self.total = first + count
