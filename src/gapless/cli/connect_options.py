@@ -122,7 +122,8 @@ class SourceOptions:
         str | None, option("POLICY", "Commits that changed or removed rows: error (the default), skip them whole, or tell.")
     ] = None
     source_option: Annotated[
-        list[str] | None, option("NAME=VALUE", "Option of a source that is no table, as gl.connect.source has it; repeatable.")
+        list[str] | None,
+        option("NAME=VALUE", "Another option of the source, such as on_schema_change=evolve; may be repeated."),
     ] = None
 
     @property
