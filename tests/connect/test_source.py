@@ -81,6 +81,29 @@ def test_compaction_emits_nothing_and_each_row_comes_once(kind: str, path: Path)
     assert drained(reader, 3) == [4, 5, 6, 7, 8, 9, 10]
 
 
+def test_an_interrupted_poll_gives_nothing_and_the_next_all_of_it(
+    kind: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for calls in range(1, 5):
+        reader, left = source(f"{kind}:{path}", start="earliest"), [calls]
+        at = reader.cursor
+        kind_of_source: Any = type(reader)
+        real = kind_of_source._next
+
+        def interrupted(self: Any, left: list[int] = left, real: Any = real) -> Any:
+            left[0] -= 1
+            if not left[0]:
+                raise KeyboardInterrupt
+            return real(self)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(kind_of_source, "_next", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                reader.poll()
+        assert reader.cursor == at
+        assert drained(reader) == list(range(9))
+
+
 def test_commits_that_changed_rows_are_an_error_left_out_or_told(kind: str, tmp_path: Path) -> None:
     properties = {"delta.enableChangeDataFeed": "true"}
     place = tmp_path / "t"

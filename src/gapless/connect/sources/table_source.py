@@ -125,27 +125,23 @@ class TableSource(Source):
             raise InvalidOption(
                 f"limit={limit!r} is no number of rows", fix="Pass 1 or more, or None for all", option="limit", value=limit
             )
-        self._started()
-        taken, room = list[pa.RecordBatch](), limit
+        before, taken, room = (self._started(), self._timestamp, self._files), list[pa.RecordBatch](), limit
         self._look()
-        while room is None or room > 0:
-            try:
-                piece = self._next()
-            except BaseException as error:
-                self._rows = self._left = None
+        try:
+            while (room is None or room > 0) and (piece := self._next()) is not None:
+                if room is not None and piece.batch.num_rows > room:
+                    self._left = piece.rest(room)
+                    piece = replace(piece, batch=piece.batch.slice(0, room))
+                self._place, self._timestamp = piece.end, piece.time
+                taken.append(piece.batch)
+                room = None if room is None else room - piece.batch.num_rows
+            self._look_ahead()
+        except BaseException as error:
+            self._rows = self._left = None
+            if not taken or not isinstance(error, GaplessError):
+                self._place, self._timestamp, self._files = before
                 self._tell_lag()
-                if taken and isinstance(error, GaplessError):
-                    break
                 raise
-            if piece is None:
-                break
-            if room is not None and piece.batch.num_rows > room:
-                self._left = piece.rest(room)
-                piece = replace(piece, batch=piece.batch.slice(0, room))
-            self._place, self._timestamp = piece.end, piece.time
-            taken.append(piece.batch)
-            room = None if room is None else room - piece.batch.num_rows
-        self._look_ahead()
         self._tell_lag()
         SOURCE_ROWS.add(sum(batch.num_rows for batch in taken), self._table.kind, self._table.url)
         changed, self._schema_changed = self._schema_changed, False
