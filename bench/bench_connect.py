@@ -147,7 +147,7 @@ def through_runner(kind: str, place: Path, parts: Sequence[pa.Table], _steps: St
     sink = connect.sink(f"{kind}:{place}", pipeline="bench", name="runner")
     store = connect.CheckpointStore(place.with_name(f"{place.name}-checkpoints"))
     source = Rows(pa.concat_tables(parts))
-    runner = connect.Runner(source, {"runner": sink}, store, checkpoint_rows=parts[0].num_rows)
+    runner = connect.Runner(source, None, {"runner": sink}, store, checkpoint_rows=parts[0].num_rows)
     return cost(runner.run)
 
 

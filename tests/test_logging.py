@@ -96,6 +96,7 @@ def test_a_pipeline_that_goes_on_after_a_crash(
     def pipeline() -> Runner:
         return Runner(
             source(f"timeseries:{location}-feed", start="earliest"),
+            None,
             {"main": sink(f"timeseries:{location}-sink", pipeline="p", name="main", mode="append")},
             CheckpointStore(f"{location}-checkpoints"),
         )

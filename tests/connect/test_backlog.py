@@ -43,7 +43,9 @@ def place(kind: str) -> str:
 def runner(kind: str, place: str, *names: str, **options: Any) -> Runner:
     sinks = {name: sink(f"{kind}:{place}-{name}", pipeline="orders", name=name) for name in names or ("out",)}
     feed = source(f"timeseries:{place}-feed", start="earliest")
-    return Runner(feed, sinks, CheckpointStore(f"{place}-checkpoints"), ids=CountingIds(), **options)
+    return Runner(
+        feed, options.pop("transform", None), sinks, CheckpointStore(f"{place}-checkpoints"), ids=CountingIds(), **options
+    )
 
 
 def found(kind: str, place: str, name: str = "out") -> list[int]:

@@ -81,6 +81,7 @@ def test_a_copy_by_changes_equals_the_source_at_every_version(
     for version in range(first, table.version + 1):
         runner = Runner(
             source(f"{of}:{tmp_path / 'of'}", start=first, until=version, on_change="tell"),
+            None,
             {"copy": sink(f"{onto}:{tmp_path / 'onto'}", pipeline="copy", name="copy", mode="cdc", key=key)},
             CheckpointStore(tmp_path / "checkpoints"),
             checkpoint_rows=checkpoint_rows,
@@ -110,6 +111,7 @@ def test_a_unique_series_is_copied_by_its_own_keys(tmp_path: Path) -> None:
     table.delete("site = 'b'", end=START + timedelta(minutes=10))
     Runner(
         source(f"timeseries:{tmp_path / 'of'}", start=1, on_change="tell"),
+        None,
         {"copy": sink(f"timeseries:{tmp_path / 'onto'}", pipeline="copy", name="copy", mode="cdc", order_by="ts")},
         CheckpointStore(tmp_path / "checkpoints"),
         checkpoint_rows=7,

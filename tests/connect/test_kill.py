@@ -20,6 +20,7 @@ place, kind, mode = sys.argv[1:]
 options = {"key": ["id"]} if mode == "upsert" else {}
 Runner(
     source(f"timeseries:{place}/feed", start="earliest"),
+    None,
     {"main": sink(f"{kind}:{place}/sink", pipeline="orders", name="main", mode=mode, spill_bytes=1, **options)},
     CheckpointStore(f"{place}/checkpoints"),
     checkpoint_rows=3,

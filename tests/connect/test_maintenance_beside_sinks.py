@@ -45,6 +45,7 @@ def pipeline(place: str, kind: str, mode: str) -> Runner:
     options: dict[str, Any] = {"key": ["id"]} if mode == "upsert" else {}
     return Runner(
         source(f"timeseries:{place}-feed", start="earliest"),
+        None,
         {"main": sink(f"{kind}:{place}-sink", pipeline="orders", name="main", mode=mode, spill_bytes=1, **options)},
         CheckpointStore(f"{place}-checkpoints"),
         checkpoint_rows=4,

@@ -50,13 +50,13 @@ def refused(place: Path, error: type[NotSupported], runner: Runner) -> NotSuppor
 def test_a_source_that_cannot_replay(place: Path) -> None:
     reader, writer, store = parts(place)
     lossy: Any = Standing(reader, SourceCapabilities(replays=False, retracts=False))
-    assert refused(place, SourceCannotReplay, Runner(lossy, {"out": writer}, store)).code == "source-cannot-replay"
+    assert refused(place, SourceCannotReplay, Runner(lossy, None, {"out": writer}, store)).code == "source-cannot-replay"
 
 
 def test_a_sink_that_does_not_know_what_it_committed(place: Path) -> None:
     reader, writer, store = parts(place)
     forgetful: Any = Standing(writer, SinkCapabilities(modes=frozenset({"append"}), exactly_once=False))
-    found = refused(place, SinkCannotDedup, Runner(reader, {"out": forgetful}, store))
+    found = refused(place, SinkCannotDedup, Runner(reader, None, {"out": forgetful}, store))
     assert isinstance(found, SinkCannotDedup)
     assert (found.code, found.sink) == ("sink-cannot-dedup", "out")
 
@@ -64,18 +64,18 @@ def test_a_sink_that_does_not_know_what_it_committed(place: Path) -> None:
 def test_no_checkpoint_store(place: Path) -> None:
     reader, writer, _ = parts(place)
     none: Any = None
-    assert refused(place, NoCheckpointing, Runner(reader, {"out": writer}, none)).code == "no-checkpointing"
+    assert refused(place, NoCheckpointing, Runner(reader, None, {"out": writer}, none)).code == "no-checkpointing"
 
 
 @pytest.mark.parametrize("options", [{}, {"mode": "upsert", "key": "id"}, {"mode": "cdc", "key": "id", "change_type": "op"}])
 def test_a_retracting_source_before_a_sink_that_would_write_all_rows(place: Path, options: dict[str, Any]) -> None:
     reader, writer, store = parts(place, on_change="tell", **options)
-    found = refused(place, RetractingInput, Runner(reader, {"out": writer}, store))
+    found = refused(place, RetractingInput, Runner(reader, None, {"out": writer}, store))
     assert isinstance(found, RetractingInput)
     assert (found.code, found.column) == ("retracting-input", "_change_type")
 
 
 def test_a_retracting_source_before_a_sink_that_applies_changes(place: Path) -> None:
     reader, writer, store = parts(place, on_change="tell", mode="cdc", key="id")
-    assert Runner(reader, {"out": writer}, store).run().rows == 3
+    assert Runner(reader, None, {"out": writer}, store).run().rows == 3
     assert opened((place / "kind").read_text(), place / "out").scan().count() == 3

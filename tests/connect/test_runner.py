@@ -30,7 +30,7 @@ def place(kind: str, tmp_path: Path) -> Path:
 def runner(kind: str, place: Path, *, start: object = None, on_change: Any = "error", **options: Any) -> Runner:
     sinks = options.pop("sinks", None) or {"out": sink(f"{kind}:{place / 'out'}", pipeline="orders", name="out")}
     reader = source(f"{kind}:{place / 'feed'}", start=start, on_change=on_change)
-    return Runner(reader, sinks, CheckpointStore(place / "checkpoints"), **options)
+    return Runner(reader, options.pop("transform", None), sinks, CheckpointStore(place / "checkpoints"), **options)
 
 
 def found(kind: str, place: Path) -> list[int]:
@@ -153,3 +153,9 @@ def test_a_table_that_was_made_anew_or_is_an_older_copy_is_an_error_however_ofte
     shutil.move(place / "newest", place / "out")
     runner(kind, place).run()
     assert found(kind, place) == [0, 1, 2, 3]
+
+
+def test_what_is_no_transform_is_told_with_the_order_of_arguments(tmp_path: Path) -> None:
+    wrong: Any = Runner
+    with pytest.raises(InvalidOption, match=r"a dict is no transform.*Runner\(source, None, sinks, store\)"):
+        wrong(None, {}, CheckpointStore(tmp_path / "c"), None).run()

@@ -33,8 +33,10 @@ def append(place: str, first: int, count: int = 1) -> None:
 
 
 def runner(place: str, **options: Any) -> Runner:
+    transform = options.pop("transform", None)
     return Runner(
         source(f"timeseries:{place}-feed", start="earliest"),
+        transform,
         {"out": sink(f"delta:{place}-out", pipeline="orders", name="out")},
         CheckpointStore(f"{place}-checkpoints"),
         **options,
@@ -152,6 +154,7 @@ def test_a_compaction_of_the_feed_is_passed_without_a_commit(kind: str) -> None:
     feed.append(rows(1, 1))
     pipeline = Runner(
         source(f"{kind}:{place}-feed", start="earliest"),
+        None,
         {"out": sink(f"delta:{place}-out", pipeline="orders", name="out")},
         CheckpointStore(f"{place}-checkpoints"),
         clock=clock,

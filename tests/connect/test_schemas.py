@@ -24,6 +24,7 @@ def documents(request: pytest.FixtureRequest, tmp_path: Path, stored_documents: 
     made(request.param, tmp_path / "out")
     Runner(
         source(f"timeseries:{tmp_path / 'feed'}"),
+        None,
         {"out": sink(f"{request.param}:{tmp_path / 'out'}", pipeline="orders", name="out")},
         CheckpointStore(tmp_path / "checkpoints"),
     ).run()

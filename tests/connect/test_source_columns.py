@@ -251,9 +251,9 @@ def test_ss_11_a_runner_goes_on_with_the_new_columns_and_each_row_is_committed_o
     for rows in (1, 100):
         runner = Runner(
             scene.source(on_schema_change="evolve"),
+            by_name,
             {"out": sink(f"delta:{tmp_path / 'out'}", pipeline="p", name="out")},
             CheckpointStore(tmp_path / "checkpoints"),
-            transform=by_name,
             checkpoint_rows=rows,
         )
         runner.run(checkpoints=2 if rows == 1 else None)
@@ -271,7 +271,7 @@ def test_ss_11_a_sink_that_does_not_take_the_new_columns_raises_with_the_rows_be
 
     def runner() -> Runner:
         sinks = {"out": sink(f"delta:{out}", pipeline="p", name="out")}
-        return Runner(scene.source(on_schema_change="evolve"), sinks, CheckpointStore(tmp_path / "checkpoints"))
+        return Runner(scene.source(on_schema_change="evolve"), None, sinks, CheckpointStore(tmp_path / "checkpoints"))
 
     for _ in range(2):
         with pytest.raises(SchemaMismatch, match="y"):

@@ -236,7 +236,7 @@ def test_a_run_that_follows_ends_with_a_source_that_has_ended(scene: Scene, tmp_
     until = scene.times[newest] + timedelta(seconds=30)
     sinks = {"out": sink(f"{scene.kind}:{tmp_path / 'out'}", pipeline="orders", name="out")}
     reader = scene.source(start="earliest", until=until)
-    report = Runner(reader, sinks, CheckpointStore(tmp_path / "c"), clock=clock).run(follow=True, poll_interval=20)
+    report = Runner(reader, None, sinks, CheckpointStore(tmp_path / "c"), clock=clock).run(follow=True, poll_interval=20)
     assert report.rows == len(scene.times)
     assert reader.ended
     assert clock.ns > until.timestamp() * 1e9
@@ -253,7 +253,7 @@ def kind_and_copy(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[s
         for _ in range(2):
             sinks = {"out": sink(f"{kind}:{tmp_path / 'out'}", pipeline="orders", name="out")}
             Runner(
-                source(f"{kind}:{tmp_path / 't'}", mode=mode), sinks, CheckpointStore(tmp_path / "c"), checkpoint_rows=3
+                source(f"{kind}:{tmp_path / 't'}", mode=mode), None, sinks, CheckpointStore(tmp_path / "c"), checkpoint_rows=3
             ).run()
         assert opened(kind, tmp_path / "t").version == table.version
         return sorted(target.refresh().scan().to_arrow().column("v").to_pylist())

@@ -60,7 +60,7 @@ def test_a_pipeline_commits_the_rows_before_a_commit_that_stops_it(kind: str, tm
 
     def runner() -> Runner:
         sinks = {"out": sink(f"{kind}:{tmp_path / 'out'}", pipeline="orders", name="out")}
-        return Runner(source(f"{kind}:{path}", start="earliest"), sinks, CheckpointStore(tmp_path / "checkpoints"))
+        return Runner(source(f"{kind}:{path}", start="earliest"), None, sinks, CheckpointStore(tmp_path / "checkpoints"))
 
     table.append(rows(0, 2))
     table.delete("v = 1")

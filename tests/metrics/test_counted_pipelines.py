@@ -156,7 +156,7 @@ def test_a_sink_that_stands_still_is_one_stall_and_a_backlog_that_goes_up_and_do
     clock, store = ScriptedClock(), CheckpointStore(f"{place}-checkpoints")
     feed = source(f"timeseries:{place}-feed", start="earliest")
     sinks = {"out": sink(f"delta:{place}-out", pipeline="p", name="out")}
-    running = Runner(feed, sinks, store, clock=clock, ids=CountingIds())
+    running = Runner(feed, None, sinks, store, clock=clock, ids=CountingIds())
     seen: list[tuple[int, int]] = []
 
     def watch(report: RunnerReport) -> None:

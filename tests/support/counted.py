@@ -33,6 +33,7 @@ def pipeline(kind: str, place: Path) -> Runner:
     """From the table `feed` there into the table `sink`, in checkpoints of 4 rows."""
     return Runner(
         source(f"{kind}:{place / 'feed'}", start="earliest"),
+        None,
         {"main": sink(f"{kind}:{place / 'sink'}", pipeline="p", name="main")},
         CheckpointStore(place / "checkpoints"),
         checkpoint_rows=4,

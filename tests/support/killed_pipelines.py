@@ -44,6 +44,7 @@ class Pipeline:
         )
         Runner(
             source(f"timeseries:{place}/feed", start="earliest", storage_options=storage, **self.reading),
+            None,
             {"main": into},
             CheckpointStore(f"{place}/checkpoints", storage_options=storage),
             checkpoint_rows=5,

@@ -59,7 +59,7 @@ def connect(
         row_progress(f"copying {places.source_name} into {table}") as done,
         _warnings_shown(),
     ):
-        runner = Runner(reader, {identity.name: writer}, store, **run.limits)
+        runner = Runner(reader, None, {identity.name: writer}, store, **run.limits)
         runner.progress = lambda report: done(report.rows, None)
         with runner.stopping_on():
             report = runner.run(follow=run.follow, poll_interval=run.interval)

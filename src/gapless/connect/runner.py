@@ -40,11 +40,6 @@ ONCE_STALL_S, FOLLOW_STALL_S = 60.0, 3600.0
 """How long a run waits for a sink that stands still, where nothing is said."""
 
 
-def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows as they come."""
-    return batch
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerReport:
     """What one run did, at its end or so far."""
@@ -67,7 +62,8 @@ class RunnerReport:
 class Runner:
     """Runs a pipeline with two-phase commits: what is in the sinks is always what some checkpoint of the source gave, each row once.
 
-    Args of the constructor: the source; a function of each batch; sinks by name; the checkpoint store; and, by name, what follows. Begun
+    Args of the constructor: the source; a function of each batch, None for rows as they come; sinks by name; the checkpoint store; and what
+    follows, by name. Begun
     anew over the same store, it first does what was decided (finalize, in order), then takes back what was prepared and not decided (abort),
     then goes on at the stored cursor.
 
@@ -76,9 +72,9 @@ class Runner:
     """
 
     source: Source
+    transform: Transform | None
     sinks: Mapping[str, Sink]
     store: CheckpointStore
-    transform: Transform = unchanged
     checkpoint_rows: int = 1_000_000
     """A checkpoint is made after so many rows at the latest,"""
     checkpoint_bytes: int | None = None
@@ -179,6 +175,8 @@ class Runner:
         )
         if self.stall_seconds is not None:
             check_seconds("stall_seconds", self.stall_seconds)
+        if self.transform is not None and not callable(self.transform):
+            raise _refuse_transform_argument(self.transform)
         if not isinstance(self.store, CheckpointStore):
             raise _refuse(
                 NoCheckpointing,
@@ -200,7 +198,7 @@ class Runner:
                     "A checkpoint sent again would be doubled",
                     sink=name,
                 )
-            if self.source.capabilities.retracts and self.transform is unchanged and not sink.capabilities.takes_changes:
+            if self.source.capabilities.retracts and self.transform is None and not sink.capabilities.takes_changes:
                 raise _refuse(
                     RetractingInput,
                     f"the source tells of rows that were changed or removed, and the sink {name!r} takes no such rows",
@@ -280,7 +278,7 @@ class Runner:
         return {name: rows.schema for name, rows in self._transformed(empty).items()}
 
     def _transformed(self, batch: pa.RecordBatch) -> Mapping[str, pa.RecordBatch | pa.Table]:
-        made = self.transform(batch)
+        made = batch if self.transform is None else self.transform(batch)
         given = made if isinstance(made, Mapping) else dict.fromkeys(self.sinks, made)
         if odd := sorted(map(str, self.sinks.keys() ^ given.keys())):
             raise _refuse_transform(f"rows for other names than those of the sinks: {', '.join(odd)} is on one side only")
@@ -369,6 +367,16 @@ class Runner:
 def _refuse_store(what: str, why: str, url: str) -> InvalidOption:
     fix = "Bring the store and the table back as they were, or begin anew with a higher generation of the sink, whose rows then come again"
     return InvalidOption(what, why=why, fix=fix, option="store", value=url)
+
+
+def _refuse_transform_argument(given: object) -> InvalidOption:
+    return InvalidOption(
+        f"a {type(given).__name__} is no transform",
+        why="A pipeline is made of its source, a function of each batch, its sinks and its store, in this order",
+        fix="Pass Runner(source, None, sinks, store) for rows as they come",
+        option="transform",
+        value=given,
+    )
 
 
 def _refuse_transform(what: str) -> InvalidOption:

@@ -153,6 +153,7 @@ def test_only_what_is_named_by_a_token_or_a_value_replays(service: Service, tmp_
     with pytest.raises(GaplessError, match="read again"):
         connect.Runner(
             source(service.url, pagination=PageNumber()),
+            None,
             {"t": connect.sink(f"delta:{tmp_path / 't'}", pipeline="p", name="n", create={})},
             connect.CheckpointStore(tmp_path / "c"),
         ).run()
@@ -179,7 +180,7 @@ def test_a_pipeline_over_a_service_that_fails_has_each_row_once(service: Service
         service.failures = list(failures)
         reader, _ = asking(service, pagination=AfterValue("since", "v"), schema=SCHEMA)
         sinks = {"t": connect.sink(f"delta:{tmp_path / 't'}", pipeline="p", name="n")}
-        runner = connect.Runner(reader, sinks, connect.CheckpointStore(tmp_path / "c"), checkpoint_rows=4)
+        runner = connect.Runner(reader, None, sinks, connect.CheckpointStore(tmp_path / "c"), checkpoint_rows=4)
         if failures and failures[0][0] == 403:
             with pytest.raises(AccessDenied):
                 runner.run(checkpoints=1)

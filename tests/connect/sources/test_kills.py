@@ -90,7 +90,7 @@ STEPS = {"files": 1, "kafka": 5, "sql": 3, "http": 4}
 
 def pipeline(place: str, feed: Opened) -> Runner:
     sinks = {"main": sink(f"delta:{place}-sink", pipeline="orders", name="main", spill_bytes=1)}
-    return Runner(feed(), sinks, CheckpointStore(f"{place}-checkpoints"), checkpoint_rows=5)
+    return Runner(feed(), None, sinks, CheckpointStore(f"{place}-checkpoints"), checkpoint_rows=5)
 
 
 def living(monkeypatch: pytest.MonkeyPatch, life: Life) -> None:

@@ -89,9 +89,9 @@ class Host:
             checkpoints._store = FolderStore(self.store, pipeline.folder)  # noqa: SLF001  # as an open store
             self.runners[pipeline] = Runner(
                 reader,
+                _marking(pipeline),
                 {"main": NotedSink(self, pipeline.name, "main", pipeline.mode, reader, pipeline)},
                 checkpoints,
-                transform=_marking(pipeline),
                 checkpoint_rows=pipeline.checkpoint_rows,
                 max_backlog=pipeline.max_backlog,
                 stall_seconds=STALL_S,
