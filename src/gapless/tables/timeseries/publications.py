@@ -15,7 +15,7 @@ from gapless.publish.publishers import Publication, Publisher, publisher_of
 from gapless.runtime.concurrency import ForkSafeLock
 from gapless.runtime.environment import Environment
 
-_LOGGER = logging.getLogger("gapless.publish")
+_LOGGER = logging.getLogger("gapless.tables")
 
 PUBLISHED = "published"
 """What a report says of a format that follows."""

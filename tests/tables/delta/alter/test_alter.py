@@ -440,8 +440,8 @@ def test_an_append_of_old_columns_stands_beside_a_new_one(table: Any) -> None:
 def test_a_column_that_was_renamed_meanwhile_is_not_lost_in_an_append(mapped: Any) -> None:
     other = gl.delta.open(mapped.url)
     mapped.alter.rename_column("id", "ident")
-    with pytest.raises(SchemaMismatch, match="ident"):
-        other.append(pa.table({"id": pa.array([3], pa.int32())}))
+    other.append(pa.table({"id": pa.array([3], pa.int32())}))
+    assert 3 in [row["ident"] for row in rows(other.refresh())]
 
 
 @pytest.fixture
