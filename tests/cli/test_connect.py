@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,15 @@ def test_a_sink_without_room_is_warned_of_and_what_waits_is_told(
 
 def started(place: Path, environment: dict[str, str], *options: str) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "gapless", "connect", "feed", "delta:trips", "--create", *options]
-    return subprocess.Popen(words, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # A shell starts what runs in its background with Ctrl-C ignored, and processes take that over.
+    return subprocess.Popen(
+        words,
+        cwd=place,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # the tests start no threads
+    )
 
 
 def committed(place: Path, count: int, run: subprocess.Popen[bytes]) -> None:

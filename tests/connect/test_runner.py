@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.connect import Checkpoint, CheckpointStore, Cursor, Runner, sink, source
-from gapless.errors import CommitConflict, InvalidOption, NotSupported, VersionNotFound
+from gapless.errors import CommitConflict, InvalidOption, LogWarning, NotSupported, VersionNotFound
 from support.pipelines import KINDS, SCHEMA, made, opened, rows
 
 
@@ -159,3 +159,53 @@ def test_what_is_no_transform_is_told_with_the_order_of_arguments(tmp_path: Path
     wrong: Any = Runner
     with pytest.raises(InvalidOption, match=r"a dict is no transform.*Runner\(source, None, sinks, store\)"):
         wrong(None, {}, CheckpointStore(tmp_path / "c"), None).run()
+
+
+@pytest.mark.parametrize("sinks", [{}, [], None])
+def test_a_pipeline_without_sinks_by_name_is_refused_before_it_reads(kind: str, place: Path, sinks: Any) -> None:
+    reader = source(f"{kind}:{place / 'feed'}")
+    with pytest.raises(InvalidOption, match="mapping of sinks by name"):
+        Runner(reader, None, sinks, CheckpointStore(place / "checkpoints")).run()
+    assert CheckpointStore(place / "checkpoints").recover().decided is None
+
+
+def test_a_sink_that_was_left_out_for_a_while_is_told_of_what_it_misses(kind: str, place: Path) -> None:
+    made(kind, place / "more")
+    out, more = (sink(f"{kind}:{place / name}", pipeline="orders", name=name) for name in ("out", "more"))
+
+    def with_both() -> Runner:
+        return runner(kind, place, sinks={"out": out, "more": more})
+
+    with_both().run()
+    opened(kind, place / "feed").append(rows(3, 1))
+    runner(kind, place, sinks={"out": out}).run()
+    with pytest.raises(InvalidOption, match="'more' was left out of the last checkpoints"):
+        with_both().run()
+    made(kind, place / "third")
+    third = sink(f"{kind}:{place / 'third'}", pipeline="orders", name="third")
+    opened(kind, place / "feed").append(rows(4, 1))
+    with pytest.warns(LogWarning, match="'third' is new"):
+        runner(kind, place, sinks={"out": out, "third": third}).run()
+    assert opened(kind, place / "third").scan().to_arrow()["v"].to_pylist() == [4]
+
+
+def test_an_older_copy_of_a_table_is_found_though_the_last_checkpoint_had_no_rows(kind: str, place: Path) -> None:
+    runner(kind, place, start="earliest").run()
+    shutil.copytree(place / "out", place / "copy")
+    opened(kind, place / "feed").append(rows(3, 1))
+    runner(kind, place).run()
+    opened(kind, place / "feed").compact()
+    runner(kind, place).run()
+    shutil.rmtree(place / "out")
+    shutil.move(place / "copy", place / "out")
+    opened(kind, place / "feed").append(rows(4, 1))
+    with pytest.raises(InvalidOption, match="older copy"):
+        runner(kind, place).run()
+
+
+def test_what_a_poll_gave_counts_as_its_batches(kind: str, place: Path) -> None:
+    reader, batches = source(f"{kind}:{place / 'feed'}", start="earliest"), 0
+    while polled := reader.poll(2):
+        batches += len(polled)
+        assert polled[0].num_rows <= 2
+    assert batches == 2

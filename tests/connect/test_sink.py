@@ -19,9 +19,11 @@ from gapless.errors import (
     InvalidValue,
     PreparedFilesMissing,
     SchemaMismatch,
+    StoreUnavailable,
     TableNotFound,
     VersionNotFound,
 )
+from gapless.tables.shared.prepared import require_not_aborted
 from support.pipelines import KINDS, SCHEMA, made, opened, rows
 
 
@@ -239,7 +241,7 @@ def test_columns_that_changed_since_are_those_of_the_table(kind: str, path: Path
 def test_time_series_rows_that_meet_others_are_judged_by_the_policy(tmp_path: Path) -> None:
     table = made("timeseries", tmp_path / "t")
     table.append(rows(0, 2))
-    mine = new_sink("timeseries", tmp_path / "t")
+    mine = new_sink("timeseries", tmp_path / "t", on_overlap="reject")
     mine.write(rows(1, 2))
     with pytest.raises(CoverageOverlap):
         mine.prepare(1)
@@ -248,6 +250,56 @@ def test_time_series_rows_that_meet_others_are_judged_by_the_policy(tmp_path: Pa
     skipping.write(rows(1, 2))
     skipping.finalize(skipping.prepare(1))
     assert values("timeseries", tmp_path / "t") == [0, 1, 2]
+
+
+def test_checkpoints_that_fall_into_one_bucket_are_all_added(kind: str, tmp_path: Path) -> None:
+    made(kind, tmp_path / "t")
+    mine, other = new_sink(kind, tmp_path / "t"), new_sink(kind, tmp_path / "t", "other")
+    for number in (1, 2):
+        for one in (mine, other):
+            one.write(rows(0, 1))
+            one.finalize(one.prepare(number))
+    assert values(kind, tmp_path / "t") == [0, 0, 0, 0]
+
+
+def test_rows_of_a_write_that_failed_are_not_taken(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(kind, tmp_path / "t")
+    mine = new_sink(kind, tmp_path / "t", spill_bytes=1)
+    mine.write(rows(0, 1))
+
+    def unavailable(*_: object) -> None:
+        raise StoreUnavailable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gapless.connect.sinks.epoch.RunningEpoch.store", unavailable)
+        with pytest.raises(StoreUnavailable):
+            mine.write(rows(1, 2))
+    mine.write(rows(1, 2))
+    mine.finalize(mine.prepare(1))
+    assert values(kind, tmp_path / "t") == [0, 1, 2]
+
+
+def test_a_finalization_that_fails_beside_another_one_is_answered_by_the_log(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one commits, and removes the document, between the look at the log and that at the document."""
+    made(kind, tmp_path / "t")
+    mine, theirs = new_sink(kind, tmp_path / "t"), new_sink(kind, tmp_path / "t")
+    mine.write(rows(0, 3))
+    prepared = mine.prepare(1)
+
+    def unavailable(*_: object) -> None:
+        raise StoreUnavailable("no answer")
+
+    def finalized(*given: Any) -> None:
+        monkeypatch.undo()
+        theirs.finalize(prepared)
+        require_not_aborted(*given)
+
+    monkeypatch.setattr(mine, "_commit", unavailable)
+    monkeypatch.setattr("gapless.connect.sinks.table_sink.require_not_aborted", finalized)
+    assert mine.finalize(prepared).already_committed
+    assert values(kind, tmp_path / "t") == [0, 1, 2]
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a#1", "gapless.x", "spark:x", "x" * 201, "tab\there", None])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -15,13 +16,20 @@ from gapless.connect.backlog import Backlog
 from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore, Recovered
 from gapless.connect.limits import Filling, Limits, check_seconds
 from gapless.connect.pace import Pace, on_signals
+from gapless.connect.refusals import (
+    refuse_pipeline,
+    refuse_sinks,
+    refuse_store,
+    refuse_transform,
+    refuse_transform_argument,
+)
 from gapless.connect.sinks.protocol import CommitInfo, Sink
 from gapless.connect.sources.protocol import Cursor, Source
 from gapless.errors import (
     GaplessError,
     InvalidOption,
+    LogWarning,
     NoCheckpointing,
-    NotSupported,
     RetractingInput,
     SinkCannotDedup,
     SourceCannotReplay,
@@ -38,6 +46,8 @@ Transform = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | Mapping[str, 
 """Of a batch of the source, the rows for the sinks: the same for all, or a mapping by the sink's name. A function of the batch alone."""
 ONCE_STALL_S, FOLLOW_STALL_S = 60.0, 3600.0
 """How long a run waits for a sink that stands still, where nothing is said."""
+_LAST = "last_with_rows"
+"""In the state of a checkpoint: by the sink's name, the newest one that has rows for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +102,8 @@ class Runner:
     ids: IdSource = field(default_factory=RandomIds)
     _limits: Limits = field(init=False, repr=False)
     _backlog: Backlog = field(init=False, repr=False)
+    _last: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    """By the sink's name: the newest checkpoint that has rows for it."""
     _rows: int = field(default=0, init=False, repr=False)
     _pace: Pace = field(init=False, repr=False)
 
@@ -176,30 +188,33 @@ class Runner:
         if self.stall_seconds is not None:
             check_seconds("stall_seconds", self.stall_seconds)
         if self.transform is not None and not callable(self.transform):
-            raise _refuse_transform_argument(self.transform)
+            raise refuse_transform_argument(self.transform)
+        sinks: object = self.sinks
+        if not isinstance(sinks, Mapping) or not sinks:
+            raise refuse_sinks(sinks)
         if not isinstance(self.store, CheckpointStore):
-            raise _refuse(
+            raise refuse_pipeline(
                 NoCheckpointing,
                 "the pipeline has no checkpoint store",
                 "After a crash nobody would know which rows are in its sinks",
                 'Pass a CheckpointStore("…")',
             )
         if not self.source.capabilities.replays:
-            raise _refuse(
+            raise refuse_pipeline(
                 SourceCannotReplay,
                 "the source cannot be read again from a cursor",
                 "What was read and not committed would be lost in a crash",
             )
         for name, sink in self.sinks.items():
             if not sink.capabilities.exactly_once:
-                raise _refuse(
+                raise refuse_pipeline(
                     SinkCannotDedup,
                     f"the sink {name!r} does not know what it has committed",
                     "A checkpoint sent again would be doubled",
                     sink=name,
                 )
             if self.source.capabilities.retracts and self.transform is None and not sink.capabilities.takes_changes:
-                raise _refuse(
+                raise refuse_pipeline(
                     RetractingInput,
                     f"the source tells of rows that were changed or removed, and the sink {name!r} takes no such rows",
                     "Without a transform all of them would be written, those that were removed too",
@@ -211,6 +226,7 @@ class Runner:
         """Where to go on; what was decided and is not known to be finished is committed, or waits to be."""
         recovered = self.store.recover()
         decided = recovered.decided
+        self._last = {} if decided is None else dict(decided.state.get(_LAST, {}))
         self._rows, self._backlog = 0, Backlog(self.sinks, self.store, self.source.acknowledge, self._pace)
         # The columns are known once the source stands where it goes on.
         self.source.start(None if decided is None else decided.cursor)
@@ -244,19 +260,31 @@ class Runner:
             last = sink.last_committed()
             if last is not None and last > (-1 if decided is None else decided.id):
                 known = "none" if decided is None else f"{decided.id} as the last one"
-                raise _refuse_store(
+                raise refuse_store(
                     f"the sink {name!r} has committed checkpoint {last}, and the checkpoint store knows {known}",
                     "The store is empty, older or another pipeline's, or another coordinator was quicker; the table would take new"
                     " checkpoints for those that it has, and leave their rows out",
                     self.store.url,
                 )
+            if decided is not None and name not in decided.prepared:
+                if last is not None:
+                    raise refuse_store(
+                        f"the sink {name!r} was left out of the last checkpoints: it has those up to {last}",
+                        f"Rows that came since went into {', '.join(map(repr, decided.prepared))} alone; they would be missing in it",
+                        self.store.url,
+                    )
+                what = (
+                    f"{self.store.url}: the sink {name!r} is new, and begins where the pipeline is; rows before are not in it"
+                )
+                warnings.warn(what, LogWarning, stacklevel=2)
             prepared = decided.prepared.get(name) if decided is not None and recovered.finished else None
-            if prepared is None or (last or -1) >= prepared.checkpoint_id:
+            if prepared is None or decided is None or (last or -1) >= prepared.checkpoint_id:
                 continue
-            if last is not None and prepared.files:
-                raise _refuse_store(
+            wanted = prepared.checkpoint_id if prepared.files else int(decided.state.get(_LAST, {}).get(name, -1))
+            if last is not None and last < wanted:
+                raise refuse_store(
                     f"the sink {name!r} has committed checkpoint {last} as the last one, and by the checkpoint store it has"
-                    f" {prepared.checkpoint_id}",
+                    f" {wanted}",
                     "An older copy of the table was brought back; what came after it would be missing",
                     self.store.url,
                 )
@@ -281,10 +309,10 @@ class Runner:
         made = batch if self.transform is None else self.transform(batch)
         given = made if isinstance(made, Mapping) else dict.fromkeys(self.sinks, made)
         if odd := sorted(map(str, self.sinks.keys() ^ given.keys())):
-            raise _refuse_transform(f"rows for other names than those of the sinks: {', '.join(odd)} is on one side only")
+            raise refuse_transform(f"rows for other names than those of the sinks: {', '.join(odd)} is on one side only")
         for name, rows in given.items():
             if not isinstance(rows, pa.RecordBatch | pa.Table):
-                raise _refuse_transform(f"a {type(rows).__name__} for the sink {name!r}")
+                raise refuse_transform(f"a {type(rows).__name__} for the sink {name!r}")
         return given
 
     def _fill(self, poll_interval: float | None) -> Filling:
@@ -321,7 +349,10 @@ class Runner:
         """Prepare in all sinks, record and decide; then finalize what can be."""
         prepared = {name: self._pace.insist(partial(sink.prepare, number)) for name, sink in self.sinks.items()}
         self._check_apart(prepared)
-        checkpoint = Checkpoint(id=number, cursor=cursor, prepared=prepared, unfinished=self._backlog.numbers)
+        self._last |= {name: number for name, one in prepared.items() if one.files}
+        checkpoint = Checkpoint(
+            id=number, cursor=cursor, prepared=prepared, state={_LAST: dict(self._last)}, unfinished=self._backlog.numbers
+        )
         self._pace.insist(partial(self.store.record, checkpoint))
         self._pace.insist(partial(self.store.decide, checkpoint))
         self._backlog.add(checkpoint, rows=rows)
@@ -353,8 +384,8 @@ class Runner:
         for name, one in prepared.items():
             other = seen.setdefault((one.table_id, one.operation.app), name)
             if other != name:
-                for made in prepared.values():
-                    self.sinks[name].abort(made)
+                for mine, made in prepared.items():
+                    self.sinks[mine].abort(made)
                 raise InvalidOption(
                     f"the sinks {other!r} and {name!r} are both {one.operation.app} of one table",
                     why="The table knows checkpoints by that, and would leave out the rows of one of them",
@@ -362,34 +393,3 @@ class Runner:
                     option="name",
                     value=name,
                 )
-
-
-def _refuse_store(what: str, why: str, url: str) -> InvalidOption:
-    fix = "Bring the store and the table back as they were, or begin anew with a higher generation of the sink, whose rows then come again"
-    return InvalidOption(what, why=why, fix=fix, option="store", value=url)
-
-
-def _refuse_transform_argument(given: object) -> InvalidOption:
-    return InvalidOption(
-        f"a {type(given).__name__} is no transform",
-        why="A pipeline is made of its source, a function of each batch, its sinks and its store, in this order",
-        fix="Pass Runner(source, None, sinks, store) for rows as they come",
-        option="transform",
-        value=given,
-    )
-
-
-def _refuse_transform(what: str) -> InvalidOption:
-    return InvalidOption(
-        f"the transform gave {what}",
-        why="It gives a record batch or table for all sinks, or a mapping with one for each of them",
-        fix="Give each sink its rows, an empty batch of the same columns where there are none",
-        option="transform",
-        value=None,
-    )
-
-
-def _refuse(
-    kind: type[NotSupported], what: str, why: str, fix: str = "Use another source or sink for it", **facts: str
-) -> NotSupported:
-    return kind(what, why=why, fix=fix, feature="exactly-once pipelines", **facts)

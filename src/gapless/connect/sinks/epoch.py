@@ -62,6 +62,12 @@ class RunningEpoch:
         self.held += rows
         self.held_bytes += sum(batch.nbytes for batch in rows)
 
+    def release(self, rows: list[pa.RecordBatch]) -> None:
+        """Hold these no longer, which came last and are not stored."""
+        if self.held:
+            del self.held[len(self.held) - len(rows) :]
+            self.held_bytes -= sum(batch.nbytes for batch in rows)
+
     def store(self) -> None:
         """Stage what is held. After an error it is held still. Raises StoreError."""
         if self.held:

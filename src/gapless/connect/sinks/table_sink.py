@@ -125,9 +125,14 @@ class TableSink(Sink):
             rows = conformed(rows, schema, given.inferred.keys())
         running = self._running = self._running or self._begin(schema)
         now_s = self._table.env.clock.monotonic()
-        running.hold(running.epoch.fit(rows), now_s)
+        fitted = running.epoch.fit(rows)
+        running.hold(fitted, now_s)
         if running.held_bytes >= self._spill_bytes or running.held_for(now_s) >= (self._spill_seconds or inf):
-            running.store()
+            try:
+                running.store()
+            except BaseException:
+                running.release(fitted)
+                raise
         self._count(SINK_ROWS, rows.num_rows)
         return int(rows.num_rows)
 
@@ -167,12 +172,7 @@ class TableSink(Sink):
                 require_prepared_files(self._table.env.store, prepared)
                 known = self._commit(prepared)
             except GaplessError as error:
-                # Another process may have finalized it meanwhile, and removed files that it wrote anew.
-                known = self._known(prepared)
-                if known is None:
-                    if not isinstance(error, PreparedFilesMissing):
-                        require_not_aborted(self._table.env.store, prepared)
-                    raise
+                known = self._finalized_elsewhere(prepared, error)
         elif known is None:
             known = ChangeOutcome(Tally(), self._table.version)
         self._forget(prepared)
@@ -254,6 +254,22 @@ class TableSink(Sink):
                 " its rows again from the source",
                 differences=error.facts.get("differences", (error.what,)),
             ) from error
+
+    def _finalized_elsewhere(self, prepared: PreparedCommit, error: GaplessError) -> ChangeOutcome:
+        """What the log tells of a commit that failed here: another process may have made it, and removed files that it wrote anew. Raises
+        the error where it did not, PreparedFilesMissing where an abort began.
+        """
+        if (known := self._known(prepared)) is not None:
+            return known
+        try:
+            if not isinstance(error, PreparedFilesMissing):
+                require_not_aborted(self._table.env.store, prepared)
+        except PreparedFilesMissing as missing:
+            error = missing
+        # Once more after the look at the document: who commits removes it then.
+        if (known := self._known(prepared)) is None:
+            raise error
+        return known
 
     def _committed(self, prepared: PreparedCommit) -> ChangeOutcome:
         with self._table.while_prepared(prepared):

@@ -85,6 +85,18 @@ class Polled:
         """How many rows."""
         return sum(batch.num_rows for batch in self.batches)
 
+    def __len__(self) -> int:
+        """How many batches."""
+        return len(self.batches)
+
+    def __bool__(self) -> bool:
+        """Whether it says anything: rows, or that the columns change."""
+        return bool(self.batches) or self.schema_changed
+
+    def __getitem__(self, number: int) -> pa.RecordBatch:
+        """One of the batches."""
+        return self.batches[number]
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The batches."""
         return iter(self.batches)
