@@ -13,7 +13,15 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.errors import ForeignCommit, InvalidChange, InvalidOption, NotSupported, StoreUnavailable, UnsupportedType
+from gapless.errors import (
+    ForeignCommit,
+    InvalidChange,
+    InvalidOption,
+    NotSupported,
+    StoreUnavailable,
+    TableExists,
+    UnsupportedType,
+)
 from gapless.formats.delta.format import DELTA
 from gapless.publish.delta import DeltaPublisher
 from gapless.runtime.environment import Environment
@@ -252,3 +260,70 @@ def test_a_table_is_published_only_if_all_of_it_can_be() -> None:
     assert fresh.refresh().version == 1
     with pytest.raises(InvalidOption, match="published in no format"):
         table_in(DictStore(), publish=[]).publish()
+
+
+def test_a_restore_is_followed_however_far_back_it_goes() -> None:
+    store = DictStore()
+    table = table_in(store, publish=[])
+    table.append(rows_at(0, 3))
+    before = table.version
+    table.set_properties({"publish": ["delta"]})
+    table.append(rows_at(5, 3))
+    table.restore(before)
+    assert table.properties.publish == ("delta",)
+    check(store)
+    table.restore(1)
+    assert DeltaPublisher(table._env).differences(table._snapshot) == []
+    table.expire(keep_versions=1)
+    table.vacuum(timedelta(0), dry_run=False)
+    assert not DeltaPublisher(table._env)._newest().state.files  # type: ignore[union-attr]
+    table.append(rows_at(9))
+    check(store)
+
+
+def test_versions_of_while_it_was_not_published_come_as_one() -> None:
+    store = DictStore()
+    table = table_in(store)
+    table.append(rows_at(0, 3))
+    table.set_properties({"publish": None, "inline_bytes": 100_000})
+    table.append(rows_at(5))
+    table.add_column("t", pa.time64("us"))
+    table.drop_column("t")
+    table.compact()
+    late = again(store)
+    table.set_properties({"publish": ["delta"], "inline_bytes": None})
+    check(store)
+    late.append(rows_at(7))  # a handle that does not know yet that it is published
+    table.refresh().compact()
+    check(store)
+
+
+def test_a_stored_name_is_given_once_whatever_its_case() -> None:
+    store = DictStore()
+    table = table_in(store)
+    table.append(rows_at(0, 2).append_column("a", pa.array([1, 2])))
+    table.drop_column("a")
+    table.add_column("A", "int64")
+    check(store)
+    assert table.scan().to_arrow()["A"].to_pylist() == [None, None]
+    schema = DeltaPublisher(table._env)._newest().state.metadata.schema  # type: ignore[union-attr]
+    assert [field.physical_name for field in schema] == ["ts", "v", "A~2"]
+
+
+def test_a_table_of_another_writer_is_not_taken_over(tmp_path: Path) -> None:
+    table = gl.create(tmp_path / "t", index="ts", bucket="1h")
+    table.append(rows_at(0, 2))
+    other = gl.delta.create(tmp_path / "other", pa.schema([("x", pa.int64())]))
+    (tmp_path / "other" / "_delta_log").rename(tmp_path / "t" / "_delta_log")
+    with pytest.raises(TableExists, match=r"a delta table .* already"):
+        table.set_properties({"publish": ["delta"]})
+    assert (table.refresh().version, other.version) == (2, 0)
+
+
+def test_a_step_that_type_widening_lacks_is_refused(tmp_path: Path) -> None:
+    table = gl.create(tmp_path / "t", index="ts", bucket="1h", properties=PUBLISHED)
+    table.append(rows_at(0, 2).append_column("n", pa.array([1, 2], pa.int16())))
+    with pytest.raises(UnsupportedType, match="'n' cannot become float"):
+        table.widen_column("n", "float32")
+    table.widen_column("n", "int64")
+    assert table.publications()[0].behind == 0

@@ -162,9 +162,11 @@ def add_column(columns: Columns, new: NewColumn) -> Columns:
 def _born(ids: ColumnIds, path: ColumnPath, beside: Sequence[pa.Field], default: object) -> ColumnIds:
     """The identities with a new field, under a stored name that no other field of its parent has or had."""
     parent, name = path[:-1], path[-1]
-    taken = {ids.stored_name(*parent, field.name) for field in beside} | ids.retired.get(parent, frozenset())
+    known = {ids.stored_name(*parent, field.name) for field in beside} | ids.retired.get(parent, frozenset())
+    # Readers of other formats tell no names apart by case: they would find another field's values in older files.
+    taken = {one.lower() for one in known}
     stored, count = name, 1
-    while stored in taken:
+    while stored.lower() in taken:
         count += 1
         stored = f"{name}~{count}"
     if stored != name:

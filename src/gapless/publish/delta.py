@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
-from gapless.errors import ForeignCommit, TableExists, UnsupportedType
-from gapless.formats.delta.actions import Action, AddFile, Applied, Commit, canonical, log_path
+from gapless.errors import ForeignCommit, NotSupported, SchemaMismatch, TableExists, UnsupportedType
+from gapless.formats.delta.actions import Action, AddFile, Applied, Commit, Metadata, canonical, log_path
 from gapless.formats.delta.actions import TableState as DeltaState
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.schema.column_mapping import check_names
@@ -30,14 +31,28 @@ from gapless.runtime.committer import ENGINE, Committer, Proposal
 from gapless.runtime.environment import Environment
 from gapless.runtime.first_commit import commit_first
 
+_OWN_PROPERTIES = frozenset(
+    {
+        "delta.enableInCommitTimestamps",
+        "delta.inCommitTimestampEnablementVersion",
+        "delta.inCommitTimestampEnablementTimestamp",
+        "delta.columnMapping.mode",
+        "delta.columnMapping.maxColumnId",
+        "delta.enableTypeWidening",
+    }
+)
+"""The properties of a published table that we set."""
+
 
 def publisher(env: Environment) -> DeltaPublisher:
     """The publisher of the table that `env` reaches."""
     return DeltaPublisher(env)
 
 
-def check_columns(meta: TableMeta) -> None:
-    """Raise UnsupportedType or SchemaMismatch for columns that a Delta table cannot have, or that some readers of Delta refuse."""
+def check_columns(meta: TableMeta, before: TableMeta | None) -> None:
+    """Raise UnsupportedType or SchemaMismatch for columns that a Delta table cannot have, that some readers of Delta refuse, or that type
+    widening does not let follow those of `before`.
+    """
     for name, type_ in _unread(meta.schema or ()):
         raise UnsupportedType(
             f"column {name!r} of type {type_} cannot be published as Delta",
@@ -46,7 +61,7 @@ def check_columns(meta: TableMeta) -> None:
             column=name,
             type=str(type_),
         )
-    metadata = published_metadata(meta, None, "")
+    metadata = published_metadata(meta, None if before is None else published_metadata(before, None, ""), "")
     check_names(metadata.schema, mapped=True)
 
 
@@ -93,13 +108,25 @@ class DeltaPublisher:
         """See `Publisher.publish`: each version in a commit of its own. Several may do so at once, and each version is published once. Versions
         whose commits are cleaned away come as one.
         """
-        newest = self._newest() or self._begin(source)
+        found = self._newest()
+        if found is None and source.state.meta.schema is None:
+            return -1  # no columns to describe yet
+        newest = found or self._begin(source)
         if mend and not self._is_ours(newest):
-            newest = self._follow(newest, whole_table(source), whole=True)
+            newest = self._follow(newest, whole_table(source), whole=True, mend=True)
         while (published := self._source_version(newest)) < source.version:
             changes = changes_after(self._env, source, published)
+            if changes and any(self.format not in change.meta.properties.publish for change in changes):
+                changes = None  # nobody looked whether versions of meanwhile can be described: they come as one
             for change in [whole_table(source)] if changes is None else changes:
-                newest = self._follow(newest, change, whole=changes is None)
+                try:
+                    newest = self._follow(newest, change, whole=changes is None)
+                except (NotSupported, UnsupportedType, SchemaMismatch):
+                    # A version of before that Delta cannot describe; the newest one may be another matter.
+                    if changes is None or change.version == source.version:
+                        raise
+                    newest = self._follow(newest, whole_table(source), whole=True)
+                    break
         return newest.version
 
     # -- steps -----------------------------------------------------------------------------------------------------------
@@ -141,13 +168,15 @@ class DeltaPublisher:
             return found
         return self._known
 
-    def _follow(self, newest: Snapshot[DeltaState], change: SourceChange, *, whole: bool) -> Snapshot[DeltaState]:
+    def _follow(
+        self, newest: Snapshot[DeltaState], change: SourceChange, *, whole: bool, mend: bool = False
+    ) -> Snapshot[DeltaState]:
         """Publish one change, unless it is by now."""
 
         def propose(now: Snapshot[DeltaState]) -> Proposal[Commit] | None:
             if (self._is_ours(now) or not whole) and self._source_version(now) >= change.version:
                 return None
-            actions = tuple(self._actions(now.state, change, whole=whole))
+            actions = tuple(self._actions(now.state, change, whole=whole, mend=mend))
             return Proposal(
                 commit=published_commit(change, actions, self._env.ids.uuid(), ENGINE),
                 check_conflict=_never_follows,
@@ -161,9 +190,9 @@ class DeltaPublisher:
         assert self._known is not None
         return self._known
 
-    def _actions(self, now: DeltaState, change: SourceChange, *, whole: bool) -> Iterable[Action]:
+    def _actions(self, now: DeltaState, change: SourceChange, *, whole: bool, mend: bool) -> Iterable[Action]:
         check_files(change.added)
-        metadata = published_metadata(change.meta, now.metadata, now.metadata.id)
+        metadata = published_metadata(change.meta, _ours(now.metadata) if mend else now.metadata, now.metadata.id)
         protocol = published_protocol(metadata, now.protocol)
         if protocol != now.protocol:
             yield protocol
@@ -176,7 +205,8 @@ class DeltaPublisher:
         if whole:
             live = {canonical(log_path(segment.path)): segment for segment in change.added}
             gone = [file for key, file in now.files.items() if key not in live]
-            added = tuple(segment for key, segment in live.items() if key not in now.files)
+            # What another writer says of a file may be wrong, so all are said again; files of one path take each other's place.
+            added = tuple(segment for key, segment in live.items() if mend or key not in now.files)
         yield from (removed_file(file, change) for file in gone)
         yield from (data_file(segment, metadata.schema, change.meta.ids, change) for segment in added)
 
@@ -204,6 +234,12 @@ class DeltaPublisher:
             return known.version == version
         entry, _ = DELTA.decode(self._env.store.get(DELTA.path_of(version)), version)
         return entry.operation_id == known.operation
+
+
+def _ours(found: Metadata) -> Metadata:
+    """What another writer may have left, with the properties alone that we set."""
+    kept = {key: value for key, value in found.configuration.items() if key in _OWN_PROPERTIES}
+    return replace(found, configuration=kept, partition_by=())
 
 
 def _last(snapshot: Snapshot[DeltaState]) -> Applied | None:

@@ -57,7 +57,10 @@ def published_metadata(meta: TableMeta, before: Metadata | None, table_id: str) 
 
     Raises UnsupportedType for a column that a Delta table cannot have.
     """
-    schema = _schema(meta, StructType(fields=()) if before is None else before.schema)
+    if meta.schema is None and before is not None:
+        return before  # a restore brought the time back when there were no columns, nor rows
+    last_id = 0 if before is None else int(before.configuration.get("delta.columnMapping.maxColumnId", "0"))
+    schema = _schema(meta, StructType(fields=()) if before is None else before.schema, last_id)
     mapped = any(NAME in field.metadata for field in schema)
     configuration = {"delta.enableInCommitTimestamps": "true"} if before is None else dict(before.configuration)
     if mapped:
@@ -115,12 +118,12 @@ def published_commit(change: SourceChange, actions: tuple[Action, ...], commit_i
     )
 
 
-def _schema(meta: TableMeta, before: StructType) -> StructType:
+def _schema(meta: TableMeta, before: StructType, last_id: int) -> StructType:
     if meta.schema is None:
         return StructType(fields=())
     declared = from_arrow(meta.schema)
     mapped = bool(meta.ids.stored) or any(NAME in field.metadata for field in before) or needs_mapping(declared)
-    numbers = iter(range(max_field_id(before) + 1, 2**31))
+    numbers = iter(range(max(last_id, max_field_id(before)) + 1, 2**31))
     return _struct(declared, before, (), meta.ids if mapped else None, numbers)
 
 

@@ -62,8 +62,8 @@ class _Home(Protocol):
         """The publisher of the table that `env` reaches."""
         ...
 
-    def check_columns(self, meta: TableMeta) -> None:
-        """Raise UnsupportedType, SchemaMismatch or InvalidChange for columns that the format cannot have."""
+    def check_columns(self, meta: TableMeta, before: TableMeta | None) -> None:
+        """Raise UnsupportedType or SchemaMismatch for columns that the format cannot have, or that cannot follow those of `before`."""
         ...
 
 
@@ -76,10 +76,12 @@ def publisher_of(name: str, env: Environment) -> Publisher:
     return _home(name).publisher(env)
 
 
-def check_publishable(meta: TableMeta) -> None:
-    """Raise what makes a table that is to be published one that a format cannot describe: UnsupportedType, SchemaMismatch, InvalidChange."""
+def check_publishable(meta: TableMeta, before: TableMeta | None = None) -> None:
+    """Raise what makes a table that is to be published one that a format cannot describe, or not after it was described as `before`:
+    UnsupportedType, SchemaMismatch, InvalidChange.
+    """
     for name in meta.properties.publish:
-        _home(name).check_columns(meta)
+        _home(name).check_columns(meta, before)
     for path in meta.ids.defaults if meta.properties.publish else ():
         raise InvalidChange(
             f"column {'.'.join(path)!r} has a default, and the table is published as {' and '.join(meta.properties.publish)}",

@@ -163,7 +163,7 @@ class Evolution(Handle):
         if changed.same_as(columns):
             return None
         new = with_features(replace(meta, schema=changed.schema, ids=changed.ids))
-        check_publishable(new)
+        check_publishable(new, meta)
         return Proposal(commit=new_commit(self._env, "alter", shown, [UpdateTableMeta(new)]), check_conflict=check_alter)
 
 
@@ -214,6 +214,7 @@ class Settings(Handle):
         if new.publish and new.publish != old.publish:
             check_publishable(replace(state.meta, properties=new))
             check_files(state.segments)
+            self._publications.check_place([name for name in new.publish if name not in old.publish])
         becomes_unique = new.unique and not old.unique
         if becomes_unique:
             _check_unique(self._env.store, state)

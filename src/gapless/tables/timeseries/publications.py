@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gapless.errors import GaplessError
+from gapless.errors import ForeignCommit, GaplessError, TableExists
 from gapless.formats.timeseries.actions import SetTransaction, TableState
 from gapless.log.format import Snapshot
 from gapless.model.operation import SequenceId, Tally, operation_key
@@ -55,12 +55,27 @@ class Publications:
                 self._publisher(name).publish(newest, mend=mend)
                 self._told[name] = PUBLISHED
 
+    def check_place(self, formats: Iterable[str]) -> None:
+        """Raise TableExists where another writer's table lies in the place of a description that is to begin, CorruptTable, StoreError."""
+        for name in formats:
+            try:
+                with self._lock:
+                    self._publisher(name).published()
+            except ForeignCommit as error:
+                raise TableExists(
+                    f"there is a {name} table at {self.env.store.url} already, which another writer made",
+                    why="What is published lies beside the table's own log, and would take its place",
+                    fix="Move it away, or publish a table that lies elsewhere",
+                    path=self.env.store.url,
+                ) from error
+
     def marks(self, newest: Snapshot[TableState]) -> dict[str, int]:
-        """The version that each format describes: 0 where none; the one that the table's log remembers, where a description cannot be read."""
+        """The version that each format describes, if it does; where a description cannot be read the one that the table's log remembers, or 0."""
         marks: dict[str, int] = {}
         for name in _formats(newest):
             try:
-                marks[name] = self._look(name, newest).version or 0
+                if (version := self._look(name, newest).version) is not None:
+                    marks[name] = version
             except GaplessError as error:
                 _LOGGER.warning("%s: how far it is published as %s cannot be told: %s", self.env.store.url, name, error.what)
                 known = newest.state.applied.get(operation_key(published_mark(name, 0)))
@@ -96,6 +111,5 @@ def new_marks(marks: Mapping[str, int], state: TableState) -> list[SetTransactio
 
 
 def _formats(newest: Snapshot[TableState]) -> tuple[PublishedFormat, ...]:
-    """The formats to follow: none before the table has columns."""
-    meta = newest.state.meta
-    return () if meta.schema is None else meta.properties.publish
+    """The formats to follow."""
+    return newest.state.meta.properties.publish

@@ -28,6 +28,7 @@ from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Conflicting
 from gapless.model.column_ids import ColumnIds, ColumnPath, steps
 from gapless.model.operation import OperationId
+from gapless.model.properties import Properties
 from gapless.model.types import children
 
 
@@ -139,6 +140,7 @@ def restored_meta(now: TableMeta, then: TableMeta) -> TableMeta:
     meta = replace(
         then,
         ids=_keep_retired(now, then),
+        properties=_keep_published(now.properties, then.properties),
         logical=now.logical,
         reader_features=now.reader_features | then.reader_features,
         writer_features=now.writer_features | then.writer_features,
@@ -147,6 +149,12 @@ def restored_meta(now: TableMeta, then: TableMeta) -> TableMeta:
         # Protocol 7 knows no way back to a table without columns.
         meta = replace(meta, logical=None, reader_features=meta.reader_features | {COLUMNS_FEATURE})
     return with_features(meta)
+
+
+def _keep_published(now: Properties, then: Properties) -> Properties:
+    """Earlier properties, but for how the table is published: readers elsewhere follow what the restore brings, too."""
+    kept = replace(then, publish=now.publish, publish_on_commit=now.publish_on_commit)
+    return replace(kept, inline_bytes=0) if now.publish else kept
 
 
 def _says_same(mine: TableMeta, other: TableMeta) -> bool:

@@ -106,7 +106,7 @@ class _Expire:
     clean_log: bool
     horizon_ns: int
     published: Mapping[str, int] = field(default_factory=dict)
-    """The version that each format describes in which the table is published; 0 where none yet."""
+    """The version that each format describes in which the table is published; 0 where that is not known."""
     waits_for: tuple[str, ...] = ()
     """The formats that held the last proposal back."""
     floor: int = 1
@@ -131,9 +131,8 @@ class _Expire:
 
     def _not_published_past(self, snapshot: Snapshot[TableState], before: int) -> int:
         """The boundary, or the version that a format describes still, unless its publisher stands still for longer than `PUBLISHER_HORIZON_NS`."""
-        newest = min(
-            before, snapshot.version
-        )  # this commit takes no segment away: who describes the version before it describes it too
+        # This commit takes no segment away: who describes the version before it describes it too.
+        newest = min(before, snapshot.version)
         held = {name: at for name, at in self.published.items() if at < newest and not self._stands_still(snapshot, at)}
         self.waits_for = tuple(held)
         return min([before, *held.values()])

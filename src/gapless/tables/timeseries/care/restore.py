@@ -8,6 +8,8 @@ from gapless.errors import InvalidOption, ObjectNotFound, nearest
 from gapless.formats.timeseries.actions import Commit, SetTag, TableState
 from gapless.formats.timeseries.conflict.maintenance import RestoreChecker, TagChecker, plan_restore
 from gapless.log.format import Snapshot
+from gapless.publish.publishers import check_publishable
+from gapless.publish.source_changes import check_files
 from gapless.runtime.committer import Proposal
 from gapless.tables.shared.restore import RestoreReport, missing_file, run_restore
 from gapless.tables.shared.versions import VersionQuery, parse_version
@@ -20,7 +22,8 @@ class Restoring(Handle):
     """Restore and tags of a time-series table."""
 
     def restore(self, version: int | None = None, *, time: object = None, tag: str | None = None) -> RestoreReport:
-        """Make the rows, the columns and the properties those of an earlier version again, as a new commit; no version is lost.
+        """Make the rows, the columns and the properties those of an earlier version again, as a new commit; no version is lost. How the table is
+        published stays as it is.
 
         `version`, `time` or `tag` names the version, as in `at`. What was committed since, also while this runs, is live no more, and
         comes back with another restore. No segment is written: those of that version become live again, once each was seen to be
@@ -51,6 +54,9 @@ class Restoring(Handle):
             removed_rows=sum(now.state.live[path].segment.rows for path in commit.removed),
         )
         self._check_files(commit, then.version)
+        if now.state.meta.properties.publish:
+            check_publishable(commit.meta or now.state.meta)
+            check_files(commit.added)
         proposal = Proposal(commit=commit, check_conflict=RestoreChecker(version=then.version).check_conflict)
         return report, proposal if actions else None
 
