@@ -100,7 +100,11 @@ def test_files_are_copied_too(inside: Gapless, place: Path) -> None:
         ("feed delta:trips --create --pipeline a/b", 2, "--pipeline 'a/b' cannot name it"),
         ("feed delta:trips --create --storage-option region=x", 2, "have no storage options"),
         ("feed delta:trips --create --source-option x=1", 2, "x=1 is no option"),
-        ("feed delta:plain --checkpoints other --pipeline known", 2, "begin anew with a higher --generation"),
+        (
+            "feed delta:plain --checkpoints other --pipeline known",
+            2,
+            "begin anew with an empty store and a higher --generation",
+        ),
     ],
 )
 def test_what_is_typed_wrong_is_told_in_its_words(inside: Gapless, place: Path, words: str, code: int, says: str) -> None:

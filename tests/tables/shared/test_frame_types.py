@@ -51,16 +51,16 @@ def test_other_types_of_duckdb_are_taken() -> None:
     assert batch.num_columns == 9
 
 
-@pytest.mark.parametrize(
-    ("series", "type_", "remedy"),
-    [
-        (pl.Series([object()], dtype=pl.Object), "Object", "map_elements"),
+OF_POLARS = [(pl.Series([object()], dtype=pl.Object), "Object", "map_elements")]
+if hasattr(pl, "Int128"):  # 1.17 has none
+    OF_POLARS += [
         (pl.Series([1], dtype=pl.Int128), "Int128", "pl.Decimal(38, 0)"),
         (pl.Series([[1]], dtype=pl.List(pl.Int128)), "List(Int128)", "pl.Decimal(38, 0)"),
         (pl.Series([{"a": 1}], dtype=pl.Struct({"a": pl.Int128})), "Struct({'a': Int128})", "pl.Decimal(38, 0)"),
-    ],
-    ids=map(str, range(4)),
-)
+    ]
+
+
+@pytest.mark.parametrize(("series", "type_", "remedy"), OF_POLARS, ids=map(str, range(len(OF_POLARS))))
 def test_types_of_polars(series: pl.Series, type_: str, remedy: str) -> None:
     frame = pl.DataFrame({"n": [1], "x": series})
     for data in (frame, frame.lazy()):
@@ -125,7 +125,7 @@ def test_what_a_query_says_as_it_runs_is_typed() -> None:
     late = connection.sql("select case when range = 299999 then error('late') else range end as x from range(300000)")
     with pytest.raises(UnreadableInput):
         list(as_batches(late))
-    with pytest.raises(UnreadableInput, match="unable to find column"):
+    with pytest.raises(UnreadableInput, match=r"Its library says: .*\bb\b"):
         as_batches(pl.LazyFrame({"a": [1]}).select("b"))
     with pytest.raises(UnreadableInput):
         as_batches(pl.LazyFrame({"a": ["x"]}).select(pl.col("a").cast(pl.Int64)))
