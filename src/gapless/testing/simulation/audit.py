@@ -100,7 +100,8 @@ def _is_vacuuming(ledger: Ledger, started_ns: int, ended_ns: int) -> bool:
     """Whether a vacuum of the last day (and a little, since clocks are wrong) had not said before a call that it was done."""
     commits = ledger.commits.values()
     early = [commit for commit in commits if commit.operation == "VACUUM END" and commit.landed.landed_ns <= started_ns]
-    done = {commit.landed.info["readVersion"] for commit in early}
+    whole = [commit for commit in early if commit.landed.info.get("operationParameters", {}).get("status") != "FAILED"]
+    done = {commit.landed.info["readVersion"] for commit in whole}
     begun = [commit for commit in commits if commit.operation == "VACUUM START" and commit.version not in done]
     return any(started_ns - _DAY_NS <= commit.landed.landed_ns <= ended_ns for commit in begun)
 

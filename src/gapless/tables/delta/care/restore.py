@@ -95,7 +95,9 @@ def _cutoff_of_open_vacuum(entries: Sequence[tuple[int, Commit, int]], now_ns: i
     for version, commit, time_ns in entries:
         cutoff_ns = vacuum_cutoff_ns(commit, time_ns)
         if commit.operation == VACUUM_END:
-            _close(open_since, commit)
+            # Of one that failed, a deletion whose answer was lost may still take effect.
+            if commit.parameters.get("status") != "FAILED":
+                _close(open_since, commit)
         elif cutoff_ns is not None and now_ns - time_ns < WRITER_HORIZON_NS:
             open_since[version] = cutoff_ns // NS_PER["ms"]
     return max(open_since.values(), default=None)
