@@ -46,6 +46,13 @@ def test_our_end_is_that_of_the_start_that_it_was_made_for(of: int | None, doome
     assert dangers(start(5, 1, 24), start(6, 1, 168), end(7, of)) is doomed
 
 
+@pytest.mark.parametrize(("status", "doomed"), [("FAILED", True), ("COMPLETED", False)])
+def test_a_vacuum_that_failed_may_still_delete(status: str, doomed: bool) -> None:
+    """The answer to a deletion was lost, and it takes effect later: seed 901486952323000178 of Delta tables."""
+    commit = Commit(id="", operation="VACUUM END", actions=(), parameters={"status": status}, read_version=5, engine=OURS)
+    assert dangers(start(5, 1, 24), (6, commit, NOW_NS)) is doomed
+
+
 def test_anothers_end_leaves_the_one_that_deletes_most() -> None:
     for two in ((start(5, 1, 24), start(6, 1, 168)), (start(5, 1, 168), start(6, 1, 24))):
         assert dangers(*two, end(7, 6, "Apache-Spark/4.1.0 Delta-Lake/4.4.0"))
