@@ -156,7 +156,9 @@ class LooksFirst(Typed):
         number, files = threading.get_ident(), prepared.data_files
         body = {"app": prepared.operation.app, "checkpoint_id": prepared.checkpoint_id, "files": files}
         (self.folder / "commits").mkdir(exist_ok=True)
-        (self.folder / f"commits/{number}.json").write_text(json.dumps(body))
+        draft = self.folder / f"commits/.{number}"
+        draft.write_text(json.dumps(body))
+        draft.rename(self.folder / f"commits/{number}.json")  # the others read it whole, or not yet
 
 
 class InMemory(Typed):

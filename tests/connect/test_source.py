@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import gapless as gl
 from gapless.connect import Cursor, source
 from gapless.errors import InvalidOption, SchemaMismatch, VersionNotFound
-from support.pipelines import KINDS, SCHEMA, made, opened, rows
+from support.pipelines import KINDS, SCHEMA, all_polled, made, opened, rows
 
 
 @pytest.fixture(params=KINDS)
@@ -31,12 +32,7 @@ def values(polled: Any) -> list[int]:
     return [value for batch in polled for value in batch.column("v").to_pylist()]
 
 
-def drained(reader: Any, limit: int | None = None) -> list[int]:
-    found: list[int] = []
-    while polled := values(reader.poll(limit)):
-        assert limit is None or len(polled) <= limit
-        found += polled
-    return found
+drained = partial(all_polled, read=values)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, None])

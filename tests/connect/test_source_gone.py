@@ -14,10 +14,10 @@ import pytest
 
 import gapless as gl
 from gapless.connect import Cursor, source
-from gapless.connect.sources.delta_table import DeltaSourceTable
-from gapless.connect.sources.series_table import SeriesSourceTable
-from gapless.connect.sources.table_options import TableSourceOptions
-from gapless.connect.sources.table_source import TableSource
+from gapless.connect.sources.table.delta_table import DeltaSourceTable
+from gapless.connect.sources.table.options import TableSourceOptions
+from gapless.connect.sources.table.series_table import SeriesSourceTable
+from gapless.connect.sources.table.source import TableSource
 from gapless.errors import CorruptTable, LogWarning, StoreUnavailable, VersionNotFound
 from gapless.formats.delta.format import DELTA
 from gapless.log.snapshot import write_checkpoint

@@ -12,10 +12,10 @@ import pytest
 
 import gapless as gl
 from gapless.connect import CheckpointStore, Cursor, Runner, sink, source
-from gapless.connect.sources.delta_table import DeltaSourceTable
-from gapless.connect.sources.series_table import SeriesSourceTable
-from gapless.connect.sources.table_options import TableSourceOptions
-from gapless.connect.sources.table_source import TableSource
+from gapless.connect.sources.table.delta_table import DeltaSourceTable
+from gapless.connect.sources.table.options import TableSourceOptions
+from gapless.connect.sources.table.series_table import SeriesSourceTable
+from gapless.connect.sources.table.source import TableSource
 from gapless.errors import InvalidOption, InvalidTime, VersionNotFound
 from gapless.runtime.environment import Environment
 from gapless.store.open import open_store

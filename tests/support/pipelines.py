@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,15 @@ def rows(first: int, count: int, ids: int = 5) -> pa.Table:
 def made(kind: str, place: Path | str) -> Any:
     """An empty table."""
     return gl.delta.create(place, SCHEMA) if kind == "delta" else gl.create(place, index="ts", bucket="1h", schema=SCHEMA)
+
+
+def all_polled(reader: Any, limit: int | None = None, *, read: Callable[[Any], list[int]]) -> list[int]:
+    """What `read` makes of each poll, until one gives nothing."""
+    found: list[int] = []
+    while polled := read(reader.poll(limit)):
+        assert limit is None or len(polled) <= limit
+        found += polled
+    return found
 
 
 def opened(kind: str, place: Path | str) -> Any:

@@ -15,7 +15,7 @@ from gapless.connect.checkpoint_store import Decision, Recovered
 from gapless.connect.identity import SinkIdentity
 from gapless.connect.sinks import staged_rows, table_sink
 from gapless.connect.sinks.table_sink import TableSink
-from gapless.connect.sources.table_source import TableSource
+from gapless.connect.sources.table.source import TableSource
 from gapless.errors import ObjectNotFound, StoreError
 from gapless.tables.shared import vacuum
 from gapless.testing.simulation.pipelines.stores import FolderStore

@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from gapless.errors import (
 )
 from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
+from support.pipelines import all_polled
 
 
 def _write_json(table: pa.Table, path: Path) -> None:
@@ -57,12 +59,7 @@ def values(polled: Any) -> list[int]:
     return [value for batch in polled for value in batch.column("v").to_pylist()]
 
 
-def drained(reader: Any, limit: int | None = None) -> list[int]:
-    found: list[int] = []
-    while polled := values(reader.poll(limit)):
-        assert limit is None or len(polled) <= limit
-        found += polled
-    return found
+drained = partial(all_polled, read=values)
 
 
 def resumed(reader: Any, pattern: str, **options: Any) -> Any:

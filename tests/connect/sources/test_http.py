@@ -30,7 +30,7 @@ from gapless.errors import (
     UnreadableInput,
 )
 from support.http_service import Answer, Service
-from support.pipelines import SCHEMA, made, opened, rows
+from support.pipelines import SCHEMA, all_polled, made, opened, rows
 
 
 @pytest.fixture
@@ -70,12 +70,7 @@ def ids(polled: Any) -> list[int]:
     return [value for batch in polled for value in batch.column("id").to_pylist()]
 
 
-def drained(reader: Any, limit: int | None = None) -> list[int]:
-    found: list[int] = []
-    while polled := ids(reader.poll(limit)):
-        assert limit is None or len(polled) <= limit
-        found += polled
-    return found
+drained = partial(all_polled, read=ids)
 
 
 def resumed(reader: Any, service: Service, **options: Any) -> Any:

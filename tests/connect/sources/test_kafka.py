@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from gapless.errors import (
     VersionNotFound,
 )
 from support.kafka import Cluster
+from support.pipelines import all_polled
 
 
 def opened(cluster: Cluster, topic: str, **options: Any) -> Any:
@@ -35,12 +37,7 @@ def values(polled: Any) -> list[int]:
     return [int(value) for batch in polled for value in batch.column("value").to_pylist()]
 
 
-def drained(reader: Any, limit: int | None = None) -> list[int]:
-    found: list[int] = []
-    while polled := values(reader.poll(limit)):
-        assert limit is None or len(polled) <= limit
-        found += polled
-    return found
+drained = partial(all_polled, read=values)
 
 
 @pytest.mark.parametrize("limit", [1, 3, None])

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from gapless.errors import (
     UnreadableInput,
     UnsupportedType,
 )
+from support.pipelines import all_polled
 
 
 @pytest.fixture
@@ -55,12 +57,7 @@ def ids(polled: Any) -> list[int]:
     return [value for batch in polled for value in batch.column("id").to_pylist()]
 
 
-def drained(reader: Any, limit: int | None = None) -> list[int]:
-    found: list[int] = []
-    while polled := ids(reader.poll(limit)):
-        assert limit is None or len(polled) <= limit
-        found += polled
-    return found
+drained = partial(all_polled, read=ids)
 
 
 def resumed(reader: Any, *place: Any, **options: Any) -> Any:

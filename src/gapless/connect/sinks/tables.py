@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import pyarrow as pa
 
 from gapless.connect.sinks.change import KeyedChange, rows_schema
+from gapless.connect.sinks.epoch import Epoch
 from gapless.connect.sinks.evolution import Policy, evolve_delta, evolve_series
 from gapless.connect.sinks.refusals import check_retracting, check_types, refuse_unnamed_key
 from gapless.connect.sinks.resolved import resolve_counted, resolve_keyed
@@ -140,6 +141,21 @@ class _OpenedTable(ABC, Generic[Handle]):
         if change["mode"] != "delete":
             self._evolve(rows)
 
+    def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
+        """See `SinkTable.check`."""
+        if change["mode"] == "append":
+            self.begin(schema, change)
+        else:
+            self.row_check(schema, change)
+
+    @abstractmethod
+    def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> Epoch:
+        """See `SinkTable.begin`."""
+
+    @abstractmethod
+    def row_check(self, schema: pa.Schema, change: Mapping[str, Any]) -> Callable[[pa.Table], pa.Table]:
+        """See `SinkTable.row_check`."""
+
     def last(self, operation: SequenceId) -> int | None:
         """See `SinkTable.last`."""
         known = self._context.refresh().state.recognise(operation)
@@ -182,14 +198,6 @@ class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
     def _context(self) -> SeriesContext:
         return series_context(self.table)
 
-    def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
-        """See `SinkTable.check`."""
-        series_prepared.policy_of(change)
-        if change["mode"] == "append":
-            self.begin(schema, change)
-        else:
-            self.row_check(schema, change)
-
     def row_check(self, schema: pa.Schema, change: Mapping[str, Any]) -> Callable[[pa.Table], pa.Table]:
         """See `SinkTable.row_check`."""
         mode, rows = change["mode"], rows_schema(schema, change)
@@ -211,8 +219,9 @@ class SeriesSinkTable(_OpenedTable[TimeSeriesTable]):
             check_columns(keyed.known, table)
         return check
 
-    def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> series_prepared.SeriesEpoch:  # noqa: ARG002  # a Delta table needs it
+    def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> series_prepared.SeriesEpoch:
         """See `SinkTable.begin`."""
+        series_prepared.policy_of(change)
         return series_prepared.SeriesEpoch.begin(self.table, schema, self.target_bytes)
 
     def known(self, operation: SequenceId, mode: str) -> ChangeOutcome | None:
@@ -281,13 +290,6 @@ class DeltaSinkTable(_OpenedTable[DeltaTable]):
     @property
     def _context(self) -> DeltaContext:
         return delta_context(self.table)
-
-    def check(self, schema: pa.Schema, change: Mapping[str, Any]) -> None:
-        """See `SinkTable.check`."""
-        if change["mode"] == "append":
-            self.begin(schema, change)
-        else:
-            self.row_check(schema, change)
 
     def row_check(self, schema: pa.Schema, change: Mapping[str, Any]) -> Callable[[pa.Table], pa.Table]:
         """See `SinkTable.row_check`."""

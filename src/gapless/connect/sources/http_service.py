@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from gapless.connect.location import without_secrets
+from gapless.connect.sources.protocol import missing_library
 from gapless.errors import (
     AccessDenied,
     GaplessError,
     InvalidOption,
-    NotSupported,
     ObjectNotFound,
     StoreUnavailable,
     UnreadableInput,
@@ -185,12 +185,7 @@ class HttpService:
             try:
                 import httpx
             except ModuleNotFoundError as error:
-                raise NotSupported(
-                    "reading HTTP services needs httpx",
-                    why="It is not installed",
-                    fix="pip install 'gapless[http]'",
-                    feature="http",
-                ) from error
+                raise missing_library("HTTP services", "httpx", "http") from error
             if self._trusted is None:
                 secure = urlsplit(self.url).scheme == "https"
                 self._trusted = httpx.create_ssl_context() if secure else SSLContext(PROTOCOL_TLS_CLIENT)

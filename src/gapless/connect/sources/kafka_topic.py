@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gapless.connect.sources.protocol import missing_library
 from gapless.errors import (
     AccessDenied,
     GaplessError,
     InvalidOption,
-    NotSupported,
     ObjectNotFound,
     StoreUnavailable,
     VersionNotFound,
@@ -181,12 +181,7 @@ class KafkaTopic:
             try:
                 from confluent_kafka import Consumer, KafkaException
             except ModuleNotFoundError as error:
-                raise NotSupported(
-                    "reading Kafka needs confluent-kafka",
-                    why="It is not installed",
-                    fix="pip install 'gapless[kafka]'",
-                    feature="kafka",
-                ) from error
+                raise missing_library("Kafka", "confluent-kafka", "kafka") from error
             fixed = {
                 "group.id": self.group or "gapless",
                 "enable.auto.commit": False,

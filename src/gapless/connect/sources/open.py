@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from gapless.connect.location import split_url
-from gapless.connect.sources.delta_table import DeltaSourceTable
 from gapless.connect.sources.kinds import OPENERS, open_kind
 from gapless.connect.sources.protocol import Source
-from gapless.connect.sources.series_table import SeriesSourceTable
-from gapless.connect.sources.table_options import TableSourceOptions
-from gapless.connect.sources.table_source import TableSource
+from gapless.connect.sources.table.delta_table import DeltaSourceTable
+from gapless.connect.sources.table.options import TableSourceOptions
+from gapless.connect.sources.table.series_table import SeriesSourceTable
+from gapless.connect.sources.table.source import TableSource
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.timeseries.table import TimeSeriesTable
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from gapless.connect.sources.fitted_rows import as_declared, fitted
-from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities
-from gapless.errors import CorruptTable, GaplessError, InvalidOption, NotSupported, SchemaMismatch
+from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities, check_limit, refuse_pickling
+from gapless.errors import CorruptTable, GaplessError, InvalidOption, SchemaMismatch
 from gapless.files.ingest.batches import Batches
 from gapless.formats.timeseries.codec.schema import decode_schema, encode_schema
 from gapless.runtime.metrics import SOURCE_ROWS
@@ -80,12 +80,7 @@ class PositionedSource(Source):
     def __getstate__(self) -> dict[str, object]:
         """All that it was made with; raises NotSupported once it is started."""
         if self._position is not None:
-            raise NotSupported(
-                "a source that is started can be neither pickled nor copied",
-                why="It is in the middle of reading",
-                fix="Send its cursor, and make it in the other process: gl.connect.source(…), then start(cursor)",
-                feature="pickling of a source at work",
-            )
+            raise refuse_pickling()
         return self.__dict__
 
     # -- what a kind of source says --------------------------------------------------------------------------------------
@@ -233,14 +228,6 @@ class PositionedSource(Source):
         except (KeyError, TypeError, ValueError, AttributeError, CorruptTable) as error:
             raise _no_cursor(self, cursor, f"{type(error).__name__}: {error}") from error
         return schema, Position(state=position.state, files_processed=cursor.files_processed, timestamp=cursor.timestamp)
-
-
-def check_limit(limit: object) -> None:
-    """Raise InvalidOption for what is no number of rows to poll."""
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise InvalidOption(
-            f"limit={limit!r} is no number of rows", fix="Pass 1 or more, or None for all", option="limit", value=limit
-        )
 
 
 def _no_cursor(source: PositionedSource, cursor: object, why: str) -> InvalidOption:

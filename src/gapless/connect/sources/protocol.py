@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption
+from gapless.errors import InvalidOption, NotSupported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,3 +151,28 @@ class Source(ABC):
     def commit(self, checkpoint_id: int) -> None:
         """Another name of `acknowledge`."""
         self.acknowledge(checkpoint_id)
+
+
+def check_limit(limit: object) -> None:
+    """Raise InvalidOption for what is no number of rows to poll."""
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise InvalidOption(
+            f"limit={limit!r} is no number of rows", fix="Pass 1 or more, or None for all", option="limit", value=limit
+        )
+
+
+def refuse_pickling() -> NotSupported:
+    """The error for a source that is at work, and to be pickled or copied."""
+    return NotSupported(
+        "a source that is started can be neither pickled nor copied",
+        why="It is in the middle of reading",
+        fix="Send its cursor, and make it in the other process: gl.connect.source(…), then start(cursor)",
+        feature="pickling of a source at work",
+    )
+
+
+def missing_library(what: str, library: str, extra: str) -> NotSupported:
+    """The error for a kind of source whose library is not installed; `extra` of gapless brings it."""
+    return NotSupported(
+        f"reading {what} needs {library}", why="It is not installed", fix=f"pip install 'gapless[{extra}]'", feature=extra
+    )

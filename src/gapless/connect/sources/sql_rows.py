@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gapless.connect.sources.protocol import missing_library
 from gapless.connect.sources.sql_types import arrow_type, sql_type
 from gapless.errors import (
     AccessDenied,
@@ -157,9 +158,7 @@ def open_engine(url: str) -> Engine:
     try:
         import sqlalchemy as sa
     except ModuleNotFoundError as error:
-        raise NotSupported(
-            "reading SQL databases needs SQLAlchemy", why="It is not installed", fix="pip install 'gapless[sql]'", feature="sql"
-        ) from error
+        raise missing_library("SQL databases", "SQLAlchemy", "sql") from error
     try:
         return sa.create_engine(url, poolclass=sa.NullPool)
     except ModuleNotFoundError as error:

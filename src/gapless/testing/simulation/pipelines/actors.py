@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from gapless.connect import CheckpointStore, CommitInfo, Cursor, PreparedCommit, Runner, sink
 from gapless.connect.sinks.table_sink import TableSink
-from gapless.connect.sources.delta_table import DeltaSourceTable
-from gapless.connect.sources.series_table import SeriesSourceTable
-from gapless.connect.sources.table_options import TableSourceOptions
-from gapless.connect.sources.table_source import TableSource
+from gapless.connect.sources.table.delta_table import DeltaSourceTable
+from gapless.connect.sources.table.options import TableSourceOptions
+from gapless.connect.sources.table.series_table import SeriesSourceTable
+from gapless.connect.sources.table.source import TableSource
 from gapless.errors import (
     AccessDenied,
     CommitConflict,

@@ -8,42 +8,33 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from gapless.connect.sources.commit_order import removals_first
-from gapless.connect.sources.table_place import Place
-from gapless.connect.sources.tables import FOLLOWER, Begin, CommitRead, SourceColumns, inserted
+from gapless.connect.sources.table.commit_order import removals_first
+from gapless.connect.sources.table.place import Place
+from gapless.connect.sources.table.source_table import FOLLOWER, Begin, CommitRead, FollowedTable, SourceColumns, inserted
 from gapless.errors import VersionNotFound
 from gapless.formats.timeseries.actions import TableMeta, TableState
 from gapless.formats.timeseries.codec.metadata import decode_meta, encode_meta
 from gapless.formats.timeseries.stream_plan import Cursor, OnChange, changes_rows, commit_items
-from gapless.model.protocols import Clock
-from gapless.tables.shared.handle import Kind, table_id
+from gapless.tables.shared.handle import Kind
 from gapless.tables.timeseries.handle import context_of
 from gapless.tables.timeseries.read.stream_log import StreamLog, StreamOptions, StreamStart, first_cursor
 from gapless.tables.timeseries.read.versions import VERSIONS, open_version, reading_version
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 
-class SeriesSourceTable:
+class SeriesSourceTable(FollowedTable):
     """A time-series table."""
 
     kind: ClassVar[Kind] = "timeseries"
+    versions = VERSIONS
 
     def __init__(self, table: TimeSeriesTable, *, on_change: OnChange = "error", pass_missing: bool = False) -> None:
         """Through this handle; `pass_missing`: versions that can be told no longer are left out, with a warning."""
-        self._table, self.url = table, table.url
+        super().__init__(table)
+        self._table = table
         self._follow = StreamOptions(on_change=on_change, pass_missing=pass_missing, follower=FOLLOWER)
         self._known: StreamLog | None = None
         self._last: tuple[int, TableMeta] | None = None
-
-    @property
-    def table_id(self) -> str:
-        """See `SourceTable.table_id`."""
-        return table_id(self._table)
-
-    @property
-    def clock(self) -> Clock:
-        """See `SourceTable.clock`."""
-        return context_of(self._table).env.clock
 
     @property
     def _log(self) -> StreamLog:
@@ -52,32 +43,14 @@ class SeriesSourceTable:
             self._known = StreamLog(env=context.env, newest=context.snapshot, follow=self._follow)
         return self._known
 
-    def newest(self) -> int:
-        """See `SourceTable.newest`."""
-        self._log.refresh()
-        return self._log.newest.version
+    def _columns(self, state: TableState) -> SourceColumns:
+        return _columns(state.meta)
 
     def begin(self, at: Begin) -> tuple[int, bool]:
         """See `SourceTable.begin`."""
         start = StreamStart(version=at.version, time_ns=at.time_ns, names=("start", at.option))
         cursor = first_cursor(self._log, start)
         return cursor.version, cursor.whole
-
-    def version_of(self, version: object, time: object) -> int:
-        """See `SourceTable.version_of`."""
-        return VERSIONS.find(self._log.env, self._log.newest, VERSIONS.parse(version, time))
-
-    def last_by(self, time_ns: int) -> int:
-        """See `SourceTable.last_by`."""
-        return VERSIONS.at_time(self._log.env, self._log.newest, time_ns, name="until")
-
-    def columns_at(self, version: int) -> SourceColumns:
-        """See `SourceTable.columns_at`."""
-        newest = self._log.newest
-        try:
-            return _columns(open_version(self._log.env, newest, min(version, newest.version)).state.meta)
-        except VersionNotFound:
-            return _columns(newest.state.meta)
 
     def encode(self, columns: SourceColumns) -> Mapping[str, Any]:
         """See `SourceTable.encode`."""
@@ -105,7 +78,7 @@ class SeriesSourceTable:
         items = list(commit_items(version, commit, time_ns, "tell"))
         if items and not log.tells(version, tuple(items)):
             raise VersionNotFound(f"what version {version} changed can be told no longer", version=version)
-        meta = next((one.meta for one in (commit,) if one.meta is not None), None) or self._meta_at(version)
+        meta = commit.meta or self._meta_at(version)
         self._last = version, meta
 
         def read(columns: SourceColumns) -> Iterator[pa.Table]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from gapless.connect.sources.tables import Begin
+from gapless.connect.sources.table.source_table import Begin
 from gapless.errors import InvalidOption, nearest
 from gapless.model.duration import parse_duration
 from gapless.tables.shared.versions import parse_instant_value, whole_number

@@ -8,43 +8,34 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from gapless.connect.sources.commit_order import removals_first
-from gapless.connect.sources.table_place import Place
-from gapless.connect.sources.tables import FOLLOWER, Begin, CommitRead, SourceColumns, inserted
+from gapless.connect.sources.table.commit_order import removals_first
+from gapless.connect.sources.table.place import Place
+from gapless.connect.sources.table.source_table import FOLLOWER, Begin, CommitRead, FollowedTable, SourceColumns, inserted
 from gapless.errors import VersionNotFound
 from gapless.formats.delta.action_codec import decode_metadata, encode_action
-from gapless.formats.delta.actions import Metadata
+from gapless.formats.delta.actions import Metadata, TableState
 from gapless.formats.delta.schema.arrow_types import to_arrow
-from gapless.model.protocols import Clock
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import context_of
 from gapless.tables.delta.read.change_rows import WholeFile, files_of
 from gapless.tables.delta.read.stream_log import DeltaStreamLog
 from gapless.tables.delta.read.versions import VERSIONS, VersionFiles, open_version
 from gapless.tables.delta.table import DeltaTable
-from gapless.tables.shared.handle import Kind, table_id
+from gapless.tables.shared.handle import Kind
 
 
-class DeltaSourceTable:
+class DeltaSourceTable(FollowedTable):
     """A Delta table."""
 
     kind: ClassVar[Kind] = "delta"
+    versions = VERSIONS
 
     def __init__(self, table: DeltaTable, *, pass_missing: bool = False) -> None:
         """Through this handle; `pass_missing`: versions that can be told no longer are left out, with a warning."""
-        self._table, self.url = table, table.url
+        super().__init__(table)
+        self._table = table
         self._pass_missing = pass_missing
         self._known: DeltaStreamLog | None = None
-
-    @property
-    def table_id(self) -> str:
-        """See `SourceTable.table_id`."""
-        return table_id(self._table)
-
-    @property
-    def clock(self) -> Clock:
-        """See `SourceTable.clock`."""
-        return context_of(self._table).env.clock
 
     @property
     def _log(self) -> DeltaStreamLog:
@@ -55,10 +46,8 @@ class DeltaSourceTable:
             )
         return self._known
 
-    def newest(self) -> int:
-        """See `SourceTable.newest`."""
-        self._log.refresh()
-        return self._log.newest.version
+    def _columns(self, state: TableState) -> SourceColumns:
+        return _columns(state.metadata)
 
     def begin(self, at: Begin) -> tuple[int, bool]:
         """See `SourceTable.begin`."""
@@ -70,22 +59,6 @@ class DeltaSourceTable:
         if at.version == "latest":
             return newest + 1, False
         return self._log.first() if at.version == "earliest" else self._log.begin(at.version), False
-
-    def version_of(self, version: object, time: object) -> int:
-        """See `SourceTable.version_of`."""
-        return VERSIONS.find(self._log.env, self._log.newest, VERSIONS.parse(version, time))
-
-    def last_by(self, time_ns: int) -> int:
-        """See `SourceTable.last_by`."""
-        return VERSIONS.at_time(self._log.env, self._log.newest, time_ns, name="until")
-
-    def columns_at(self, version: int) -> SourceColumns:
-        """See `SourceTable.columns_at`."""
-        newest = self._log.newest
-        try:
-            return _columns(open_version(self._log.env, newest, min(version, newest.version)).state.metadata)
-        except VersionNotFound:
-            return _columns(newest.state.metadata)
 
     def encode(self, columns: SourceColumns) -> Mapping[str, Any]:
         """See `SourceTable.encode`."""

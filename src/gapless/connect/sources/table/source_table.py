@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
-from gapless.connect.sources.table_place import Place
+from gapless.connect.sources.table.place import Place
 from gapless.errors import VersionNotFound
 from gapless.files.compare.row_diff import INSERT
+from gapless.log.format import Snapshot
 from gapless.model.protocols import Clock
+from gapless.runtime.environment import Environment
 from gapless.tables.shared.changes import TYPE_FIELD
-from gapless.tables.shared.handle import Kind
+from gapless.tables.shared.handle import AtVersion, Kind, environment_of, table_id
 from gapless.tables.shared.schema_diff import SchemaDiff, diff_columns
+from gapless.tables.shared.versions import Versions
 from gapless.tables.shared.versions_gone import Follower
 
 FOLLOWER = Follower(
@@ -132,6 +136,74 @@ class SourceTable(Protocol):
     def past_missing(self, place: Place, gone: VersionNotFound) -> int:
         """The version to go on with, where what is next can be told no longer; raises VersionNotFound where that is an error."""
         ...
+
+
+class ReadLog(Protocol):
+    """The log of a table, as it is followed."""
+
+    @property
+    def env(self) -> Environment:
+        """The environment that the table is reached by."""
+        ...
+
+    @property
+    def newest(self) -> Snapshot[Any]:
+        """The newest version that is known."""
+        ...
+
+    def refresh(self) -> object:
+        """Ask for the newest version. Raises VersionNotFound, StoreError."""
+        ...
+
+
+class FollowedTable(ABC):
+    """What tables of every kind do alike as sources; its class says how that kind's log is followed, and what its columns are."""
+
+    versions: ClassVar[Versions[Any, Any]]
+
+    def __init__(self, handle: AtVersion[Any]) -> None:
+        """Through this handle."""
+        self._handle, self.url = handle, handle.url
+
+    @property
+    @abstractmethod
+    def _log(self) -> ReadLog:
+        """The table's log."""
+
+    @abstractmethod
+    def _columns(self, state: Any) -> SourceColumns:
+        """The columns of a version, by its state."""
+
+    @property
+    def table_id(self) -> str:
+        """See `SourceTable.table_id`."""
+        return table_id(self._handle)
+
+    @property
+    def clock(self) -> Clock:
+        """See `SourceTable.clock`."""
+        return environment_of(self._handle).clock
+
+    def newest(self) -> int:
+        """See `SourceTable.newest`."""
+        self._log.refresh()
+        return self._log.newest.version
+
+    def version_of(self, version: object, time: object) -> int:
+        """See `SourceTable.version_of`."""
+        return self.versions.find(self._log.env, self._log.newest, self.versions.parse(version, time))
+
+    def last_by(self, time_ns: int) -> int:
+        """See `SourceTable.last_by`."""
+        return self.versions.at_time(self._log.env, self._log.newest, time_ns, name="until")
+
+    def columns_at(self, version: int) -> SourceColumns:
+        """See `SourceTable.columns_at`."""
+        newest = self._log.newest
+        try:
+            return self._columns(self.versions.open(self._log.env, newest, min(version, newest.version)).state)
+        except VersionNotFound:
+            return self._columns(newest.state)
 
 
 def inserted(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gapless.connect.sources.tables import SourceColumns, SourceTable
+from gapless.connect.sources.table.source_table import SourceColumns, SourceTable
 from gapless.errors import GaplessError, InvalidOption, SchemaMismatch
 from gapless.tables.shared.changes import TYPE_FIELD
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities
-from gapless.connect.sources.table_columns import check_telling, decoded, differences, why_not_kept
-from gapless.connect.sources.table_options import TableSourceOptions
-from gapless.connect.sources.table_place import KIND, Piece, Place
-from gapless.connect.sources.tables import CommitRead, SourceColumns, SourceTable
-from gapless.errors import GaplessError, InvalidOption, NotSupported, VersionNotFound
+from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities, check_limit, refuse_pickling
+from gapless.connect.sources.table.columns import check_telling, decoded, differences, why_not_kept
+from gapless.connect.sources.table.options import TableSourceOptions
+from gapless.connect.sources.table.place import KIND, Piece, Place
+from gapless.connect.sources.table.source_table import CommitRead, SourceColumns, SourceTable
+from gapless.errors import GaplessError, InvalidOption, VersionNotFound
 from gapless.model.instant import datetime_from_ns
 from gapless.runtime.metrics import SOURCE_LAG, SOURCE_ROWS
 from gapless.tables.shared.changes import TYPE_FIELD
@@ -46,12 +46,7 @@ class TableSource(Source):
     def __getstate__(self) -> dict[str, object]:
         """All that it was made with; raises NotSupported once it is started."""
         if self._place is not None:
-            raise NotSupported(
-                "a source that is started can be neither pickled nor copied",
-                why="It is in the middle of reading",
-                fix="Send its cursor, and make it in the other process: gl.connect.source(…), then start(cursor)",
-                feature="pickling of a source at work",
-            )
+            raise refuse_pickling()
         return self.__dict__
 
     @property
@@ -121,10 +116,7 @@ class TableSource(Source):
         changed and that is one, VersionNotFound where versions can be told no longer, CorruptTable, StoreError. Rows before the error are
         given first: it comes with the next poll. After an error the source stands where it was.
         """
-        if limit is not None and (type(limit) is not int or limit < 1):
-            raise InvalidOption(
-                f"limit={limit!r} is no number of rows", fix="Pass 1 or more, or None for all", option="limit", value=limit
-            )
+        check_limit(limit)
         before, taken, room = (self._started(), self._timestamp, self._files), list[pa.RecordBatch](), limit
         self._look()
         try:
