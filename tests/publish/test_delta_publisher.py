@@ -223,6 +223,24 @@ def test_another_writers_commit_is_found_told_and_mended() -> None:
     assert table.append(rows_at(20)).published == {"delta": "published"}
 
 
+def test_a_writer_that_comes_between_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the description and a commit that says all files."""
+    store = DictStore()
+    table = table_in(store, publish_on_commit=False)
+    table.append(rows_at(0, 3))
+    table.publish()
+    table.append(rows_at(5))
+
+    def cleaned(*_: object) -> None:
+        monkeypatch.undo()
+        foreign_commit(store)
+
+    monkeypatch.setattr("gapless.publish.delta.changes_after", cleaned)
+    with pytest.raises(ForeignCommit, match="version 1 of the Delta table"):
+        table.publish()
+    assert table.publish(mend=True)[0].behind == 0
+
+
 CHANGES: list[tuple[str, Callable[[TimeSeriesTable], object], type[gl.GaplessError], str]] = [
     ("a type", lambda t: t.add_column("z", pa.timestamp("ns")), UnsupportedType, "'z' of type timestamp"),
     ("a type that few read", lambda t: t.add_column("z", pa.struct([("h", pa.float16())])), UnsupportedType, "'z.h' of type halffloat"),

@@ -174,7 +174,8 @@ class DeltaPublisher:
         """Publish one change, unless it is by now."""
 
         def propose(now: Snapshot[DeltaState]) -> Proposal[Commit] | None:
-            if (self._is_ours(now) or not whole) and self._source_version(now) >= change.version:
+            is_foreign = mend and not self._is_ours(now)
+            if not is_foreign and self._source_version(now) >= change.version:
                 return None
             actions = tuple(self._actions(now.state, change, whole=whole, mend=mend))
             return Proposal(
@@ -185,9 +186,8 @@ class DeltaPublisher:
                 time_ns=change.time_ns,
             )
 
-        landed = self._committer.land(newest, propose)
-        self._known = self._known if landed is None else landed
-        assert self._known is not None
+        self._committer.land(newest, propose)
+        assert self._known is not None  # the committer tells each version
         return self._known
 
     def _actions(self, now: DeltaState, change: SourceChange, *, whole: bool, mend: bool) -> Iterable[Action]:
@@ -213,7 +213,7 @@ class DeltaPublisher:
     def _source_version(self, snapshot: Snapshot[DeltaState]) -> int:
         """The version that is published. Raises ForeignCommit where the newest commit is not ours."""
         known = _last(snapshot)
-        if known is not None and isinstance(known.operation, SequenceId) and self._is_newest(known, snapshot.version):
+        if known is not None and isinstance(known.operation, SequenceId) and self._is_ours(snapshot):
             return known.operation.sequence
         raise ForeignCommit(
             f"version {snapshot.version} of the Delta table at {self._env.store.url} was not made by gapless",
@@ -225,13 +225,10 @@ class DeltaPublisher:
 
     def _is_ours(self, snapshot: Snapshot[DeltaState]) -> bool:
         """Whether the newest commit publishes a version."""
-        known = _last(snapshot)
-        return known is not None and self._is_newest(known, snapshot.version)
-
-    def _is_newest(self, known: Applied, version: int) -> bool:
-        """Whether the newest commit made the publication `known`: looked for where a log checkpoint does not say which commit did."""
-        if known.version is not None:
-            return known.version == version
+        known, version = _last(snapshot), snapshot.version
+        if known is None or known.version is not None:
+            return known is not None and known.version == version
+        # A log checkpoint does not say which commit it was.
         entry, _ = DELTA.decode(self._env.store.get(DELTA.path_of(version)), version)
         return entry.operation_id == known.operation
 
