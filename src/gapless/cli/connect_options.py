@@ -12,8 +12,8 @@ from gapless.connect.location import split_url
 from gapless.connect.sinks.open import KINDS as SINK_KINDS
 from gapless.connect.sources.open import KINDS as SOURCE_KINDS
 from gapless.errors import InvalidOption
-from gapless.model.duration import parse_duration
 from gapless.model.index import format_bucket
+from gapless.model.time.duration import parse_duration
 from gapless.store.location import parse_location
 from gapless.tables.shared.handle import kind_of, open_environment
 from gapless.tables.timeseries.table import TimeSeriesTable

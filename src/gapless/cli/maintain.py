@@ -12,7 +12,7 @@ import typer
 from gapless.cli.options import DeltaTableRef, JsonFlag, OptionGroup, TableRef, UpgradeFlag, file_noun, flag, option
 from gapless.cli.show.console import print_line, print_table, write_json
 from gapless.draw.label import printable
-from gapless.model.duration import parse_duration
+from gapless.model.time.duration import parse_duration
 from gapless.tables.shared.compaction import CompactionReport
 from gapless.tables.shared.findings import count
 from gapless.tables.shared.handle import Kind

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gapless.errors import InvalidOption, nearest
 from gapless.model.instant import UNITS, Unit
-from gapless.model.time_format import UnfitFormat, parse_time_format
+from gapless.model.time.time_format import UnfitFormat, parse_time_format
 
 
 def _refuse(option: str, value: object, why: str, fix: str) -> InvalidOption:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from gapless.errors import UnsupportedType, nearest
-from gapless.model.timestamp_advice import how_to_timestamp
+from gapless.model.time.timestamp_advice import how_to_timestamp
 
 UTC = "UTC"
 _UTC_NAMES = frozenset(

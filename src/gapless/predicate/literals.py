@@ -10,7 +10,7 @@ import numpy as np
 
 from gapless.errors import InvalidTime
 from gapless.model.instant import NS_PER, NS_PER_DAY, format_instant
-from gapless.model.iso_text import parse_iso
+from gapless.model.time.iso_text import parse_iso
 from gapless.predicate.predicate import Kind, Value
 
 NULL = Value(kind="null", value=None)

@@ -11,8 +11,8 @@ from cronsim import CronSim, CronSimError
 
 from gapless.coverage.local_days import parse_zone
 from gapless.errors import InvalidOption
-from gapless.model.duration import parse_duration
 from gapless.model.instant import NS_PER
+from gapless.model.time.duration import parse_duration
 
 _NICKNAMES = {
     "@hourly": "0 * * * *",

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from gapless.errors import CommitConflict, InvalidOption
-from gapless.model.duration import parse_duration
 from gapless.model.instant import NS_PER
+from gapless.model.time.duration import parse_duration
 from gapless.runtime.schedule import Schedule
 from gapless.runtime.scheduler import JobStatus, Scheduler
 from gapless.tables.delta.table import DeltaTable

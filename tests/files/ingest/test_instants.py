@@ -21,7 +21,7 @@ from gapless.files.ingest.files import open_file
 from gapless.model.index import FixedWidth, IndexSpec
 from gapless.model.input_formats import Csv, Json
 from gapless.model.instant import ns_from_datetime
-from gapless.model.iso_text import parse_iso
+from gapless.model.time.iso_text import parse_iso
 
 INDEX = IndexSpec(column="ts", type="timestamp", bucket=FixedWidth(3600 * 10**9))
 DAY = datetime(2026, 1, 5, tzinfo=UTC)

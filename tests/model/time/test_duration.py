@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from gapless.errors import InvalidOption
-from gapless.model.duration import parse_duration
+from gapless.model.time.duration import parse_duration
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.model.instant import NS_PER_DAY, ns_from_datetime
-from gapless.model.iso_text import canonical, parse_iso
+from gapless.model.time.iso_text import canonical, parse_iso
 
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
 DATES = ("%Y-%m-%d", "%Y%m%d", "%G-W%V-%u", "%GW%V%u", "%Y-%j", "%Y%j")

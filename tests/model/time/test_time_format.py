@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gapless.errors import InvalidOption
 from gapless.model.input_formats import Csv, Json
 from gapless.model.instant import days_from_iso_week, ns_from_datetime
-from gapless.model.time_format import UnfitFormat, parse_time_format
+from gapless.model.time.time_format import UnfitFormat, parse_time_format
 
 DIRECTIVES = "aAbBdfGHIjmMpSuUVwWyYzZ"
 TIMES = [

@@ -17,7 +17,7 @@ from gapless.connect.sinks.evolution import parse_policy
 from gapless.connect.sinks.table_sink import SPILL_BYTES, TableSink
 from gapless.connect.sinks.tables import DeltaSinkTable, SeriesSinkTable
 from gapless.errors import InvalidOption, nearest
-from gapless.model.duration import parse_duration
+from gapless.model.time.duration import parse_duration
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.timeseries.lifecycle import IndexOptions
 from gapless.tables.timeseries.table import TimeSeriesTable

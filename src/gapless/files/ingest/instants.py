@@ -19,8 +19,8 @@ from gapless.model.fit import NoInstant, instants
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Csv, Json
 from gapless.model.instant import NS_PER, Unit
-from gapless.model.iso_text import canonical, parse_iso
-from gapless.model.time_format import parse_time_format
+from gapless.model.time.iso_text import canonical, parse_iso
+from gapless.model.time.time_format import parse_time_format
 from gapless.model.types import normal_zone
 
 _DAY_S = 86_400

@@ -19,7 +19,7 @@ from gapless.log.format import Entry, Snapshot, State, TableFormat
 from gapless.log.snapshot import load
 from gapless.log.versions import TooEarly
 from gapless.model.instant import NS_PER, format_instant, ns_from_date, ns_from_datetime
-from gapless.model.iso_text import parse_iso
+from gapless.model.time.iso_text import parse_iso
 from gapless.runtime.environment import Environment
 
 

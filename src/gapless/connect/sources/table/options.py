@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from gapless.connect.sources.table.source_table import Begin
 from gapless.errors import InvalidOption, nearest
-from gapless.model.duration import parse_duration
+from gapless.model.time.duration import parse_duration
 from gapless.tables.shared.versions import parse_instant_value, whole_number
 
 Mode = Literal["batch", "snapshot", "incremental", "continuous"]
