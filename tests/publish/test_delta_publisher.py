@@ -23,7 +23,8 @@ from gapless.errors import (
     UnsupportedType,
 )
 from gapless.formats.delta.format import DELTA
-from gapless.publish.delta import DeltaPublisher
+from gapless.publish.delta.publisher import DeltaPublisher
+from gapless.publish.sources.timeseries import TimeSeriesSource
 from gapless.runtime.environment import Environment
 from gapless.tables.timeseries.lifecycle import create_table, open_table, parse_index
 from gapless.tables.timeseries.table import TimeSeriesTable
@@ -60,7 +61,7 @@ def check(store: DictStore) -> None:
     told = versions_in(store)
     assert told == sorted(set(told))
     files = DeltaPublisher(table._env)
-    assert files.differences(table._snapshot) == []
+    assert files.differences(table._source(table._snapshot)) == []
 
 
 def life(table: TimeSeriesTable) -> None:
@@ -219,7 +220,7 @@ def test_another_writers_commit_is_found_told_and_mended() -> None:
     (publication,) = table.publish(mend=True)
     assert publication.behind == 0
     assert table.verify().ok
-    assert DeltaPublisher(table._env).differences(table.refresh()._snapshot) == []
+    assert DeltaPublisher(table._env).differences(table._source(table.refresh()._snapshot)) == []
     assert table.append(rows_at(20)).published == {"delta": "published"}
 
 
@@ -235,7 +236,7 @@ def test_a_writer_that_comes_between_is_not_overwritten(monkeypatch: pytest.Monk
         monkeypatch.undo()
         foreign_commit(store)
 
-    monkeypatch.setattr("gapless.publish.delta.changes_after", cleaned)
+    monkeypatch.setattr(TimeSeriesSource, "changes_after", cleaned)
     with pytest.raises(ForeignCommit, match="version 1 of the Delta table"):
         table.publish()
     assert table.publish(mend=True)[0].behind == 0
@@ -291,7 +292,7 @@ def test_a_restore_is_followed_however_far_back_it_goes() -> None:
     assert table.properties.publish == ("delta",)
     check(store)
     table.restore(1)
-    assert DeltaPublisher(table._env).differences(table._snapshot) == []
+    assert DeltaPublisher(table._env).differences(table._source(table._snapshot)) == []
     table.expire(keep_versions=1)
     table.vacuum(timedelta(0), dry_run=False)
     assert not DeltaPublisher(table._env)._newest().state.files  # type: ignore[union-attr]

@@ -207,7 +207,7 @@ def refuse_misfit(misfit: Misfit, array: pa.Array, field: pa.Field, first_row: i
         difference = f"{field.name}: {field.type} in the table, {array.type} in the input: {misfit.why}"
         return SchemaMismatch("the input does not fit the table's schema", why=difference, differences=(difference,))
     value = _shown(array[misfit.row] if misfit.value is None else misfit.value)
-    fix = "Change the value, or make a table whose column holds it"
+    fix = "Change the value, or give the column a type that holds it (schema=)"
     return _invalid(field, first_row + misfit.row, value, f"As {field.type}: {misfit.why}", fix)
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, nearest
+from gapless.errors import InvalidOption, nearest, one_of
 from gapless.model.instant import UNITS, Unit
 from gapless.model.time.time_format import UnfitFormat, parse_time_format
 
@@ -19,10 +19,8 @@ def _refuse(option: str, value: object, why: str, fix: str) -> InvalidOption:
 
 
 def _check_times(timestamp_format: object, timestamp_unit: object) -> None:
-    if timestamp_unit is not None and timestamp_unit not in UNITS:
-        raise _refuse(
-            "timestamp_unit", timestamp_unit, "A number counts seconds or a part of them", nearest(str(timestamp_unit), UNITS)
-        )
+    if timestamp_unit is not None:
+        one_of("timestamp_unit", timestamp_unit, UNITS, "A number counts seconds or a part of them")
     if timestamp_format is not None and (not isinstance(timestamp_format, str) or "%" not in timestamp_format):
         raise _refuse(
             "timestamp_format", timestamp_format, "It is a strptime format", 'Pass a text such as "%d/%m/%Y %H:%M:%S"'

@@ -9,15 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar, cast, get_args
 
-from gapless.errors import InvalidOption, nearest
+from gapless.errors import InvalidOption, nearest, one_of
+from gapless.model.publishing import (
+    ICEBERG_VERSION,
+    PublishedFormat,
+    PublishSettings,
+    parse_catalog,
+    parse_iceberg_version,
+    parse_partition,
+    parse_publish,
+)
 
 OnOverlap = Literal["reject", "skip", "replace", "allow"]
 OVERLAP_POLICIES: tuple[OnOverlap, ...] = get_args(OnOverlap)
 Codec = Literal["fastest", "balanced", "smallest", "zstd", "snappy", "lz4", "gzip", "none"]
 CODECS: tuple[Codec, ...] = get_args(Codec)
-
-PublishedFormat = Literal["delta"]
-PUBLISHED_FORMATS: tuple[PublishedFormat, ...] = get_args(PublishedFormat)
 
 MAX_INLINE_BYTES = 1 << 20
 """The largest `inline_bytes`."""
@@ -25,15 +31,7 @@ MAX_INLINE_BYTES = 1 << 20
 
 def parse_on_overlap(value: object) -> OnOverlap:
     """Check an overlap policy; raises InvalidOption."""
-    for policy in OVERLAP_POLICIES:
-        if value == policy:
-            return policy
-    raise InvalidOption(
-        f"on_overlap={value!r} is no overlap policy",
-        fix=nearest(str(value), OVERLAP_POLICIES),
-        option="on_overlap",
-        value=value,
-    )
+    return one_of("on_overlap", value, OVERLAP_POLICIES, "It says what an append does with buckets that are covered")
 
 
 def _parse_count(name: str, value: object, least: int) -> int:
@@ -59,21 +57,6 @@ def _parse_inline_bytes(value: object) -> int:
             value=value,
         )
     return number
-
-
-def _parse_publish(value: object) -> tuple[PublishedFormat, ...]:
-    """Formats by name, one text or several, each once and in the order of `PUBLISHED_FORMATS`; raises InvalidOption."""
-    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else (value,)
-    for name in names:
-        if name not in PUBLISHED_FORMATS:
-            raise InvalidOption(
-                f"publish has {name!r}, which is no format that a table can be published in",
-                why="It is a list of names",
-                fix=nearest(str(name), PUBLISHED_FORMATS),
-                option="publish",
-                value=value,
-            )
-    return tuple(known for known in PUBLISHED_FORMATS if known in names)
 
 
 def _parse_flag(name: str, value: object) -> bool:
@@ -107,6 +90,14 @@ class Properties:
     """The formats in which the table's files are described to other readers, after each commit."""
     publish_on_commit: bool = True
     """Whether whoever commits also publishes; else only `publish` and `gapless publish --follow` do."""
+    iceberg_catalog: str = ""
+    """The catalog that the table is published to as Iceberg, by the name that pyiceberg is configured for; empty for its own folder."""
+    iceberg_table: str = ""
+    """What the table is called in that catalog, as `namespace.name`."""
+    iceberg_partition: str = ""
+    """The partitions that readers of Iceberg are told, such as `day(ts), symbol`: of each file that lies in one, as its bounds say."""
+    iceberg_version: int = ICEBERG_VERSION
+    """The version of Iceberg's format that the table is published in."""
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Properties:
@@ -116,10 +107,8 @@ class Properties:
             if name not in known:
                 raise InvalidOption(f"property {name!r} is not known", fix=nearest(name, known), option=name, value=given[name])
         default = cls()
-        codec = given.get("codec", default.codec)
-        if codec not in CODECS:
-            raise InvalidOption(f"codec {codec!r} is not known", fix=nearest(str(codec), CODECS), option="codec", value=codec)
-        publish = _parse_publish(given.get("publish", default.publish))
+        codec = one_of("codec", given.get("codec", default.codec), CODECS)
+        publish = parse_publish(given.get("publish", default.publish))
         inline_bytes = _parse_inline_bytes(given.get("inline_bytes", default.inline_bytes))
         if publish and inline_bytes:
             raise InvalidOption(
@@ -129,6 +118,8 @@ class Properties:
                 option="inline_bytes",
                 value=inline_bytes,
             )
+        partition = given.get("iceberg_partition", default.iceberg_partition)
+        parse_partition(partition)
         return cls(
             on_overlap=parse_on_overlap(given.get("on_overlap", default.on_overlap)),
             codec=codec,
@@ -148,6 +139,20 @@ class Properties:
             inline_bytes=inline_bytes,
             publish=publish,
             publish_on_commit=_parse_flag("publish_on_commit", given.get("publish_on_commit", default.publish_on_commit)),
+            iceberg_partition=partition,
+            iceberg_version=parse_iceberg_version(given.get("iceberg_version", default.iceberg_version)),
+            **parse_catalog(given.get("iceberg_catalog", ""), given.get("iceberg_table", "")),
+        )
+
+    @property
+    def publishing(self) -> PublishSettings:
+        """How the table is published."""
+        return PublishSettings(
+            formats=self.publish,
+            on_commit=self.publish_on_commit,
+            iceberg_catalog=self.iceberg_catalog,
+            iceberg_table=self.iceberg_table,
+            iceberg_partition=parse_partition(self.iceberg_partition),
         )
 
     def changed(self) -> dict[str, object]:

@@ -82,6 +82,19 @@ def arrow_scalar(value: Bound, type_: pa.DataType) -> pa.Scalar:
     return pa.scalar(steps, type_)
 
 
+def text_above(prefix: str) -> str | None:
+    """The least text that comes after all texts with a prefix, by code points; None where none does.
+
+    >>> text_above("ab")
+    'ac'
+    """
+    kept = prefix.rstrip("\U0010ffff")
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    return kept[:-1] + chr(0xE000 if following == 0xD800 else following)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManyStats:
     """One column's statistics, one value a file; null where not known."""

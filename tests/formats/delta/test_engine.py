@@ -243,6 +243,20 @@ def test_a_place_below_the_newest_commit_of_a_cleaned_log_is_not_written_to() ->
     assert 3 not in {DELTA.version_of(f"_delta_log/{name}") for name in log.names()}
 
 
+def test_a_place_before_a_gap_is_not_written_to_though_an_old_handle_made_a_checkpoint_there() -> None:
+    log = Log()
+    for name in "abcde":
+        log.land(add(name))
+    old = log.load(2)
+    log.checkpoint(4)
+    log.drop(0, 1, 2, 3)
+    log.env.drive(write_checkpoint(DELTA, old))
+    outcome = land(clocked(log, ns=START_MS * MS + 9 * NS_PER_DAY), old, "x", add("z"))
+    assert isinstance(outcome, Conflict)
+    assert outcome.cause.reason == CLEANED
+    assert 3 not in {DELTA.version_of(f"_delta_log/{name}") for name in log.names()}
+
+
 def test_damage_of_all_that_tells_of_a_cleaned_log_is_an_error_and_no_search_without_end() -> None:
     log = Log()
     for name in "abc":

@@ -13,13 +13,10 @@ from gapless.formats.delta.properties import (
     Settings,
     check_property_name,
     constraints_of,
-    interval_text,
-    parse_columns,
-    parse_interval,
     parse_properties,
-    parse_size,
     stored,
 )
+from gapless.formats.delta.property_values import interval_text, parse_columns, parse_interval, parse_size
 
 
 def test_defaults() -> None:
@@ -166,7 +163,7 @@ def test_an_unknown_name_is_refused(name: str, fix: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["delta.enableRowTracking", "delta.enableIcebergCompatV2", "delta.enableVariantShredding", "delta.coordinatedCommits.tableConf-preview",
-     "delta.universalFormat.enabledFormats", "delta.randomizeFilePrefixes"],
+     "delta.randomizeFilePrefixes"],
 )  # fmt: skip
 def test_promises_that_would_not_be_kept_are_refused(name: str) -> None:
     with pytest.raises(NotSupported) as caught:

@@ -126,6 +126,19 @@ def test_it_does_read_what_is_whole() -> None:
         assert not found.low[1].is_valid
 
 
+def test_bounds_that_others_are_not_to_see_are_read() -> None:
+    schema = from_arrow(pa.schema([("i", pa.int64()), ("x", pa.float64())]))
+    told: dict[ColumnPath, ColumnStats] = {
+        ("i",): ColumnStats(min=1, max=2, nulls=0),
+        ("x",): ColumnStats(min=1.0, max=2.0, nulls=0, nans=1),
+    }
+    texts = [encode_stats(3, told, schema), None, encode_stats(3, {("i",): told[("i",)]}, schema)]
+    assert ['"minValues"' in (text or "") for text in texts] == [False, False, True]
+    found = read_bounds(texts, ("i",), schema)
+    assert found is not None
+    assert (found.low.to_pylist(), found.high.to_pylist()) == ([1, None, 1], [2, None, 2])
+
+
 @given(
     st.lists(
         st.none()

@@ -22,8 +22,9 @@ from gapless.formats.timeseries.actions import (
     TableState,
     UpdateTableMeta,
 )
-from gapless.formats.timeseries.stream_plan import Budget, Cursor, Item, OnChange, between, commit_items, row_items, take
+from gapless.formats.timeseries.stream_plan import Item, commit_items, row_items
 from gapless.log.format import Snapshot
+from gapless.log.stream_plan import Budget, Cursor, OnChange, between, take
 from gapless.model.index import IndexSpec, parse_bucket
 from gapless.model.segment import Bounds, Segment
 

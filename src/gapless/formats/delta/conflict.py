@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from gapless.formats.delta.actions import AddFile, Commit, DomainMetadata, Metadata, TableState, canonical, operation_of
 from gapless.formats.delta.properties import Settings
+from gapless.formats.delta.publishing import PUBLISH
 from gapless.formats.delta.row_tracking import DOMAIN as ROW_TRACKING
 from gapless.formats.delta.row_tracking import is_tracked, rebase_rows
 from gapless.formats.delta.schema.types import StructType
@@ -223,7 +224,7 @@ _HARMLESS = frozenset(
 
 
 def _matters(name: str) -> bool:
-    return name.startswith("delta.") and name not in _HARMLESS
+    return name == PUBLISH or (name.startswith("delta.") and name not in _HARMLESS)
 
 
 ABORT = "ABORT"

@@ -12,12 +12,14 @@ from typing import Any
 from gapless.formats.delta.iso_time import DAY_US, FIRST_DAY, LAST_DAY, days_text, instant_text, parse_days, parse_instant
 from gapless.formats.delta.schema.arrow_types import decimal_size
 from gapless.formats.delta.schema.types import DeltaType, PrimitiveType
-from gapless.model.stats import Bound
+from gapless.model.stats import Bound, text_above
 
 Span = tuple[Bound | None, Bound | None]
 """The least and the greatest value that a text may stand for."""
 _NOTHING: Span = (None, None)
 
+json_text = json.JSONEncoder(ensure_ascii=False).encode
+"""A text as JSON has it."""
 TEXT_LENGTH = 32
 """Characters to which writers cut texts, unless the table says otherwise."""
 _WIDE = Context(prec=80)
@@ -61,29 +63,16 @@ def write_bound(bound: Bound | None, type_: DeltaType, *, top: bool, text_length
         return write(bound)
     if isinstance(bound, str):
         cut = _cut(bound, text_length, top=top)
-        return json.dumps(cut, ensure_ascii=False) if cut is not None and text_length else None
+        return json_text(cut) if cut is not None and text_length else None
     if isinstance(bound, float):
         return _write_float(bound, top=top)
     return json.dumps(bound) if isinstance(bound, int) else None
 
 
-def above(prefix: str) -> str | None:
-    """The least text that comes after all texts with a prefix, by code points; None where none does.
-
-    >>> above("ab")
-    'ac'
-    """
-    kept = prefix.rstrip("\U0010ffff")
-    if not kept:
-        return None
-    following = ord(kept[-1]) + 1
-    return kept[:-1] + chr(0xE000 if following == 0xD800 else following)
-
-
 def _cut(text: str, length: int, *, top: bool) -> str | None:
     if len(text) <= length:
         return text
-    return above(text[:length]) if top else text[:length]
+    return text_above(text[:length]) if top else text[:length]
 
 
 def _write_float(value: float, *, top: bool) -> str | None:
@@ -93,7 +82,7 @@ def _write_float(value: float, *, top: bool) -> str | None:
         # As Spark has them; readers such as deltalake's take an absent bound for a null one, and lose the file's rows.
         return '"Infinity"' if value > 0 else '"-Infinity"'
     # Readers that order floats by their bits put -0.0 before 0.0.
-    return json.dumps(value or (0.0 if top else -0.0))
+    return float.__repr__(value or (0.0 if top else -0.0))
 
 
 def _write_date(days: int) -> str | None:
@@ -151,7 +140,7 @@ def _read_text(raw: Any, _name: str) -> Span:
     raw.encode()  # half of a surrogate pair, from a text cut within it, is no text
     # U+FFFD stands for bytes that were no text, or for "anything" after a cut.
     whole, odd, _ = raw.partition("\ufffd")
-    return whole, above(whole) if odd or len(raw) >= TEXT_LENGTH else whole
+    return whole, text_above(whole) if odd or len(raw) >= TEXT_LENGTH else whole
 
 
 def _read_date(raw: Any, _name: str) -> Span:

@@ -12,7 +12,7 @@ from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.schema.arrow_types import decimal_size
 from gapless.formats.delta.schema.changes import TYPE_CHANGES
 from gapless.formats.delta.schema.types import DeltaType, PrimitiveType, StructType, kept_of_last_schemas
-from gapless.formats.delta.stats_bounds import TEXT_LENGTH, read_bound, write_bound
+from gapless.formats.delta.stats_bounds import TEXT_LENGTH, json_text, read_bound, write_bound
 from gapless.model.stats import ColumnStats
 
 ColumnPath = tuple[str, ...]
@@ -21,6 +21,10 @@ ColumnPath = tuple[str, ...]
 
 NAN_COUNT = "nanCount"
 """Our key beside `nullCount`, of which the protocol knows nothing: without it a float column may hold NaN, which is above every number."""
+HIDDEN = '"gapless.m'
+"""How a text begins its keys of ours that hide bounds from others."""
+_HIDDEN = {"minValues": "gapless.minValues", "maxValues": "gapless.maxValues"}
+"""What bounds are called that others are not to see."""
 FLOATS = (PrimitiveType("float"), PrimitiveType("double"))
 
 
@@ -90,7 +94,7 @@ class StatsReader:
     def parse(self, text: str | None, *, deleted: bool = False) -> FileStats:
         """The statistics of a text; `deleted` says that the file has a deletion vector, which makes null counts uncertain."""
         try:
-            raw = self._decoder.decode(text) if text else None
+            raw = self._decoder.decode(shown(text)) if text else None
         except (ValueError, ArithmeticError, RecursionError):
             raw = None
         if not isinstance(raw, dict):
@@ -150,23 +154,60 @@ def encode_stats(
 ) -> str:
     """The text, strict JSON, of a file's rows and its columns by logical path; texts are cut to `text_length` characters.
 
-    Bounds are written exactly (timestamps in microseconds) or looser. The largest value of a column that may hold NaN, which many
-    readers take for larger than all others, is left out. How many NaN there are is said under a key of ours, which others pass over.
+    Bounds are written exactly (timestamps in microseconds) or looser. deltalake's datasets take a bound that is missing beside others for
+    null, and lose the file's rows: where one column outside of structs has none, or may hold NaN, which is in no bounds, all are said under
+    keys of ours, which others pass over, as they do that of how many NaN there are.
     """
-    found: dict[str, Any] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
+    known = [(leaf, stats) for leaf in leaves(schema) if (stats := columns.get(leaf.path)) is not None]
+    found: dict[str, Any] = {"minValues": _structs(schema), "maxValues": _structs(schema), "nullCount": {}}
     nans: dict[str, Any] = {}
-    for leaf in leaves(schema):
-        stats = columns.get(leaf.path)
-        if stats is None:
-            continue
-        top = None if isinstance(stats.max, float) and stats.nans != 0 else stats.max
-        _put(found["minValues"], leaf.physical, write_bound(stats.min, leaf.type, top=False, text_length=text_length))
-        _put(found["maxValues"], leaf.physical, write_bound(top, leaf.type, top=True, text_length=text_length))
+    whole = True
+    for leaf, stats in known:
+        low, high = _bounds(stats, leaf.type, text_length)
+        whole &= len(leaf.path) > 1 or not has_bounds(leaf.type) or stats.nulls == rows or None not in (low, high)
+        _put(found["minValues"], leaf.physical, low)
+        _put(found["maxValues"], leaf.physical, high)
         _put(found["nullCount"], leaf.physical, None if stats.nulls is None else str(stats.nulls))
         if leaf.type in FLOATS:
             _put(nans, leaf.physical, None if stats.nans is None else str(stats.nans))
     head = {"numRecords": str(rows)} | ({} if tight else {"tightBounds": "false"})
-    return _joined(head | found | ({NAN_COUNT: nans} if nans else {}))
+    kept = found if whole else {_HIDDEN.get(key, key): told for key, told in found.items()}
+    return _joined(head | kept | ({NAN_COUNT: nans} if nans else {}))
+
+
+def shown(text: str) -> str:
+    """Statistics with the bounds that others are not to see under the names of bounds."""
+    for name, hidden in _HIDDEN.items() if HIDDEN in text else ():
+        text = text.replace(f'"{hidden}":', f'"{name}":')
+    return text
+
+
+def has_bounds(type_: DeltaType) -> bool:
+    """Whether the log can tell the least and the largest value of columns of a type."""
+    return isinstance(type_, PrimitiveType) and type_.name not in ("binary", "variant", "void")
+
+
+def is_whole(stats: ColumnStats, type_: DeltaType, rows: int) -> bool:
+    """Whether a column that can have bounds has both, of texts of the default length, or needs none since it is null in all `rows`."""
+    if stats.nulls == rows:
+        return True
+    if None in (stats.min, stats.max):
+        return False
+    if type_ in FLOATS:
+        return stats.nans == 0  # infinities can be told
+    return None not in _bounds(stats, type_, TEXT_LENGTH)
+
+
+def _bounds(stats: ColumnStats, type_: DeltaType, text_length: int) -> tuple[str | None, str | None]:
+    """As JSON; the largest is none where NaN may be larger."""
+    top = None if isinstance(stats.max, float) and stats.nans != 0 else stats.max
+    low = write_bound(stats.min, type_, top=False, text_length=text_length)
+    return low, write_bound(top, type_, top=True, text_length=text_length)
+
+
+def _structs(schema: StructType) -> dict[str, Any]:
+    """An empty object for each struct: where it is missing, deltalake's datasets lose the rows in which the struct is null."""
+    return {field.physical_name: {} for field in schema if isinstance(field.type, StructType)}
 
 
 def _leaves(schema: StructType, path: ColumnPath, physical: ColumnPath) -> Iterator[Leaf]:
@@ -200,8 +241,5 @@ def _put(tree: dict[str, Any], path: ColumnPath, text: str | None) -> None:
 
 def _joined(tree: dict[str, Any]) -> str:
     """An object whose values are JSON texts, or objects of such."""
-    shown = (
-        f"{json.dumps(name, ensure_ascii=False)}:{_joined(value) if isinstance(value, dict) else value}"
-        for name, value in tree.items()
-    )
+    shown = (f"{json_text(name)}:{_joined(value) if isinstance(value, dict) else value}" for name, value in tree.items())
     return "{" + ",".join(shown) + "}"

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from gapless.formats.delta.schema.arrow_types import arrow_type
 from gapless.formats.delta.schema.types import DeltaType, PrimitiveType, StructType
 from gapless.formats.delta.stats_bounds import TEXT_LENGTH
-from gapless.formats.delta.stats_codec import NAN_COUNT, ColumnPath, Leaf, leaves
+from gapless.formats.delta.stats_codec import HIDDEN, NAN_COUNT, ColumnPath, Leaf, leaves, shown
 from gapless.model.stats import ManyStats
 
 _TEXTS = ("date", "timestamp", "timestamp_ntz")
@@ -129,6 +129,8 @@ def _struct(told: Mapping[ColumnPath, Any]) -> tuple[type[msgspec.Struct], dict[
 
 def _objects(texts: pa.Array) -> pa.Array:
     """The texts, one that says nothing in the place of each that is no object."""
+    if pc.any(pc.match_substring(texts, HIDDEN)).as_py():
+        texts = pa.array([None if text is None else shown(text) for text in texts.to_pylist()], pa.large_string())
     objects = pc.fill_null(pc.starts_with(texts, "{"), False)
     return texts if pc.all(objects).as_py() else pc.if_else(objects, texts, pa.scalar("{}", pa.large_string()))
 

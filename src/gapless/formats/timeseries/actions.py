@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -222,9 +223,16 @@ class TableState:
 DATA_FOLDER = "data"
 COVERAGE_FOLDER = "_coverage"
 STAGED_FOLDER = "_staged"
+CLAIMS_FOLDER = f"{STAGED_FOLDER}/instants"
+
+STEP_MS, CLAIMED_MS, SHARED_MS, PUBLISHERS_MS = 4, 2, 2, 3
+"""Of each four milliseconds the first two are for attempts that claim their instant, the next is for all others, and the last for publishers:
+no file of one kind has an instant of another by chance.
+"""
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _SEGMENT = re.compile(rf"data/({_UUID})-0_0-0-\d+_(\d{{17}})\.parquet", re.ASCII)
+_COPY = re.compile(rf"data/{_UUID}-0_1-0-\d+_\d{{17}}\.parquet", re.ASCII)
 _SIDECAR = re.compile(rf"_coverage/segments/({_UUID})\.(?:roar|idx)", re.ASCII)
 
 
@@ -243,6 +251,16 @@ def segment_path(file_id: str, number: int, instant: str) -> str:
     return f"{DATA_FOLDER}/{file_id}-0_0-0-{number}_{instant}.parquet"
 
 
+def copy_path(file_id: str, number: int, instant: str) -> str:
+    """Where the copy of a segment lies that is published in its place; no segment is called so."""
+    return f"{DATA_FOLDER}/{file_id}-0_1-0-{number}_{instant}.parquet"
+
+
+def is_copy(path: str) -> bool:
+    """Whether a path is one of `copy_path`."""
+    return _COPY.fullmatch(path) is not None
+
+
 def sidecar_path(file_id: str) -> str:
     """Where the coverage of the segment with this file id lies."""
     return f"{COVERAGE_FOLDER}/segments/{file_id}.roar"
@@ -256,6 +274,43 @@ def instant_digits(ns: int) -> str:
     """
     text = format_instant(ns // NS_PER["ms"] * NS_PER["ms"])
     return "".join(c for c in text if c.isdigit()).ljust(17, "0")
+
+
+def shared_instant(ns: int) -> str:
+    """The instant that an attempt which begins at `ns` names its files with, where others may have it too: the last one that is for these.
+
+    >>> shared_instant(5_999_999), shared_instant(6_000_000)
+    ('19700101000000002', '19700101000000006')
+    """
+    ms = ns // NS_PER["ms"]
+    return instant_digits((ms - (ms - SHARED_MS) % STEP_MS) * NS_PER["ms"])
+
+
+def is_shared(instant: str) -> bool:
+    """Whether an instant is one of `shared_instant`."""
+    return int(instant[-3:]) % STEP_MS == SHARED_MS
+
+
+def is_publishers(instant: str) -> bool:
+    """Whether an instant is one that publishers have to themselves."""
+    return int(instant[-3:]) % STEP_MS == PUBLISHERS_MS
+
+
+def claimed_instants(ns: int) -> Iterator[str]:
+    """The instants of which an attempt that begins at `ns` and has files alone takes the first one that is free.
+
+    >>> from itertools import islice
+    >>> list(islice(claimed_instants(3_000_000), 3))
+    ['19700101000000001', '19700101000000004', '19700101000000005']
+    """
+    ms = ns // NS_PER["ms"]
+    first = ms - max(0, ms % STEP_MS - CLAIMED_MS + 1)
+    return (instant_digits(one * NS_PER["ms"]) for one in count(first) if one % STEP_MS < CLAIMED_MS)
+
+
+def claim_path(instant: str) -> str:
+    """The object whose creator alone names files with an instant, relative to the table root."""
+    return f"{CLAIMS_FOLDER}/{instant}"
 
 
 @lru_cache(256)

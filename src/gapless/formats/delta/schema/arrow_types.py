@@ -22,7 +22,7 @@ from gapless.formats.delta.schema.types import (
     StructType,
     kept_of_last_schemas,
 )
-from gapless.model.types import EXTENSION_METADATA, EXTENSION_NAME, FIELD_ID, bare_type, is_any_list, is_zone
+from gapless.model.types import EXTENSION_METADATA, EXTENSION_NAME, FIELD_ID, bare_type, children, is_any_list, is_zone
 
 MARK = b"delta.type"
 """Metadata key of an Arrow field whose Delta type Arrow has no type for: `variant`."""
@@ -99,6 +99,12 @@ def _logical(field: StructField) -> pa.Field:
     if field.type == VARIANT:
         metadata[MARK] = b"variant"
     return pa.field(field.name, _arrow_type(field.type, _logical), field.nullable, metadata or None)
+
+
+def holds_variant(field: pa.Field) -> bool:
+    """Whether a column of `to_arrow` is a variant, or has one in it."""
+    marked = field.metadata is not None and field.metadata.get(MARK) == b"variant"
+    return marked or any(map(holds_variant, children(field.type)))
 
 
 def _is_users(name: str) -> bool:

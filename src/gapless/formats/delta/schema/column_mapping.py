@@ -165,6 +165,12 @@ def ids_by_name(schema: StructType) -> ColumnIds:
     return ColumnIds(stored={path: name for path, name in names if name != path[-1]})
 
 
+def stored_field_ids(schema: StructType) -> dict[ColumnPath, int]:
+    """The ids of columns and nested fields, by the path of their physical names."""
+    ids = ids_by_name(schema)
+    return {ids.stored_path(path): one.field_id for path, one in _fields(schema, ()) if one.field_id is not None}
+
+
 def ids_by_field_id(schema: StructType, file: pa.Schema) -> ColumnIds | None:
     """Columns and nested fields as a file with this schema has them, found by field id; None where it has no field ids.
 

@@ -68,6 +68,8 @@ class PropertyChecker:
 
     checked_rows: bool
     """Whether it holds only for the rows that were there: a table that becomes unique."""
+    in_files: bool = False
+    """Whether it needs all rows to lie in files: a table that becomes published."""
     operation: OperationId | None = None
 
     def check_conflict(self, mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
@@ -79,6 +81,8 @@ class PropertyChecker:
         if "other metadata" in asked and theirs.meta is not None:
             return Conflicting(SCHEMA)
         if "unchecked rows" in asked and self.checked_rows and any(segment.data_change for segment in theirs.added):
+            return Conflicting(PROPERTIES)
+        if self.in_files and any(segment.data is not None for segment in theirs.added):
             return Conflicting(PROPERTIES)
         return Compatible(mine)
 
@@ -104,9 +108,13 @@ class VacuumChecker:
 
 
 def check_expiry(mine: Commit, _version: int, theirs: Commit) -> Conversation[Compatible[Commit] | Conflicting]:
-    """Expiry follows everything; metadata that came first stay, with the features that ours adds."""
+    """Expiry follows everything; metadata that came first stay, with the features that ours adds. In a table that may be published now in
+    another format than before it is decided again: what that describes is kept.
+    """
     yield from ()
     ours, newer = mine.meta, theirs.meta
+    if newer is not None and newer.properties.publish and change_of(theirs) in ("schema", "properties"):
+        return Conflicting(PROPERTIES)
     if ours is None or newer is None:
         return Compatible(mine)
     merged = replace(
@@ -153,7 +161,14 @@ def restored_meta(now: TableMeta, then: TableMeta) -> TableMeta:
 
 def _keep_published(now: Properties, then: Properties) -> Properties:
     """Earlier properties, but for how the table is published: readers elsewhere follow what the restore brings, too."""
-    kept = replace(then, publish=now.publish, publish_on_commit=now.publish_on_commit)
+    kept = replace(
+        then,
+        publish=now.publish,
+        publish_on_commit=now.publish_on_commit,
+        iceberg_catalog=now.iceberg_catalog,
+        iceberg_table=now.iceberg_table,
+        iceberg_partition=now.iceberg_partition,
+    )
     return replace(kept, inline_bytes=0) if now.publish else kept
 
 

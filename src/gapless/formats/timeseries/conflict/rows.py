@@ -21,6 +21,7 @@ from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import EntityType
 from gapless.model.operation import OperationId
 from gapless.model.properties import OnOverlap, Properties
+from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment, SidecarCoverage, overlapping
 
 OVERLAP = "overlap"
@@ -62,6 +63,8 @@ class AppendChecker:
             return Conflicting(
                 PROPERTIES, f"on_overlap={theirs.meta.properties.on_overlap!r}, unique={theirs.meta.properties.unique}"
             )
+        if "published" in asked and theirs.meta is not None and self._is_not_published_so(mine, theirs.meta):
+            return Conflicting(PROPERTIES, f"publish={list(theirs.meta.properties.publish)}")
         if "other types" in asked and theirs.meta is not None:
             rebased = self._rebase_meta(mine, theirs.meta)
             if isinstance(rebased, Conflicting):
@@ -77,6 +80,22 @@ class AppendChecker:
     def _is_other_than(self, theirs: Properties) -> bool:
         """Whether the table asks for what was not heeded."""
         return (theirs.unique and not self.unique) or (self.by_table and theirs.on_overlap != self.on_overlap)
+
+    def _is_not_published_so(self, mine: Commit, theirs: TableMeta) -> bool:
+        """Whether ours was made for a table that is not published as it is now, or in other columns: what it adds then was not looked at."""
+        if not theirs.properties.publish:
+            return False
+        as_before = mine.meta is None or mine.meta.properties.publish == theirs.properties.publish
+        return not as_before or any(segment.data is not None for segment in mine.added) or self._has_older_types(theirs)
+
+    def _has_older_types(self, theirs: TableMeta) -> bool:
+        if self.schema is None or theirs.schema is None:
+            return False
+        now = stored_schema(theirs.schema, theirs.ids)
+        return any(
+            field.name in now.names and now.field(field.name).type != field.type
+            for field in stored_schema(self.schema, self.ids)
+        )
 
     def _rebase_meta(self, mine: Commit, theirs: TableMeta) -> Commit | Conflicting:
         """Ours on top of their metadata: without an update of ours where theirs says all, else with ours added to it."""

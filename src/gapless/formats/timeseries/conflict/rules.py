@@ -13,7 +13,7 @@ Change = Literal["append", "rewrite", "compact", "schema", "properties"]
 CHANGES: tuple[Change, ...] = get_args(Change)
 
 Condition = Literal[
-    "same operation", "same buckets", "other types", "other metadata", "same segments", "unchecked rows", "always"
+    "same operation", "same buckets", "other types", "other metadata", "same segments", "unchecked rows", "published", "always"
 ]
 Answer = Literal["stands", "rebases", "conflicts"]
 
@@ -34,6 +34,11 @@ _OTHER_TYPES = Rule(
     "columns were written that the schema which came first dropped, or with types that it cannot read",
 )
 _MERGED_SCHEMA = Rule("always", "rebases", "the newer metadata are kept, with what ours adds")
+_PUBLISHED = Rule(
+    "published",
+    "rebases",
+    "the table is published now, in a format or in types that ours was not made for, or ours lies in its commit: it is written again",
+)
 _SAME_SEGMENTS = Rule("same segments", "conflicts", "it removed a segment that ours read and would remove")
 _REMOVED = Rule("same segments", "rebases", "it removed a segment that ours read and would remove: ours is decided again")
 _UNSEEN_ROWS = Rule("same buckets", "rebases", "it wrote rows that ours has not seen where ours decided: ours is decided again")
@@ -62,7 +67,7 @@ def rules(mine: Change, theirs: Change, on_overlap: OnOverlap) -> tuple[Rule, ..
         case "append", ("append" | "rewrite"):
             return (_SAME_OPERATION, _OTHER_TYPES, *_OVERLAPS[on_overlap])
         case "append", ("schema" | "properties"):
-            return (_SAME_OPERATION, _OTHER_TYPES, _MERGED_SCHEMA)
+            return (_SAME_OPERATION, _PUBLISHED, _OTHER_TYPES, _MERGED_SCHEMA)
         case "append", "compact":
             return (_REMOVED,) if on_overlap == "replace" else ()
         case "rewrite", ("append" | "rewrite"):

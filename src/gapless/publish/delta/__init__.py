@@ -1,0 +1,1 @@
+"""The Delta log of a published table."""

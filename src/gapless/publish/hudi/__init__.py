@@ -1,0 +1,1 @@
+"""The Hudi timeline of a published table."""

@@ -1,0 +1,1 @@
+"""The Iceberg metadata of a published table."""

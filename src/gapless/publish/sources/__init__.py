@@ -1,0 +1,1 @@
+"""What publishers need, of each kind of table."""
