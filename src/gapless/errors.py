@@ -9,9 +9,13 @@ GaplessError
 │   ├── InvalidTime            an instant that cannot be read, or naive against aware
 │   ├── InvalidFilter          a `where` text that cannot be understood
 │   ├── InvalidQuery           SQL that cannot be answered
+│   │   └── QueryLimitExceeded   a query that was stopped at a limit
+│   ├── InvalidPipeline        the SQL of a pipeline that cannot be read or run
 │   ├── InvalidPath            a table path that names no usable place
 │   ├── TableExists            create on a path that already holds a table
 │   ├── TableNotFound          open on a path that holds none
+│   │   └── NotReplicated      a partial copy of a lake lacks the table
+│   ├── ReadOnlyReplica        a copy of a lake that is not written into
 │   ├── VersionNotFound        a version the table does not have
 │   ├── OperationReused        an operation id that another kind of change has
 │   └── NotSupported           a known wish that this release cannot fulfil
@@ -26,14 +30,21 @@ GaplessError
 │   ├── DuplicateKey           a key that several rows have and only one may
 │   ├── InvalidValue           a value out of range, or one that would lose something
 │   ├── AmbiguousTime          a local time that a DST change skips or repeats
-│   └── UnreadableInput        a file or object that cannot be read as data
+│   ├── UnreadableInput        a file or object that cannot be read as data
+│   ├── InvalidRecord          a change record, or an envelope of one, that does not fit
+│   └── ImportRefused          a table some of whose files cannot be imported
 ├── ConflictError            read again, then decide
 │   ├── CoverageOverlap        the table already covers these buckets     exit code 4
 │   ├── CommitConflict         another commit came first and clashes      exit code 1
 │   ├── PreparedFilesMissing   files of a prepared commit are gone        exit code 1
-│   └── StreamRestarted        a stream that may bring rows a second time  exit code 1
+│   ├── StreamRestarted        a stream that may bring rows a second time  exit code 1
+│   ├── LeaseRefused           another run has the pipeline's cursor      exit code 1
+│   └── SyncConflict           two copies of a lake that both went on     exit code 1
 ├── CommitOutcomeUnknown     check whether it landed, then decide         exit code 5
 ├── FillStopped              mend the cause, then fill again              exit code 1
+├── PartialFailure           mend the cause, then run again               exit code 1
+├── PipelineFailed           mend the cause, then run again               exit code 1
+├── SparkNotStarted          mend the machine, then run again             exit code 1
 ├── TableError               the table, not the call, is the matter       exit code 1
 │   ├── UnsupportedTable       written by a release or with a feature we cannot honour
 │   ├── UpgradeNeeded          a first write that would shut other writers out
@@ -54,9 +65,9 @@ attributes too, so that a program need not read the text. `code` never changes o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 
 class GaplessError(Exception):
@@ -139,6 +150,26 @@ class InvalidQuery(CallError):
     sql: str
 
 
+class QueryLimitExceeded(InvalidQuery):
+    """A query that was stopped because it went past a limit; `limit` names it, such as "seconds"."""
+
+    code = "query-limit-exceeded"
+    limit: str
+
+
+class InvalidPipeline(CallError):
+    """The SQL of a pipeline that cannot be read or run: `line` and `column` from 1, and the line with a caret under the place in `excerpt`."""
+
+    code = "invalid-pipeline"
+    line: int
+    column: int
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        """The message, and the place below it."""
+        return f"{super().__str__()}\n{self.excerpt}".rstrip()
+
+
 class InvalidPath(CallError):
     """A table path that cannot name a place."""
 
@@ -160,6 +191,19 @@ class TableNotFound(CallError):
     path: str
 
 
+class NotReplicated(TableNotFound):
+    """A partial copy of a lake does not have what was asked for, and the place that it was pulled from has."""
+
+    code = "not-replicated"
+
+
+class ReadOnlyReplica(CallError):
+    """A copy of a lake that is pulled or pushed to is not written into; `source` is where it was pulled from, if it was."""
+
+    code = "read-only-replica"
+    source: str | None
+
+
 class VersionNotFound(CallError):
     """A version was asked for that the table does not have, or does not keep any more; the message says what remains."""
 
@@ -168,9 +212,9 @@ class VersionNotFound(CallError):
 
 
 class OperationReused(CallError):
-    """An operation id was given to a change, and a change of another kind was applied under it; nothing was done.
+    """An operation id was given to a change, and a change of another kind, or of other rows, was applied under it; nothing was done.
 
-    `applied` and `asked` are the two kinds, such as "append" and "delete"; `version` holds the first, None where the log no longer says.
+    `applied` and `asked` are the two, such as "append" and "delete", or "append of 3 rows" and "append of 5 rows"; `version` holds the first, None where the log no longer says.
     """
 
     code = "operation-reused"
@@ -279,6 +323,22 @@ class UnreadableInput(DataError):
     source: str
 
 
+class InvalidRecord(DataError):
+    """A change record, or a message of another system that is to be one, has a field that does not fit: `field` is its path."""
+
+    code = "invalid-record"
+    field: str
+    value: object
+
+
+class ImportRefused(DataError):
+    """Some files of a table cannot be imported, so nothing was: `files` are their names, as `source` calls them."""
+
+    code = "import-refused"
+    source: str
+    files: tuple[str, ...]
+
+
 class ConflictError(GaplessError):
     """The table holds something this change may not step over; nothing was written."""
 
@@ -331,6 +391,24 @@ class StreamRestarted(ConflictError):
     location: str | None
 
 
+class LeaseRefused(ConflictError):
+    """A run of a lake does not have the lease of its pipeline's cursor, or lost it; `holder` is the node and run that has or had it."""
+
+    code = "lease-refused"
+    pipeline: str
+    holder: str
+
+
+class SyncConflict(ConflictError):
+    """Two copies of a lake cannot be brought together in `tables`; what concerns no other table is copied. `report` (a `SyncReport`) says what was
+    copied, and its `conflicts` what differs.
+    """
+
+    code = "sync-conflict"
+    tables: tuple[str, ...]
+    report: object
+
+
 class CommitOutcomeUnknown(GaplessError):
     """The store gave no usable answer: the commit may or may not have landed as `version`.
 
@@ -354,6 +432,36 @@ class FillStopped(GaplessError):
     start: object
     end: object
     report: object
+
+
+class PartialFailure(GaplessError):
+    """The source of a lake's run failed after some pages, which are committed: `rows` of them as `run`. The next run goes on at `cursor`.
+
+    The cause is `__cause__`.
+    """
+
+    code = "partial-failure"
+    run: str
+    rows: int
+    cursor: object
+
+
+class PipelineFailed(GaplessError):
+    """A pipeline that Spark stopped at a batch of its; `sinks` are those that it was for. The batch comes again with the next run."""
+
+    code = "pipeline-failed"
+    sinks: tuple[str, ...]
+
+
+class SparkNotStarted(GaplessError):
+    """Spark could not be started, or reached, on this machine: a package that is not to be had, a Java that ends, a server that does not answer.
+
+    `packages` are those that were asked for from Maven, `java` is the JAVA_HOME; empty where there are none.
+    """
+
+    code = "spark-not-started"
+    packages: tuple[str, ...]
+    java: str
 
 
 class TableError(GaplessError):
@@ -435,7 +543,9 @@ class StoreUnavailable(StoreError):
 
 
 class LogWarning(UserWarning):
-    """A shortcut of the log, such as a checkpoint, is missing or damaged, and the table is read without it; or compaction after an append failed."""
+    """A shortcut of the log, such as a checkpoint, is missing or damaged, and the table is read without it; or compaction after an append failed;
+    or a table is kept in another format too, which gapless does not do, or keeps its log from being cleaned.
+    """
 
 
 _MOST_SHOWN = 80
@@ -460,8 +570,25 @@ def shorten_text(text: str) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known name was probably meant, or list what there is: a `fix` for unknown names."""
     names = sorted(known)
-    close = get_close_matches(name, names, n=1)
+    close = [one for one in names if one.casefold() == name.casefold()] or get_close_matches(name, names, n=1)
     if close:
         return f"Did you mean {close[0]!r}?"
     shown = ", ".join(repr(n) for n in names[:12]) + (", …" if len(names) > 12 else "")
     return f"There are: {shown}" if shown else "There are none"
+
+
+Text = TypeVar("Text", bound=str)
+
+
+def one_of(option: str, value: object, known: Sequence[Text], why: str = "") -> Text:
+    """The value of an option, which is one of these texts; raises InvalidOption.
+
+    >>> one_of("mode", "append", ("append", "overwrite"))
+    'append'
+    """
+    for one in known:
+        if isinstance(value, str) and value == one:
+            return one
+    raise InvalidOption(
+        f"{option}={shorten(value)} is not known", why=why, fix=nearest(str(value), known), option=option, value=value
+    )

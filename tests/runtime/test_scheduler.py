@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from datetime import timedelta
 from threading import Event
 
 import pytest
 
+import gapless as gl
 from gapless.errors import InvalidOption
 from gapless.runtime.schedule import Schedule
 from gapless.runtime.scheduler import Scheduler
@@ -198,3 +200,19 @@ def test_jobs_have_names_of_their_own_and_are_added_before_the_start(clock: Hand
         scheduler.add("job", every("20s"), Recorder(clock))
     with scheduler, pytest.raises(InvalidOption, match="is started"):
         scheduler.add("other", every("20s"), Recorder(clock))
+
+
+def test_the_scheduler_is_public_and_takes_schedules_as_texts() -> None:
+    clock = HandClock()
+    jobs = gl.Scheduler(clock)
+    ran: list[str] = []
+    jobs.add("first", "10 minutes", lambda: ran.append("first"))
+    jobs.add("second", timedelta(minutes=5), lambda: "what a job gives is nothing to the scheduler")
+    with pytest.raises(InvalidOption, match="schedule='now and then'"):
+        jobs.add("third", "now and then", lambda: None)
+    assert isinstance(jobs.status["first"], gl.JobStatus)
+    assert jobs.status["first"].schedule == gl.Schedule.parse("10 minutes")
+    clock.sleep(600)
+    assert jobs.run_due() == 2
+    assert ran == ["first"]
+    assert [(one.runs, one.failures) for one in jobs.status.values()] == [(1, 0), (1, 0)]

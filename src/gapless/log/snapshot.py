@@ -234,7 +234,12 @@ def _has_checkpoint(table_format: TableFormat[Entry, State], version: int) -> Co
     if not table_format.foreign_checkpoints:
         return False
     listing = yield from list_log(table_format)
-    return any(checkpoint.version == version for checkpoint in listing.checkpoints)
+    checkpoints = {checkpoint.version for checkpoint in listing.checkpoints}
+    if version not in checkpoints:
+        return False
+    # One made late, of a version that the log was cleaned past, stands before a gap.
+    is_newest = not any(later > version for later in (*listing.commits, *checkpoints))
+    return is_newest or (yield from perform(Get(table_format.path_of(version + 1)))) is not None
 
 
 def advance(

@@ -144,13 +144,16 @@ class Proposal(Generic[Entry]):
     discard: Callable[[], None] = nothing
     """Removes the files that were written for it alone, once it certainly is not and will not be committed."""
     abandon: Callable[[], None] = nothing
-    """Removes those that another proposal of the change would take too, once the store has refused the commit for good."""
+    """Removes those that another proposal of the change would take too, once the store has refused the commit for good,
+    or the committer's condition."""
     landed: Callable[[], None] = nothing
     """Called once it is committed."""
     deferred: Sequence[str] = ()
     """Files of it that may not be durable yet, and become so with its commit, just before it."""
     prepared: frozenset[str] = frozenset()
     """Paths of files that a stored document protects: a vacuum reads those after its commit, and before it deletes."""
+    describes: bool = False
+    """Whether its files are those of another log, which are described here once more: nothing was written for it."""
     begun_ns: int | None = None
     """When it was begun to be made for its version (since 1970 UTC), for files of it that tell no time; None: just now."""
     time_ns: int | None = None
@@ -197,7 +200,7 @@ class Committer(Generic[Entry, State]):
         """
         check_conflict = proposal.check_conflict
         if self.condition is not None:
-            with calling_on_error(proposal.discard):
+            with calling_on_error(proposal.abandon), calling_on_error(proposal.discard):
                 self.condition.check()
             check_conflict = self.condition.checker(check_conflict)
         entry, operation = self._timed(proposal.commit), self.table_format.operation_of(proposal.commit)
@@ -236,7 +239,7 @@ class Committer(Generic[Entry, State]):
             self.env.forget(proposal.deferred)
         match outcome:
             case Committed(version, entries):
-                self._count_landed(operation, proposal.tally, named)
+                self._count_landed(operation, proposal.tally, () if proposal.describes else named)
                 try:
                     newest = advance(self.table_format, snapshot, entries)
                 except (StoreError, CorruptTable) as error:

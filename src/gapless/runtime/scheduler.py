@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from threading import Condition, Thread
 from types import TracebackType
 from typing import Self
@@ -17,8 +18,8 @@ from gapless.runtime.schedule import Schedule
 
 _LOGGER = logging.getLogger("gapless.runtime")
 
-Work = Callable[[], Schedule | None]
-"""What a job does; it may give the schedule by which it goes on, or None for the one that it has."""
+Work = Callable[[], object]
+"""What a job does; it may give a `Schedule` by which it goes on: whatever else it gives, it keeps the one that it has."""
 
 _LOOK_S = 60.0
 """So often a thread that waits looks at the clock, which a machine that slept, or an operator, may have set."""
@@ -67,8 +68,13 @@ class Scheduler:
         self._changed = Condition()  # of a lock that its holder may take again
         self._stopping = False
 
-    def add(self, name: str, schedule: Schedule, work: Work) -> None:
-        """Add a job; an interval begins now. Raises InvalidOption where another has its name, or the scheduler is started."""
+    def add(self, name: str, schedule: Schedule | str | timedelta, work: Work, *, last_ns: int | None = None) -> None:
+        """Add a job: a function without arguments. An interval begins now, or at `last_ns` (nanoseconds since 1970 UTC), when it ran last elsewhere.
+
+        `schedule` is what `Schedule.parse` takes, or a schedule, which may have a time zone and a jitter. Raises InvalidOption where it is none,
+        where another job has the name, or the scheduler is started.
+        """
+        parsed = Schedule.parse(schedule)
         with self._changed:
             if name in self._jobs or self._threads:
                 raise InvalidOption(
@@ -78,8 +84,9 @@ class Scheduler:
                     option="name",
                     value=name,
                 )
-            delayed = schedule.delayed(name)
-            self._jobs[name] = _Job(name=name, schedule=delayed, work=work, due_ns=delayed.first_after(self._clock.now_ns()))
+            delayed = parsed.delayed(name)
+            due_ns = delayed.first_after(self._clock.now_ns() if last_ns is None else last_ns)
+            self._jobs[name] = _Job(name=name, schedule=delayed, work=work, due_ns=due_ns)
 
     @property
     def status(self) -> Mapping[str, JobStatus]:
@@ -173,7 +180,7 @@ class Scheduler:
         """Run a job that was taken; True."""
         began_ns = self._clock.now_ns()
         failed: BaseException | None = None
-        schedule: Schedule | None = None
+        schedule: object = None
         try:
             schedule = job.work()
         except Exception as error:  # the next run comes
@@ -185,7 +192,7 @@ class Scheduler:
                 job.runs += 1
                 job.failures += failed is not None
                 job.last_error = failed
-                job.schedule = job.schedule if schedule is None else schedule.delayed(job.name)
+                job.schedule = schedule.delayed(job.name) if isinstance(schedule, Schedule) else job.schedule
                 job.due_ns = job.schedule.following(job.due_ns, began_ns)
                 self._changed.notify_all()
         return True

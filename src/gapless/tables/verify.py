@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.runtime.environment import Environment
 from gapless.store.open import probe_put_if_absent
+from gapless.tables.delta.care.repair import repair_delta
 from gapless.tables.delta.care.verify import verify_delta
 from gapless.tables.shared.findings import Progress, RepairReport, VerifyReport, no_progress
-from gapless.tables.shared.handle import Location, kind_of, open_environment
+from gapless.tables.shared.handle import Location, kind_of, kind_of_any, open_environment
 from gapless.tables.timeseries.lifecycle import no_table
 from gapless.tables.timeseries.verify.repair import repair_table
 from gapless.tables.timeseries.verify.verify import verify_table
@@ -55,10 +56,12 @@ def repair(
     operation ids among it, stays lost. A file that is replaced or removed is kept under `_timeseries_log/_damaged/`. Segments cannot be
     repaired: bring them back from a backup.
 
-    `deep` looks as `verify(deep=True)` does. No other writer should be at work. Returns a `RepairReport`, whose `left` are the problems
+    Of a Delta table only what is published in other formats is mended. `deep` looks as `verify(deep=True)` does. No other writer should be at work. Returns a `RepairReport`, whose `left` are the problems
     that remain. Raises TableNotFound, InvalidPath, StoreError.
     """
     env = open_environment(path, storage_options)
+    if kind_of(env.store) == "delta":
+        return repair_delta(env, apply=apply, deep=deep)
     _require_log(env, path)
     if apply:
         probe_put_if_absent(env.store)
@@ -71,4 +74,4 @@ def _require_log(env: Environment, path: Location) -> None:
     for info in env.store.list(TIME_SERIES.folder):
         if info.path in (TIME_SERIES.hint, TIME_SERIES.last_checkpoint) or any(of(info.path) is not None for of in known):
             return
-    raise no_table(str(path), kind_of(env.store))
+    raise no_table(str(path), kind_of_any(env.store))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -57,6 +59,26 @@ def test_ranks_count_the_distinct_rows_before(came: list[tuple[int, str]]) -> No
     assert ranks(rows).tolist() == [sorted(set(came)).index(one) for one in came]
 
 
-@pytest.mark.parametrize("kind", [pa.float64(), pa.bool_(), pa.list_(pa.int8()), pa.null(), pa.duration("s")])
+FLOATS = st.sampled_from([-math.inf, -1.5, -0.0, 0.0, 6e-8, 1.0, math.inf, math.nan, -math.nan])
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+@given(st.lists(st.tuples(FLOATS, st.none() | FLOATS), min_size=1))
+def test_nan_equals_nan_and_is_above_every_number(kind: pa.DataType, pairs: list[tuple[float, float | None]]) -> None:
+    def column(side: int) -> pa.ChunkedArray:
+        made = [None if pair[side] is None else np.dtype(kind.to_pandas_dtype()).type(pair[side]) for pair in pairs]
+        return pa.chunked_array([pa.array(made, kind), pa.array([], kind)])
+
+    def place(value: float | None) -> tuple[int, float]:
+        return (0, 0.0) if value is None else (2, 0.0) if math.isnan(value) else (1, value)
+
+    left, right = column(0), column(1)
+    assert can_order(kind)
+    assert is_older([left], [right]).tolist() == [place(mine) < place(theirs) for mine, theirs in pairs]
+    distinct = sorted({place(mine) for mine, _ in pairs})
+    assert ranks(pa.table([left], names=["x"])).tolist() == [distinct.index(place(mine)) for mine, _ in pairs]
+
+
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.list_(pa.int8()), pa.null(), pa.duration("s")])
 def test_what_has_no_plain_order_is_refused(kind: pa.DataType) -> None:
     assert not can_order(kind)

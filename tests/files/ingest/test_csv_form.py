@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import gapless as gl
 from gapless.errors import GaplessError, InvalidOption, SchemaMismatch, UnreadableInput
 from gapless.files.ingest import text_file
+from gapless.files.ingest.cells.texts import survey, without
 from gapless.files.ingest.column_survey import survey_columns
-from gapless.files.ingest.texts import survey, without
 
 ROW = "2026-01-05T00:00Z,1\n"
 EMPTY = {

@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gapless.errors import InvalidValue
+from gapless.files.ingest.cells.texts import Cells, parse
 from gapless.files.ingest.files import open_file
-from gapless.files.ingest.texts import Cells, parse
 from gapless.model.input_formats import Csv, Json
 
 TYPES = [pa.decimal128(9, 2), pa.decimal128(38, 0), pa.decimal128(38, 10), pa.decimal128(38, 38), pa.decimal256(76, 20)]

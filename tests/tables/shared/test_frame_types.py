@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.errors import GaplessError, InvalidValue, UnreadableInput, UnsupportedType
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs.rows import as_batches
 
 
 def refused(data: object, column: str, *words: str) -> GaplessError:

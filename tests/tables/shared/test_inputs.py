@@ -21,7 +21,7 @@ import pytest
 
 from gapless.errors import InvalidValue, UnreadableInput
 from gapless.files.ingest.batches import Batches, merge_types
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs.rows import as_batches
 
 T0 = datetime(2020, 1, 1, tzinfo=UTC)
 PLAIN = pa.table({"n": [1, 2, 3], "s": ["a", None, "c"]})
@@ -135,7 +135,7 @@ def test_refusal_names_the_type_and_what_is_accepted() -> None:
 def test_no_library_is_imported_that_the_data_did_not_bring() -> None:
     # Dicts are left out: pyarrow itself imports pandas, where it is installed, to look at a list.
     code = (
-        "import sys, pyarrow as pa; from gapless.tables.shared.inputs import as_batches, UnreadableInput\n"
+        "import sys, pyarrow as pa; from gapless.tables.shared.inputs.rows import as_batches, UnreadableInput\n"
         "table = pa.table({'a': pa.nulls(3)})\n"
         "for data in (table, table.to_reader(), table.to_batches(), 5):\n"
         "    try: list(as_batches(data))\n"
@@ -233,7 +233,7 @@ def test_type_08_first_rows_without_a_value_freeze_nothing() -> None:
 
 @pytest.mark.parametrize("rows", [3, 1])
 def test_type_08_chunks_of_dicts_make_one_schema(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    monkeypatch.setattr("gapless.tables.shared.inputs.CHUNK_ROWS", rows)
+    monkeypatch.setattr("gapless.tables.shared.inputs.rows.CHUNK_ROWS", rows)
     data = [
         {"a": None},
         {"a": 1, "l": [None]},
@@ -273,7 +273,7 @@ def test_type_08_chunks_of_dicts_make_one_schema(monkeypatch: pytest.MonkeyPatch
     ids=lambda thing: type(thing).__name__,
 )
 def test_values_that_do_not_go_together_are_refused(monkeypatch: pytest.MonkeyPatch, chunk: int, values: list[object]) -> None:
-    monkeypatch.setattr("gapless.tables.shared.inputs.CHUNK_ROWS", chunk)
+    monkeypatch.setattr("gapless.tables.shared.inputs.rows.CHUNK_ROWS", chunk)
     with pytest.raises(UnreadableInput, match="column 'v'"):
         list(as_batches([{"v": value} for value in values]))
 
@@ -283,7 +283,7 @@ def test_values_that_do_not_go_together_are_refused(monkeypatch: pytest.MonkeyPa
 def test_integers_that_would_lose_something_name_their_row(
     monkeypatch: pytest.MonkeyPatch, chunk: int, values: list[object]
 ) -> None:
-    monkeypatch.setattr("gapless.tables.shared.inputs.CHUNK_ROWS", chunk)
+    monkeypatch.setattr("gapless.tables.shared.inputs.rows.CHUNK_ROWS", chunk)
     with pytest.raises(InvalidValue) as caught:
         list(as_batches([{"v": value} for value in values]))
     assert caught.value.row == (0 if values[0] == -1 and chunk == 1 else 1)
@@ -291,7 +291,7 @@ def test_integers_that_would_lose_something_name_their_row(
 
 @pytest.mark.parametrize("chunk", [1, 10])
 def test_integers_above_int64_are_unsigned(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    monkeypatch.setattr("gapless.tables.shared.inputs.CHUNK_ROWS", chunk)
+    monkeypatch.setattr("gapless.tables.shared.inputs.rows.CHUNK_ROWS", chunk)
     found = table(as_batches([{"v": 1}, {"v": None}, {"v": 2**64 - 1}]))
     assert found.schema.field("v").type == pa.uint64()
     assert found["v"].to_pylist() == [1, None, 2**64 - 1]

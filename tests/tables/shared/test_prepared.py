@@ -18,7 +18,7 @@ from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
 from gapless.tables.delta.write.append import Append
 from gapless.tables.delta.write.landing import RowCommitter
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs.rows import as_batches
 from gapless.tables.shared.landing import Prepared
 from gapless.tables.timeseries.handle import context_of
 from gapless.tables.timeseries.write.append import Appender, Overwriter

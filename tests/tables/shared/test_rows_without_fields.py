@@ -20,7 +20,7 @@ from gapless.errors import FillStopped, InvalidValue, NotSupported, NullKey, Sch
 from gapless.files.ingest.batches import rows_without_columns
 from gapless.model.properties import OnOverlap
 from gapless.tables.delta.table import DeltaTable
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs.rows import as_batches
 from gapless.tables.timeseries.table import TimeSeriesTable
 from support.delta_tables import racing
 

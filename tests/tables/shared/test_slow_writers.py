@@ -24,7 +24,7 @@ from gapless.runtime.environment import RandomIds
 from gapless.tables.delta.files import open_file
 from gapless.tables.delta.write.append import Append
 from gapless.tables.delta.write.landing import RowCommitter
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs.rows import as_batches
 from gapless.tables.shared.landing import Prepared
 from gapless.tables.timeseries.handle import context_of
 from gapless.tables.timeseries.write.append import Appender

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -19,7 +20,7 @@ from typing import Literal, Self, get_args
 
 import xxhash
 
-from gapless.errors import InvalidOption, InvalidPath, LogWarning, UnreadableInput, nearest
+from gapless.errors import InvalidOption, InvalidPath, LogWarning, UnreadableInput, one_of
 from gapless.files.adopt.source import Source, changed
 from gapless.files.ingest.input_file import reading
 from gapless.files.pages.file_assembly import TRAILER
@@ -36,22 +37,15 @@ _READ_BYTES = 256 << 10
 """What is copied and hashed at a time, while it is in the cache of a processor."""
 _AHEAD_BYTES = 4 << 20
 """What is copied before the disk is told to begin with it."""
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+"""In the name of every file that a table has."""
 _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EACCES}
 """What one answers that cannot give this file another name there."""
 
 
 def parse_adopt(value: object) -> Adopt:
     """The way to adopt a file that a caller named; raises InvalidOption."""
-    for way in _WAYS:
-        if value == way:
-            return way
-    raise InvalidOption(
-        f"adopt={value!r} is no way to adopt a file",
-        why="A file becomes a segment as a copy, as a hard link, or by being moved",
-        fix=nearest(str(value), _WAYS),
-        option="adopt",
-        value=value,
-    )
+    return one_of("adopt", value, _WAYS, "A file becomes a segment as a copy, as a hard link, or by being moved")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +81,7 @@ class FileTransfer:
         self._thread.shutdown(cancel_futures=True)
 
     def begin(self, source: Source, path: str) -> Future[TransferredFile]:
-        """Place a file under `path`, relative to the table root.
+        """Place a file under `path`, relative to the table root, whose name has a UUID in it.
 
         The result raises InvalidOption where it cannot be linked there, UnreadableInput where it changed meanwhile, StoreError.
         """
@@ -205,9 +199,9 @@ def _opened(source: Source) -> Iterator[int]:
 
 
 def _unfinished(target: str) -> str:
-    """The hidden name of a segment that is not whole yet, as the store gives them: 16 digits, here those of the end of its file id."""
+    """The hidden name of a file that is not whole yet, as the store gives them: 16 digits, here those of the end of the UUID in its name."""
     folder, name = os.path.split(target)
-    return os.path.join(folder, f".{name.partition('-0_')[0].replace('-', '')[-16:]}.tmp")
+    return os.path.join(folder, f".{_UUID.findall(name)[-1].replace('-', '')[-16:]}.tmp")
 
 
 def _read_into(handle: int, buffer: memoryview, at: int, source: Source) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -12,9 +12,7 @@ import pyarrow.parquet as pq
 
 from gapless.errors import SchemaMismatch
 from gapless.files.pages.file_assembly import empty_file
-from gapless.formats.timeseries.actions import TableMeta
-from gapless.formats.timeseries.codec.schema import METADATA_FEATURE
-from gapless.model.column_ids import ColumnIds
+from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.schema import stored_schema
 from gapless.model.types import FIELD_ID, bare_type, children, is_any_list, normal_zone
 
@@ -33,35 +31,35 @@ class Layout:
     metadata: pq.FileMetaData
 
 
-def check_layout(file: Layout, schema: pa.Schema, meta: TableMeta) -> None:
-    """Raise SchemaMismatch, with a line for each column, where a reader of the table would not find the file's columns as they are.
+def refuse_layout(file: Layout, differences: Sequence[str]) -> SchemaMismatch:
+    """The error for a file that does not lie as a table's files do."""
+    return SchemaMismatch(
+        f"{file.source} cannot become a file of the table as it is",
+        why="; ".join(differences),
+        fix="Append it without adopt: its rows are then read, and written as the table holds them",
+        differences=tuple(differences),
+    )
 
-    `schema` is the table's once it has taken the file's columns, which `reconcile` accepted by name; `meta` the table's metadata
-    before. Compared are types, units and zones, the physical types behind them, stored names, and nulls in columns that have none.
+
+def column_differences(
+    file: Layout, schema: pa.Schema, ids: ColumnIds = PLAIN, *, checked: Collection[str] = ()
+) -> Iterator[str]:
+    """A line for each column of a file that does not lie as files of a table with the columns of `schema` hold it.
+
+    The file's columns are all in `schema`. Of those in `checked` it is found out elsewhere whether they hold nulls.
     """
-    differences = [*_of_table(meta), *_of_file(file.metadata)]
-    stored = stored_schema(schema, meta.ids)
+    yield from _of_file(file.metadata)
+    stored = stored_schema(schema, ids)
     expected, found = _leaves(_parquet_schema(stored), stored), _leaves(file.metadata.schema, file.schema)
     for field in file.schema:
         declared = schema.field(field.name)
         reason = (
-            _of_type(field, declared, meta.ids)
+            _of_type(field, declared, ids)
             or _of_leaves(found[field.name], expected[field.name])
-            or ("" if field.name in meta.index.keys else _of_nulls(file.metadata, found[field.name], declared))
+            or ("" if field.name in checked else _of_nulls(file.metadata, found[field.name], declared))
         )
-        differences += [f"{field.name}: {reason}"] if reason else []
-    if differences:
-        raise SchemaMismatch(
-            f"{file.source} cannot become a segment as it is",
-            why="; ".join(differences),
-            fix="Append it without adopt: its rows are then read, and written as the table holds them",
-            differences=tuple(differences),
-        )
-
-
-def _of_table(meta: TableMeta) -> Iterator[str]:
-    if METADATA_FEATURE in meta.reader_features:
-        yield "the table repeats metadata of its columns in every file, and this one lacks them"
+        if reason:
+            yield f"{field.name}: {reason}"
 
 
 def _is_coarse(type_: pa.DataType) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from gapless.files.pages.column_stats import MAX_BOUND_CHARACTERS, MAX_STATS_COL
 from gapless.files.pages.file_assembly import TRAILER
 from gapless.files.pages.footer import row_group_stats
 from gapless.files.read.source import encoded_columns
-from gapless.model.column_ids import ColumnIds
+from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.stats import Bound, ColumnStats, stats_value
 from gapless.model.types import bare_type
@@ -89,12 +89,12 @@ class Source:
         if left:
             raise changed(self.path)
 
-    def check_values(self, index: IndexSpec) -> None:
-        """Read the columns beside the keys that may hold what their type forbids, such as text that is not UTF-8, and raise InvalidValue.
+    def check_values(self, read: Collection[str] = ()) -> None:
+        """Read the columns, but those in `read`, that may hold what their type forbids, such as text that is not UTF-8, and raise InvalidValue.
 
         Decimals whose footer bounds them are not read. Raises UnreadableInput.
         """
-        names = [field.name for field in self.layout.schema if field.name not in index.keys and may_be_forbidden(field.type)]
+        names = [field.name for field in self.layout.schema if field.name not in read and may_be_forbidden(field.type)]
         names = [name for name in names if not self._is_bounded(name)]
         if not names:
             return
@@ -168,18 +168,29 @@ def adopted_stats(
     Bounds of floats are left out: writers differ in what NaN does to them, and the footer does not count it. A bound that a writer cut is
     a bound still. `schema` is the table's, `ids` the identities of its columns.
     """
-    groups = [row_group_stats(metadata, number, schema, ids) for number in range(metadata.num_row_groups)]
-    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    first = [name for name in names if name != index.column][:MAX_STATS_COLUMNS]
     found: dict[str, ColumnStats] = {}
-    for name in [name for name in names if name != index.column][:MAX_STATS_COLUMNS]:
-        type_ = schema.field(name).type
+    others = footer_stats(metadata, [name for name in first if name not in index.entity], schema, ids)
+    for name in first:
         if name in index.entity:
             place = index.entity.index(name)
-            found[name] = _of_values((identity[place] for identity in identities), type_)
-        else:
-            known = _together([group(name) for group in groups], rows, bounded=not pa.types.is_floating(type_))
-            found |= {} if known is None else {name: known}
+            found[name] = _of_values((identity[place] for identity in identities), schema.field(name).type)
+        elif name in others:
+            found[name] = others[name]
     return found
+
+
+def footer_stats(
+    metadata: pq.FileMetaData, names: Sequence[str], schema: pa.Schema, ids: ColumnIds = PLAIN
+) -> dict[str, ColumnStats]:
+    """What a footer says of columns of a whole file, with bounds as `adopted_stats` tells them; those of which it says nothing are left out."""
+    groups = [row_group_stats(metadata, number, schema, ids) for number in range(metadata.num_row_groups)]
+    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    found = {
+        name: _together([group(name) for group in groups], rows, bounded=not pa.types.is_floating(schema.field(name).type))
+        for name in names
+    }
+    return {name: known for name, known in found.items() if known is not None}
 
 
 def _of_values(values: Iterable[object], type_: pa.DataType) -> ColumnStats:

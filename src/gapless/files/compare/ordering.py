@@ -17,9 +17,13 @@ Numbers = npt.NDArray[np.int64]
 
 
 def can_order(kind: pa.DataType) -> bool:
-    """Whether rows can be told older from newer by values of a type: each two of these are equal, or one comes after the other."""
+    """Whether rows can be told older from newer by values of a type: each two of these are equal, or one comes after the other.
+
+    Of floats NaN equals NaN and comes after every number, and -0.0 equals 0.0, as in conditions and in Spark.
+    """
     tests = (
         pa.types.is_integer,
+        pa.types.is_floating,
         pa.types.is_decimal,
         pa.types.is_timestamp,
         pa.types.is_date,
@@ -39,7 +43,7 @@ def is_older(left: Sequence[pa.ChunkedArray], right: Sequence[pa.ChunkedArray]) 
     """
     older = np.zeros(len(left[0]), dtype=bool)
     equal = ~older
-    for mine, theirs in zip(left, right, strict=True):
+    for mine, theirs in zip(map(_in_order, left), map(_in_order, right), strict=True):
         less = pc.fill_null(pc.less(mine, theirs), False).to_numpy(zero_copy_only=False)
         older |= equal & less
         equal &= pc.fill_null(pc.equal(mine, theirs), False).to_numpy(zero_copy_only=False)
@@ -49,7 +53,7 @@ def is_older(left: Sequence[pa.ChunkedArray], right: Sequence[pa.ChunkedArray]) 
 def ranks(rows: pa.Table) -> Numbers:
     """For each row its place among the distinct rows, which are ordered by their columns, from 0. No value is null."""
     names = [str(at) for at in range(rows.num_columns)]
-    rows = rows.rename_columns(names)
+    rows = pa.table([_in_order(column) for column in rows.columns], names=names)
     order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in names])
     differs = np.zeros(rows.num_rows, dtype=bool)
     for column in rows.columns:
@@ -58,6 +62,26 @@ def ranks(rows: pa.Table) -> Numbers:
     found = np.empty(rows.num_rows, dtype=np.int64)
     found[order.to_numpy()] = np.cumsum(differs)
     return found
+
+
+def _in_order(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values that Arrow compares as rows are ordered: in the place of floats integers that are in their order."""
+    if not pa.types.is_floating(column.type):
+        return column
+    return pa.chunked_array(
+        [_float_ranks(chunk) for chunk in column.chunks], type=pa.type_for_alias(f"int{column.type.bit_width}")
+    )
+
+
+def _float_ranks(values: pa.Array) -> pa.Array:
+    """The bits of IEEE floats, those of negative ones turned around: they ascend as the values do, and NaN is behind all."""
+    floats = values.to_numpy(zero_copy_only=False).copy()
+    floats[np.isnan(floats)] = np.nan  # one of all its patterns, without a sign
+    floats[floats == 0] = 0.0
+    bits = floats.view(f"i{floats.itemsize}")
+    return pa.array(
+        np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits), mask=values.is_null().to_numpy(zero_copy_only=False)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.files.ingest.texts import SHAPES, Candidates, pointed, survey, without
+from gapless.files.ingest.cells.texts import SHAPES, Candidates, pointed, survey, without
 
 FEW_ROWS = 256
 """Columns of at most as many texts are looked at together: a call of Arrow's on each would cost more than its work."""

@@ -13,10 +13,7 @@ import pyarrow.compute as pc
 
 from gapless.errors import DataError, UnreadableInput
 from gapless.files.ingest.batches import Batches, rows_without_columns
-from gapless.files.ingest.column_survey import survey_columns
-from gapless.files.ingest.csv_rows import TextColumns, header_names, marks_of, row_blocks
-from gapless.files.ingest.input_file import InputFile, reading
-from gapless.files.ingest.instants import (
+from gapless.files.ingest.cells.instants import (
     Reading,
     holds_times,
     needs_survey,
@@ -25,7 +22,10 @@ from gapless.files.ingest.instants import (
     refuse_times,
     survey_times,
 )
-from gapless.files.ingest.texts import Candidates, Cells, survey, without
+from gapless.files.ingest.cells.texts import Candidates, Cells, survey, without
+from gapless.files.ingest.column_survey import survey_columns
+from gapless.files.ingest.csv_rows import TextColumns, header_names, marks_of, row_blocks
+from gapless.files.ingest.input_file import InputFile, reading
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Csv
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gapless.errors import InvalidOption, InvalidPath
 from gapless.files.ingest.batches import Batches
+from gapless.files.ingest.cells.texts import merge_surveys
 from gapless.files.ingest.csv_file import open_csv, survey_csv
 from gapless.files.ingest.first_bytes import HEAD_BYTES, is_parquet
 from gapless.files.ingest.input_file import (
@@ -26,7 +27,6 @@ from gapless.files.ingest.json_file import JsonSurvey, open_json, survey_json
 from gapless.files.ingest.parquet_file import open_parquet
 from gapless.files.ingest.rows import merge_schema
 from gapless.files.ingest.text_file import text_name
-from gapless.files.ingest.texts import merge_surveys
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Csv, Format, Json, Parquet, parse_format
 
@@ -61,7 +61,7 @@ def _refuse_format(name: str, why: str) -> InvalidOption:
     return InvalidOption(
         f"the format of {name} is not known",
         why=why,
-        fix='Pass format="parquet", "csv" or "jsonl", or a Csv(…) or Json(…)',
+        fix='Pass format="parquet", "csv" or "jsonl", or a Csv(…) or Json(…); where it is no data, a pattern such as "*.csv" leaves it out',
         option="format", value=None,
     )  # fmt: skip
 

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from gapless.errors import InvalidValue, UnreadableInput, shorten
 from gapless.files.ingest.batches import Batches, rows_without_columns
+from gapless.files.ingest.cells.instants import holds_times, plan_reading, read_cells, refuse_times, survey_times
+from gapless.files.ingest.cells.texts import Candidates, Cells, survey, without
 from gapless.files.ingest.csv_file import known_type
 from gapless.files.ingest.input_file import InputFile, reading
-from gapless.files.ingest.instants import holds_times, plan_reading, read_cells, refuse_times, survey_times
 from gapless.files.ingest.plain_values import plain_array, telling_types
 from gapless.files.ingest.rows import CHUNK_ROWS, columns_of, fit_column, merge_schema
 from gapless.files.ingest.text_file import TextFile
-from gapless.files.ingest.texts import Candidates, Cells, survey, without
 from gapless.model.by_value import Floats
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Json

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from gapless.errors import UnreadableInput, shorten
 from gapless.files.ingest.batches import Batches, rows_without_columns
+from gapless.files.ingest.cells.instants import holds_times, plan_reading, read_cells, survey_times
+from gapless.files.ingest.cells.texts import survey
 from gapless.files.ingest.csv_file import known_type
-from gapless.files.ingest.instants import holds_times, plan_reading, read_cells, survey_times
 from gapless.files.ingest.json_file import is_read_as_text, json_cells, unique_names
 from gapless.files.ingest.plain_values import plain_array, telling_types
 from gapless.files.ingest.rows import columns_of
-from gapless.files.ingest.texts import survey
 from gapless.model.by_value import Floats
 from gapless.model.input_formats import Json
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -135,6 +136,13 @@ class GrowingFile:
         self._size += sum(map(len, pieces))
         for piece in pieces:
             self._hash.update(piece)
+
+    def copy(self) -> GrowingFile:
+        """Another one with the same bytes so far, which goes on by itself. Only of one that holds its bytes."""
+        assert self._onto is None
+        other = copy(self)
+        other._pieces, other._hash = [*self._pieces], self._hash.copy()  # noqa: SLF001  # of this class
+        return other
 
     def tell(self) -> int:
         """Bytes so far."""

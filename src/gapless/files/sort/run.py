@@ -138,6 +138,16 @@ class Run:
         """What the row at a position (-1 for the last) is sorted by: its identity, and its index value in the column's unit."""
         return self.identities[int(self.codes[row])], int(self.values[row])
 
+    def count_before(self, key: tuple[Identity, int], *, equal: bool) -> int:
+        """How many rows come before a key, as `edge_key` gives them; with `equal` those that have it too."""
+        identity, value = key
+        place = bisect_left(self.identities, identity)
+        start, end = np.searchsorted(self.codes, [place, place + 1])
+        if place == len(self.identities) or self.identities[place] != identity:
+            return int(start)
+        values = self.values[start:end]
+        return int(start + np.searchsorted(values, values.dtype.type(value), side="right" if equal else "left"))
+
     def without(self, covered: CoverageMap) -> Run:
         """The run less the rows whose (identity, bucket) is covered."""
         inside = self.positions(covered)
@@ -275,7 +285,8 @@ def merge_runs(stretches: Iterable[pa.Table], arrivals: Run, index: IndexSpec, g
     for rows in stretches:
         if not rows.num_rows:
             continue
-        upto = _place_before(arrivals, rows.slice(rows.num_rows - 1), index) if taken < end else end
+        last = _key([rows.column(name) for name in index.keys], rows.num_rows - 1)
+        upto = arrivals.count_before((last[:-1], last[-1]), equal=False) if taken < end else end
         due = arrivals.table.slice(taken, upto - taken)
         yield sort_run(_joined_tables(rows, due, index), index, grid)
         taken = upto
@@ -307,14 +318,3 @@ def _key(columns: list[pa.ChunkedArray], position: int) -> tuple[Any, ...]:
     """What a row is sorted by."""
     *entity, index = columns
     return (*(column[position].as_py() for column in entity), as_int(index[position]))
-
-
-def _place_before(run: Run, row: pa.Table, index: IndexSpec) -> int:
-    """How many rows of a run come before the key of a row."""
-    identity: Identity = tuple(row.column(name)[0].as_py() for name in index.entity)
-    place = bisect_left(run.identities, identity)
-    start, end = np.searchsorted(run.codes, [place, place + 1])
-    if place == len(run.identities) or run.identities[place] != identity:
-        return int(start)
-    values = index_values(run.table.column(index.column).slice(start, end - start))
-    return int(start + np.searchsorted(values, as_int(row.column(index.column)[0]), side="left"))

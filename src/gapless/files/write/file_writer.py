@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
 
 import pyarrow as pa
@@ -126,6 +127,14 @@ class FileWriter:
             self._writer = ParallelWriter(self._file, self._schema, self._options(rows, ascending))
         cores = pa.cpu_count() if memory_bytes >= WORTH_THREADS_BYTES else 1
         self._writer.write(rows, group_rows, cores=cores, meanwhile=meanwhile)
+
+    def copy(self) -> FileWriter:
+        """Another one with the same rows so far, which goes on by itself. Only of one that holds its bytes."""
+        other = copy(self)
+        file = self._file.copy()
+        writer = None if self._writer is None else self._writer.copy(file)
+        other._file, other._writer = file, writer  # noqa: SLF001  # of this class
+        return other
 
     def close(self) -> GrowingFile:
         """The whole file; nothing may be written after, and something was before."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Protocol
@@ -82,6 +83,13 @@ class ParallelWriter:
                 count, parts = waiting.popleft()  # what is written is let go
                 self._add(count, (part.result() for part in parts))
             done.result()
+
+    def copy(self, sink: Sink) -> ParallelWriter:
+        """Another one that goes on by itself, onto a copy of what it writes to."""
+        other = copy(self)
+        other._sink, other._groups = sink, [*self._groups]  # noqa: SLF001  # of this class
+        other.stats = {name: copy(stats) for name, stats in self.stats.items()}
+        return other
 
     def close(self) -> None:
         """Write the footer; nothing may be written after."""

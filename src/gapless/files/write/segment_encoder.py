@@ -18,7 +18,7 @@ from gapless.files.pages.encodings import CODEC_PROFILES, Encodings
 from gapless.files.pages.footer import footer_checksum
 from gapless.files.sort.order import Ordered
 from gapless.files.sort.run import Run, unit_ns
-from gapless.files.write.file_writer import FileWriter, even_groups, fills_group
+from gapless.files.write.file_writer import ROW_GROUP_BYTES, FileWriter, even_groups, fills_group
 from gapless.model.index import IndexSpec
 from gapless.model.properties import Codec
 from gapless.model.segment import Bounds
@@ -63,13 +63,14 @@ class SegmentEncoder:
         codec: Codec,
         group_rows: int | None = None,
         onto: Callable[..., object] | None = None,
+        group_bytes: int = ROW_GROUP_BYTES,
     ) -> None:
         """`schema` is the stored one, which the rows of every run have, with the metadata that the file shall repeat.
 
-        Row groups have about `ROW_GROUP_BYTES` of Arrow memory, and no more than `group_rows` rows. The file's bytes are held, or given to
-        `onto` as they are made.
+        Row groups have about `ROW_GROUP_BYTES` of Arrow memory, and no more than `group_rows` rows; where rows come in smaller runs, they are
+        made of about `group_bytes`. The file's bytes are held, or given to `onto` as they are made.
         """
-        self._index, self._group_rows = index, group_rows
+        self._index, self._group_rows, self._group_bytes = index, group_rows, group_bytes
         # timeseries-table-format wants a file's metadata to be exactly the table's, where that has any.
         annotated = _is_annotated(schema.serialize().to_pybytes())
 
@@ -135,7 +136,9 @@ class SegmentEncoder:
         self._rows += rows.count
         self._held.append(held)
         self._held_rows += rows.count
-        if fills_group(self._held_rows, self._held_bytes):
+        if len(self._held) == 1 and self._held_bytes >= self._group_bytes:
+            self._held_bytes = int(rows.source.nbytes)  # buffers of which these rows are a slice were counted whole
+        if self._held_bytes >= self._group_bytes or fills_group(self._held_rows, self._held_bytes):
             self._flush()
 
     def _describe(self, held: list[_Held]) -> None:

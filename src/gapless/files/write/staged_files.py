@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from gapless.errors import StoreError
@@ -26,7 +27,7 @@ class StagedFiles:
     env: Environment
     written: list[str] = field(default_factory=list, kw_only=True)
     committed_here: bool = field(default=False, kw_only=True)
-    """Whether this process commits it, with `deferred`: what is written may then become durable with the commit, just before it."""
+    """Whether this process stores what names it, with `deferred`: what is written may then become durable with that, just before it."""
     deferred: list[str] = field(default_factory=list, kw_only=True)
     """What was written and may not be durable yet."""
     deferred_bytes: int = field(default=0, kw_only=True)
@@ -87,21 +88,21 @@ class StagedFiles:
             self.discard()
             raise
 
-    @contextlib.contextmanager
-    def undone_on_error(self) -> Iterator[None]:
-        """For one step of an attempt that goes on: where it fails, what it wrote is removed, and what was written before stays."""
-        mark = len(self.written)
-        try:
-            yield
-        except BaseException:
-            lost = self.written[mark:]
-            del self.written[mark:]
-            self._remove(lost)
-            raise
+    def undo(self, mark: int) -> None:
+        """Remove what was written after the first `mark` files, which stay; only where nothing names it."""
+        lost = self.written[mark:]
+        del self.written[mark:]
+        self.deferred[:] = [path for path in self.deferred if path not in lost]
+        self._remove(lost)
 
     def discard(self) -> None:
         """Remove what was written; only for a change that certainly was not and will not be committed."""
         self._remove(self.written)
+
+    def discard_others(self, kept: AbstractSet[str]) -> None:
+        """Remove what was written, but for the paths in `kept`, which were committed without the others."""
+        if others := [path for path in self.written if path not in kept]:
+            self._remove(others)
 
     def _remove(self, paths: Sequence[str]) -> None:
         if paths:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.codec import encode, index_sidecar
 from gapless.files.pages.footer import checksum
+from gapless.files.write.instants import claim_instant
 from gapless.files.write.segment_encoder import EncodedSegment
 from gapless.files.write.staged_files import StagedFiles
-from gapless.formats.timeseries.actions import TableState, instant_digits, segment_path, sidecar_path
+from gapless.formats.timeseries.actions import TableState, segment_path, shared_instant, sidecar_path
 from gapless.model.index import EntityType, Identity
 from gapless.model.operation import Tally
 from gapless.model.segment import CoverageRef, InlineCoverage, Segment, SidecarCoverage
@@ -66,12 +67,22 @@ class StagedWrite(StagedFiles):
 
     @classmethod
     def begin(cls, env: Environment, *, committed_here: bool = False) -> StagedWrite:
-        """An attempt with nothing in it; its instant is now, 17 digits, UTC.
+        """An attempt with nothing in it; its instant is now, 17 digits, UTC. Others may have the same.
 
         The first one in a process tries the store; raises StoreError where that lets two creates of one object win.
         """
         probe_put_if_absent(env.store)
-        return cls(env, instant_digits(env.clock.now_ns()), committed_here=committed_here)
+        return cls(env, shared_instant(env.clock.now_ns()), committed_here=committed_here)
+
+    @classmethod
+    def begin_alone(cls, env: Environment, state: TableState) -> StagedWrite:
+        """As `begin`, for a change of this version that is made, and committed with all of its files or none, in this process. Where readers of
+        a description of the table see files by their instants, it has one of its own.
+        """
+        if "hudi" not in state.meta.properties.publish:
+            return cls.begin(env, committed_here=True)
+        probe_put_if_absent(env.store)
+        return cls(env, claim_instant(env), committed_here=True)
 
     @contextlib.contextmanager
     def begun(self, memory_bytes: int, inline_bytes: int = 0) -> Iterator[BegunSegment]:

@@ -9,14 +9,16 @@ from gapless.formats.delta.features import check_readable, check_writable
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
+from gapless.publish.sources.delta import DeltaSource
 from gapless.runtime.committer import Committer
-from gapless.tables.shared.handle import AtVersion, TableContext
+from gapless.tables.shared.handle import TableContext
+from gapless.tables.shared.publication.publishing import PublishedHandle
 
 DeltaContext = TableContext[Commit, TableState]
 """What one call on a Delta table works with."""
 
 
-class DeltaHandle(AtVersion[TableState]):
+class DeltaHandle(PublishedHandle[TableState]):
     """A Delta table at one version, of which 0 is the first."""
 
     @property
@@ -59,9 +61,16 @@ class DeltaHandle(AtVersion[TableState]):
             table_format=DELTA,
             env=self._env,
             moved=self._move_to,
+            landed=self._follow,
             began=self._env.clock.monotonic(),
             condition=self._condition,
         )
+
+    def _source(self, snapshot: Snapshot[TableState]) -> DeltaSource:
+        return DeltaSource(self._env, snapshot)
+
+    def _newest_version(self) -> Snapshot[TableState]:
+        return self._committer.refresh(self._snapshot)
 
     @property
     def _context(self) -> DeltaContext:

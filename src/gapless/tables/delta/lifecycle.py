@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, TableExists, TableNotFound, UnknownColumn, nearest
+from gapless.errors import InvalidOption, LogWarning, TableExists, TableNotFound, UnknownColumn, nearest
 from gapless.formats.delta.actions import Commit, Metadata, Protocol, TableState
 from gapless.formats.delta.features import check_readable, check_writable, needed_protocol
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.properties import Settings, parse_properties, stored
+from gapless.formats.delta.publishing import UNIVERSAL_FORMATS, check_together
 from gapless.formats.delta.schema.arrow_types import from_arrow, to_arrow
 from gapless.formats.delta.schema.column_mapping import assign, check_names
 from gapless.formats.delta.schema.types import PrimitiveType, StructType
@@ -24,9 +26,10 @@ from gapless.runtime.environment import Environment
 from gapless.runtime.first_commit import commit_first
 from gapless.tables.delta.expressions.checks import constraints
 from gapless.tables.delta.expressions.sql import parse_expression
+from gapless.tables.delta.published import check_new
 from gapless.tables.delta.write.commits import check_text
 from gapless.tables.delta.write.merge_schema import MAX_ID
-from gapless.tables.shared.handle import kind_of, parse_schema, table_exists
+from gapless.tables.shared.handle import kind_of, kind_of_any, not_opened, parse_schema, table_exists
 
 
 def new_metadata(
@@ -37,6 +40,7 @@ def new_metadata(
     columns = StructType(fields=()) if given is None else from_arrow(given)
     wanted = parse_properties(properties, constraints=True)
     kept = stored(wanted)
+    check_together(kept)
     settings = Settings.of(kept)
     check_names(columns, mapped=settings.column_mapping != "none", feed=settings.change_data_feed)
     columns, highest = assign(columns, settings.column_mapping, 0, lambda: f"col-{env.ids.uuid()}")
@@ -50,6 +54,7 @@ def new_metadata(
         created_ms=env.clock.now_ns() // NS_PER["ms"],
     )
     _check_expressions(TableState(protocol=protocol, metadata=metadata))
+    check_new(metadata)
     return metadata, protocol
 
 
@@ -87,17 +92,26 @@ def open_table(env: Environment, path: str) -> Snapshot[TableState]:
     snapshot = env.drive(load(DELTA))
     if snapshot is None:
         raise no_table(env, path)
-    check_readable(snapshot.state.protocol, path, snapshot.state.metadata)
+    metadata = snapshot.state.metadata
+    check_readable(snapshot.state.protocol, path, metadata)
+    if formats := metadata.configuration.get(UNIVERSAL_FORMATS):
+        what = (
+            f"{path} is kept as {formats} too ({UNIVERSAL_FORMATS}), and gapless does not bring that up to what it commits here"
+        )
+        warnings.warn(f"{what}: readers of {formats} will see older rows until another writer does", LogWarning, stacklevel=3)
     return snapshot
 
 
 def no_table(env: Environment, path: str) -> TableNotFound:
     """The error for a place that holds no Delta table."""
+    found = kind_of_any(env.store)
+    if found in ("iceberg", "hudi"):
+        return not_opened(path, found)
     why, fix = {
         "timeseries": (", but is a time-series table", "Open it with gl.open(path)"),
         "delta": (", but other objects in that folder", "Bring its commits back from a backup, or delete what is left of it"),
         None: ("", "Make one with gl.delta.create(path, schema), or check the path"),
-    }[kind_of(env.store)]
+    }[found]
     return TableNotFound(
         f"there is no Delta table at {path}", why=f"It has no {DELTA.folder}/ with commits{why}", fix=fix, path=path
     )

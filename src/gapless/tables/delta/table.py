@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
@@ -11,8 +11,10 @@ from gapless.errors import UnsupportedTable
 from gapless.formats.delta.actions import TableState
 from gapless.formats.delta.features import check_writable
 from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.publishing import FORMATS
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import refresh
+from gapless.model.publishing import PublishedFormat
 from gapless.runtime.environment import Environment
 from gapless.store.open import table_name
 from gapless.tables.delta.alter.alter import Altering
@@ -28,6 +30,7 @@ from gapless.tables.delta.write.dedup import Deduping
 from gapless.tables.delta.write.delete import Deleting, Updating
 from gapless.tables.delta.write.overwrite import Overwriting
 from gapless.tables.shared.handle import Location, kind_of, open_environment
+from gapless.tables.shared.publication.publishing import Publishing
 
 
 class DeltaTable(
@@ -44,12 +47,16 @@ class DeltaTable(
     Checkpointing,
     Altering,
     Verifying,
+    Publishing[TableState],
 ):
     """A Delta table at one version.
 
     A handle stays at the version it has seen until `refresh` or a change of its own moves it on. Make one with `gl.delta.create` or
     `gl.delta.open`.
     """
+
+    _formats: ClassVar[tuple[PublishedFormat, ...]] = FORMATS
+    _how_to_publish: ClassVar[str] = "table.alter.set_properties"
 
     def __init__(self, env: Environment, location: Location, snapshot: Snapshot[TableState]) -> None:
         """Use `create` or `open`."""
@@ -93,7 +100,9 @@ class DeltaTable(
         snapshot = create_table(
             env, str(path), schema, partition_by=partition_by, properties=properties, name=name, description=description
         )
-        return cls(env, path, snapshot)
+        made = cls(env, path, snapshot)
+        made._follow(snapshot)
+        return made
 
     @classmethod
     def open(cls, path: Location, *, storage_options: Mapping[str, str] | None = None) -> DeltaTable:

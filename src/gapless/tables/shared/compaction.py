@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -103,6 +103,8 @@ class CompactionReport:
     """Rows in them."""
     given_up: tuple[GivenUp, ...] = ()
     """Bins that were not rewritten after all, with why: their segments are what they were."""
+    published: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """As in `AppendReport`."""
 
 
 # -- one compaction, from plan to commits ------------------------------------------------------------------------------

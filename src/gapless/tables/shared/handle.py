@@ -7,11 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, ObjectNotFound, TableExists, VersionNotFound
+from gapless.errors import InvalidOption, ObjectNotFound, TableExists, TableNotFound, VersionNotFound
 from gapless.log.format import Entry, Snapshot, State
 from gapless.model.protocols import Store
 from gapless.runtime.committer import Committer
@@ -154,15 +155,21 @@ class TableContext(Generic[Entry, State]):
 
 
 Location = str | os.PathLike[str]
-Kind = Literal["timeseries", "delta"]
+Kind = Literal["timeseries", "delta", "iceberg", "hudi"]
 
-LOG_FOLDERS: dict[Kind, str] = {"timeseries": "_timeseries_log", "delta": "_delta_log"}
+LOG_FOLDERS: dict[Literal["timeseries", "delta"], str] = {"timeseries": "_timeseries_log", "delta": "_delta_log"}
 """The log of each kind. Where both lie the first one's is the table, and the other only describes its files to other readers."""
 
 
 def open_environment(location: Location, storage_options: Mapping[str, str] | None) -> Environment:
     """The environment of the table at a location; raises InvalidPath or InvalidOption."""
     return Environment(store=open_store(location, storage_options))
+
+
+def place_for_library(store: Store, location: Location) -> str:
+    """The root of a store as a library of its own takes it that knows no working directory: the location, or on a disk its absolute path."""
+    local = store.local_path("x")
+    return os.fspath(location) if local is None else str(Path(local).parent)
 
 
 def is_stored(store: Store, path: str) -> bool:
@@ -174,14 +181,34 @@ def is_stored(store: Store, path: str) -> bool:
     return True
 
 
-def kind_of(store: Store) -> Kind | None:
+def kind_of(store: Store) -> Literal["timeseries", "delta"] | None:
     """The kind of the table in the root of a store; None where neither log has an object. Raises StoreError."""
     return next((kind for kind, folder in LOG_FOLDERS.items() if next(iter(store.list(folder)), None) is not None), None)
+
+
+def kind_of_any(store: Store) -> Kind | None:
+    """`kind_of`, or that of a table of others: Hudi's, or Iceberg's in a directory or below a catalog. Raises StoreError."""
+    if (kind := kind_of(store)) is not None:
+        return kind
+    if any(True for _ in store.list(".hoodie")):
+        return "hudi"
+    return "iceberg" if any(one.path.endswith(".metadata.json") for one in store.list("metadata")) else None
 
 
 def table_exists(path: str, why: str, fix: str) -> TableExists:
     """The error for a new table where one is."""
     return TableExists(f"there is a table at {path} already", why=why, fix=fix, path=path)
+
+
+def not_opened(path: str, kind: Literal["iceberg", "hudi"]) -> TableNotFound:
+    """The error for opening a table of another format as one of ours."""
+    has = "a .hoodie/" if kind == "hudi" else "a metadata/ with *.metadata.json"
+    return TableNotFound(
+        f"the table at {path} is {'an Iceberg' if kind == 'iceberg' else 'a Hudi'} table, which is not opened as one of gapless",
+        why=f"It has {has}, and neither a {' nor a '.join(f'{folder}/' for folder in LOG_FOLDERS.values())}",
+        fix=f"Read it with gl.connect.source({f'{kind}:{path}'!r}), write it with gl.connect.sink, or take a copy with gl.import_table",
+        path=path,
+    )
 
 
 def parse_schema(given: object) -> pa.Schema | None:

@@ -10,11 +10,24 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from gapless.errors import CorruptTable, ObjectChanged, ObjectNotFound, PreparedFilesMissing, UnsupportedTable
+import pyarrow as pa
+
+from gapless.errors import (
+    CorruptTable,
+    ObjectChanged,
+    ObjectExists,
+    ObjectNotFound,
+    PreparedFilesMissing,
+    StoreError,
+    UnsupportedTable,
+)
+from gapless.files.write.staged_files import StagedFiles
 from gapless.model.operation import SequenceId
-from gapless.model.protocols import Store, replaces_if_match
+from gapless.model.protocols import WRITER_HORIZON_NS, Store, defers_writes, replaces_if_match
+from gapless.runtime.committer import calling_on_error
 from gapless.tables.shared.handle import is_stored
 
 PREPARED_FOLDER = "_prepared"
@@ -31,6 +44,29 @@ class PreparedFile:
     rows: int
     size: int
     """Bytes."""
+
+
+class EpochOfOpenFiles:
+    """Rows of one epoch go into data files that stay open until they are large enough."""
+
+    __slots__ = ()
+    attempt: StagedFiles
+    files: Any
+    """Those in the making, with `copy`, `write` and `close`, and those that are stored."""
+
+    def add(self, rows: Sequence[pa.RecordBatch], *, close: bool) -> Callable[[], None]:
+        """Take fitted rows; see `connect.sinks.epoch.Epoch.add`. A file stays open until it is large enough, or `close`."""
+        undo = partial(self._undo, self.files, len(self.attempt.written))
+        with calling_on_error(undo):
+            self.files = self.files.copy()
+            self.files.write(rows)
+            if close:
+                self.files.close()
+        return undo
+
+    def _undo(self, before: Any, mark: int) -> None:
+        self.files = before
+        self.attempt.undo(mark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +125,9 @@ class PreparedCommit:
         """Where the document lies, below the table's root."""
         return f"{folder_of(self.operation.app)}/{self.checkpoint_id:020d}-{self.attempt}.json"
 
-    def to_json(self) -> str:
-        """The document, with its checksum."""
+    @property
+    def body(self) -> dict[str, Any]:
+        """The document as JSON's values, with its checksum."""
         body = {
             "format": FORMAT,
             "kind": self.kind,
@@ -104,7 +141,11 @@ class PreparedCommit:
             "prepared_ns": self.prepared_ns,
             "attempt": self.attempt,
         }
-        return sealed(body | ({"aborted": True} if self.aborted else {}))
+        return with_checksum(body | ({"aborted": True} if self.aborted else {}))
+
+    def to_json(self) -> str:
+        """The document, with its checksum."""
+        return text_of(self.body)
 
     @classmethod
     def from_json(cls, text: str | bytes, path: str = "the prepared commit") -> PreparedCommit:
@@ -150,17 +191,37 @@ def folder_of(app: str) -> str:
     return f"{PREPARED_FOLDER}/{hashlib.sha256(app.encode()).hexdigest()[:32]}"
 
 
-def store_prepared(store: Store, prepared: PreparedCommit) -> None:
-    """Store the document, durably; sent twice it is the same. Raises StoreError."""
-    store.put(prepared.path, prepared.to_json().encode(), mode="overwrite")
+def store_prepared(store: Store, prepared: PreparedCommit, after: Sequence[str] = ()) -> None:
+    """Store the document, durably, once those files of `after` are durable that were deferred; sent twice it is the same.
+
+    Raises StoreError; then no document is there, as far as it could be removed.
+    """
+    data = prepared.to_json().encode()
+    try:
+        if after and defers_writes(store):
+            try:
+                store.put_after(prepared.path, data, after)
+            except ObjectExists:  # its name is unique: an own put, sent twice
+                store.settle(after)
+            else:
+                return
+        store.put(prepared.path, data, mode="overwrite")
+    except BaseException:
+        with contextlib.suppress(StoreError):
+            store.delete(prepared.path)
+        raise
 
 
-def prepared_commits(store: Store, app: str | None = None) -> Iterator[PreparedCommit]:
-    """What is prepared in a table and neither finalized nor aborted: by one sink, in order of checkpoints, or by all of them.
+def prepared_commits(store: Store, app: str | None = None, *, before: PreparedCommit | None = None) -> Iterator[PreparedCommit]:
+    """What is prepared in a table and neither finalized nor aborted: by one sink, in order of checkpoints, or by all of them; those of
+    checkpoints `before` another one of the sink's, if that is given.
 
     Raises CorruptTable and UnsupportedTable for a document that cannot be read, StoreError.
     """
+    end = None if before is None else f"{folder_of(before.operation.app)}/{before.checkpoint_id:020d}"
     for info in store.list(PREPARED_FOLDER if app is None else folder_of(app)):
+        if end is not None and info.path >= end:
+            return
         if info.path.endswith(".json"):
             try:
                 text = store.get(info.path)
@@ -176,6 +237,20 @@ def prepared_paths(store: Store, applied: Callable[[SequenceId], bool]) -> froze
     """
     waiting = (one for one in prepared_commits(store) if not applied(one.operation))
     return frozenset(path for one in waiting for path in (one.path, *one.needs))
+
+
+def forget_abandoned(store: Store, now_ns: int, applied: Callable[[SequenceId], bool]) -> list[str]:
+    """Remove what was staged beside prepared commits a day ago or longer and is named by none, which writers left that died; the paths.
+
+    Raises as `prepared_commits`.
+    """
+    # In this order: what a document names is stored before it.
+    old = [info.path for info in store.list(PREPARED_FOLDER) if abs(now_ns - info.modified_ns) >= WRITER_HORIZON_NS]
+    kept = prepared_paths(store, applied) if old else frozenset()
+    gone = [path for path in old if path not in kept and not path.endswith(".json")]
+    for path in gone:
+        store.delete(path)
+    return gone
 
 
 def forget_prepared(store: Store, prepared: PreparedCommit, unneeded: Sequence[str] = ()) -> None:
@@ -252,8 +327,18 @@ def unreadable_files(prepared: PreparedCommit, what: str, error: Exception) -> C
 
 
 def sealed(body: Mapping[str, Any]) -> str:
-    """A JSON document with its checksum, over its other fields, in a field `checksum`."""
-    return json.dumps({**body, "checksum": _checksum(body)}, ensure_ascii=False, allow_nan=False, indent=1)
+    """A JSON document with its checksum."""
+    return text_of(with_checksum(body))
+
+
+def with_checksum(body: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON's values with their checksum in a field `checksum`."""
+    return {**body, "checksum": _checksum(body)}
+
+
+def text_of(body: Mapping[str, Any]) -> str:
+    """JSON's values as a document, in one line: with indents they take two to three times as long to write."""
+    return json.dumps(body, ensure_ascii=False, allow_nan=False)
 
 
 def is_intact(body: Mapping[str, Any]) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from gapless.errors import CorruptTable, VersionNotFound
 from gapless.log.format import Entry, Snapshot, State
@@ -26,6 +26,8 @@ class RestoreReport:
     """Rows of the segments that are live again."""
     removed_rows: int = 0
     """Rows of the segments that are live no more."""
+    published: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """As in `AppendReport`."""
 
 
 def run_restore(

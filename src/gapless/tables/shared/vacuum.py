@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Generic, Literal
@@ -25,7 +25,7 @@ from gapless.tables.shared.prepared import prepared_paths
 
 _LOGGER = logging.getLogger("gapless.tables")
 
-Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "prepared", "unknown", "expired", "orphan"]
+Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "prepared", "published", "unknown", "expired", "orphan"]
 """Why a file stays, or goes:
 
 - live: the newest version has it, or a log checkpoint that is stored
@@ -34,6 +34,7 @@ Reason = Literal["live", "retained", "tagged", "recent", "in-flight", "prepared"
 - recent: nothing needs it, but it was removed, or written and never committed, less than `older_than` ago
 - in-flight: no version names it, but a writer at work may be about to commit it
 - prepared: a prepared commit needs it, or is it, until that is finalized or aborted, however old it is
+- published: a version that is published in another format has it, and nothing else
 - unknown: no name of ours, or it lies beyond a symbolic link: never touched
 - expired: only versions that are expired have it: it goes
 - orphan: a write that was never committed left it: it goes
@@ -102,6 +103,10 @@ class VacuumReport:
     """Whether nothing was changed."""
     entries: tuple[VacuumEntry, ...]
     """One for each file under data/, _coverage/ and _log_parts/, and each unfinished write, by path."""
+    published: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """As in `AppendReport`."""
+    waits_for: tuple[str, ...] = ()
+    """Formats in which a Delta table is published that keep files from going, since they describe a version that has them."""
 
     @property
     def deleted(self) -> tuple[VacuumEntry, ...]:

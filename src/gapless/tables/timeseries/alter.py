@@ -21,10 +21,13 @@ from gapless.model.evolve import Columns, NewColumn, parse_metadata, parse_names
 from gapless.model.operation import OperationId, Tally, parse_operation
 from gapless.model.properties import Properties
 from gapless.model.protocols import Store
-from gapless.publish.publishers import check_publishable
-from gapless.publish.source_changes import check_files
+from gapless.publish.publishers import check_files, check_publishable, unpublishable
+from gapless.publish.source import SourceFile
+from gapless.publish.sources.timeseries import check_partition, columns_of, file_of
 from gapless.runtime.committer import Proposal
 from gapless.tables.shared.landing import land_change
+from gapless.tables.timeseries.care.compact import Compactor
+from gapless.tables.timeseries.care.compact_plan import CompactOptions
 from gapless.tables.timeseries.context import SeriesProposal, new_commit
 from gapless.tables.timeseries.handle import Handle
 from gapless.tables.timeseries.read.scan import ScanRequest
@@ -34,6 +37,7 @@ from gapless.tables.timeseries.write.refusals import refuse_duplicates
 ColumnName = str | Sequence[str]
 """A column's name, a dotted path to a field nested in it ("address.city"), or the path as a tuple where names hold dots."""
 Change = Callable[[Columns], Columns]
+_WIDEN = "widen column"
 
 
 class Evolution(Handle):
@@ -88,7 +92,7 @@ class Evolution(Handle):
         def change(columns: Columns) -> Columns:
             return evolve.widen_column(columns, parse_path(name, columns.schema), kind)
 
-        return self._alter("widen column", {"column": _dotted(name), "type": str(kind)}, change)
+        return self._alter(_WIDEN, {"column": _dotted(name), "type": str(kind)}, change)
 
     def rename_column(self, name: ColumnName, new: str) -> int:
         """Give a column or nested field another name (`new` alone, not a path); returns the new version.
@@ -163,7 +167,12 @@ class Evolution(Handle):
         if changed.same_as(columns):
             return None
         new = with_features(replace(meta, schema=changed.schema, ids=changed.ids))
-        check_publishable(new, meta)
+        formats = meta.properties.publish
+        check_publishable(formats, columns_of(new), columns_of(meta))
+        check_partition(new)
+        if shown["change"] == _WIDEN:
+            # Files may hold a type from before the last widening, too.
+            check_files(self._env.store, formats, columns_of(new), _files(snapshot.state))
         return Proposal(commit=new_commit(self._env, "alter", shown, [UpdateTableMeta(new)]), check_conflict=check_alter)
 
 
@@ -185,43 +194,80 @@ def _columns_of(meta: TableMeta) -> Columns:
 class Settings(Handle):
     """A table's properties."""
 
-    def set_properties(self, properties: Mapping[str, Any], *, operation_id: tuple[str, int] | str | None = None) -> int:
+    def set_properties(
+        self,
+        properties: Mapping[str, Any],
+        *,
+        rewrite: bool = False,
+        operation_id: tuple[str, int] | str | None = None,
+    ) -> int:
         """Change properties, those that `create` takes; None brings a default back. Returns the version that holds the change.
 
-        One commit; the table's version where nothing differs. `unique=True` reads the keys of all rows first. Raises InvalidOption,
-        DuplicateKey where a table that shall be unique is not, UpgradeNeeded, CommitConflict, CommitOutcomeUnknown, StoreError.
+        One commit; the table's version where nothing differs. `unique=True` reads the keys of all rows first. `publish` looks into all
+        files' footers first; with `rewrite` the segments that cannot be published as they are, since their rows lie in commits or in older
+        types, are written again by commits before, as `compact` does. Raises InvalidOption, DuplicateKey where a table that shall be unique
+        is not, NotSupported, UnsupportedType, InvalidChange or SchemaMismatch for a table that cannot be published, UpgradeNeeded,
+        CommitConflict, CommitOutcomeUnknown, CorruptTable, StoreError.
         """
         operation = parse_operation(operation_id)
         committer = self._committer
         snapshot = committer.refresh(self._snapshot)
         self._check_writable()
+        if rewrite:
+            snapshot = self._rewrite(snapshot, properties)
 
         def propose(newest: Snapshot[TableState]) -> SeriesProposal | Tally:
             return self._proposal(newest.state, properties, operation)
 
         return land_change(committer, snapshot, propose, operation, "set_properties").version
 
+    def _rewrite(self, snapshot: Snapshot[TableState], changes: Mapping[str, Any]) -> Snapshot[TableState]:
+        """Write segments again that cannot be published, where these properties ask for that; the version after it."""
+        meta = replace(snapshot.state.meta, properties=_changed(snapshot.state.meta.properties, changes))
+        formats, columns = meta.properties.publish, columns_of(meta)
+        check_publishable(formats, columns)
+        if only := unpublishable(self._env.store, formats, columns, _files(snapshot.state)):
+            Compactor(context=self._context, options=CompactOptions(only=only)).compact(snapshot)
+        return self._committer.refresh(self._snapshot)
+
     def _proposal(self, state: TableState, changes: Mapping[str, Any], operation: OperationId | None) -> SeriesProposal | Tally:
         """The change as it should be made to this version; nothing to commit where that has it already."""
         old = state.meta.properties
-        merged = {**old.changed(), **changes}
-        new = Properties.parse({name: value for name, value in merged.items() if value is not None})
+        new = _changed(old, changes)
         actions: list[Action] = [] if new == old else [UpdateTableMeta(with_features(replace(state.meta, properties=new)))]
         if operation is not None:
             actions.append(SetTransaction(operation, Tally()))
         if not actions:
             return Tally()
-        if new.publish and new.publish != old.publish:
-            check_publishable(replace(state.meta, properties=new))
-            check_files(state.segments)
-            self._publications.check_place([name for name in new.publish if name not in old.publish])
+        check_partition(replace(state.meta, properties=new))
+        places, before = new.publishing.places(), old.publishing.places()
+        becomes_published = bool(places) and places != before
+        if becomes_published:
+            columns = columns_of(state.meta)
+            check_publishable(new.publish, columns)
+            check_files(self._env.store, new.publish, columns, _files(state))
+            changed = [name for name, place in places.items() if place != before.get(name)]
+            self._publications.check_place(changed, new.publishing)
         becomes_unique = new.unique and not old.unique
         if becomes_unique:
             _check_unique(self._env.store, state)
         return Proposal(
             commit=new_commit(self._env, "set_properties", dict(changes), actions),
-            check_conflict=PropertyChecker(checked_rows=becomes_unique, operation=operation).check_conflict,
+            check_conflict=PropertyChecker(
+                checked_rows=becomes_unique, in_files=becomes_published, operation=operation
+            ).check_conflict,
         )
+
+
+def _files(state: TableState) -> Iterator[SourceFile]:
+    """The live segments, as publishers need them."""
+    return (file_of(segment, state.meta) for segment in state.segments)
+
+
+def _changed(old: Properties, changes: Mapping[str, Any]) -> Properties:
+    """The properties after changes, of which None brings a default back; raises InvalidOption."""
+    merged = {**old.changed(), **changes}
+    return Properties.parse({name: value for name, value in merged.items() if value is not None})
 
 
 def _check_unique(store: Store, state: TableState) -> None:

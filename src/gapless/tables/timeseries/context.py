@@ -13,6 +13,7 @@ from gapless.formats.timeseries.actions import Action, Commit, TableMeta, TableS
 from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.model.segment import Segment
 from gapless.publish.publishers import check_publishable
+from gapless.publish.sources.timeseries import check_partition, columns_of
 from gapless.runtime.committer import ENGINE, Committer, Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import TableContext
@@ -44,7 +45,8 @@ class SeriesContext(TableContext[Commit, TableState]):
 def with_schema(meta: TableMeta, schema: pa.Schema | None) -> TableMeta:
     """The metadata with these declared columns. Raises what `check_publishable` does where the table is published and they cannot be."""
     changed = with_features(replace(meta, schema=schema))
-    check_publishable(changed)
+    check_publishable(meta.properties.publish, columns_of(changed))
+    check_partition(changed)
     return changed
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -14,23 +12,20 @@ from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.model.index import EntityType, Identity, IndexSpec, format_bucket
-from gapless.model.operation import AppendReport, ChangeReport
 from gapless.model.properties import Properties
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment
+from gapless.publish.sources.timeseries import TimeSeriesSource
 from gapless.runtime.committer import Committer
 from gapless.runtime.concurrency import ForkSafeLock
 from gapless.runtime.environment import Environment
-from gapless.tables.shared.handle import AtVersion
+from gapless.tables.shared.publication.publishing import PublishedHandle
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesContext
-from gapless.tables.timeseries.publications import Publications
 from gapless.tables.timeseries.read.coverage import CoverageCache, IdentityFilter
 from gapless.tables.timeseries.write.append import check_writable
 
-Report = TypeVar("Report", AppendReport, ChangeReport)
 
-
-class Handle(AtVersion[TableState]):
+class Handle(PublishedHandle[TableState]):
     """One version of a time-series table, of which 1 is the empty one, and the way to its place."""
 
     def __init__(self, env: Environment, name: str, snapshot: Snapshot[TableState], cache: CoverageCache | None = None) -> None:
@@ -39,7 +34,6 @@ class Handle(AtVersion[TableState]):
         self._cache = cache or CoverageCache(env.store, self._grid)
         self._upgrade = False
         self._compacting = ForkSafeLock()
-        self._publications = Publications(env)
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -88,7 +82,7 @@ class Handle(AtVersion[TableState]):
             table_format=TIME_SERIES,
             env=self._env,
             moved=self._move_to,
-            landed=self._publications.follow,
+            landed=self._follow,
             began=self._env.clock.monotonic(),
             condition=self._condition,
         )
@@ -102,10 +96,11 @@ class Handle(AtVersion[TableState]):
         """Raise UpgradeNeeded or UnsupportedTable where this handle may not write."""
         check_writable(self._snapshot.state, self.url, upgrade=self._upgrade)
 
-    def _with_publications(self, report: Report) -> Report:
-        """A report of a change, with what became of it in other formats."""
-        told = self._publications.told(self._snapshot)
-        return replace(report, published=told) if told else report
+    def _source(self, snapshot: Snapshot[TableState]) -> TimeSeriesSource:
+        return TimeSeriesSource(self._env, snapshot)
+
+    def _newest_version(self) -> Snapshot[TableState]:
+        return self._committer.refresh(self._snapshot)
 
     def _covered(self, segments: Iterable[Segment], wanted: IdentityFilter | None = None) -> CoverageMap:
         return self._cache.union(segments, self._entity_types, wanted)

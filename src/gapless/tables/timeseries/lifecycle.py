@@ -9,20 +9,21 @@ import pyarrow as pa
 
 from gapless.coverage.bucket import grid_of
 from gapless.coverage.local_days import parse_zone
-from gapless.errors import InvalidOption, TableExists, TableNotFound, nearest
+from gapless.errors import InvalidOption, TableExists, TableNotFound, one_of
 from gapless.formats.timeseries.actions import Commit, TableMeta, TableState, UpdateTableMeta
 from gapless.formats.timeseries.codec.metadata import with_features
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import load
-from gapless.model.index import INDEX_TYPES, IndexSpec, IndexType, parse_bucket
+from gapless.model.index import INDEX_TYPES, IndexSpec, parse_bucket
 from gapless.model.properties import Properties
 from gapless.model.schema import adopt_schema
 from gapless.publish.publishers import check_publishable
+from gapless.publish.sources.timeseries import check_partition, columns_of
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
 from gapless.runtime.first_commit import commit_first
-from gapless.tables.shared.handle import LOG_FOLDERS, Kind, kind_of, parse_schema, table_exists
+from gapless.tables.shared.handle import LOG_FOLDERS, Kind, kind_of, kind_of_any, not_opened, parse_schema, table_exists
 
 
 class IndexOptions(TypedDict, total=False):
@@ -38,14 +39,7 @@ INDEX_DEFAULTS: IndexOptions = {"entity": (), "index_type": "timestamp", "timezo
 
 def parse_index(index: str, index_type: str, bucket: str | int, entity: Sequence[str] | str, timezone: str | None) -> IndexSpec:
     """The index of a new table from what the caller typed; raises InvalidOption."""
-    kind: IndexType | None = next((known for known in INDEX_TYPES if known == index_type), None)
-    if kind is None:
-        raise InvalidOption(
-            f"index_type={index_type!r} is not known",
-            fix=nearest(index_type, INDEX_TYPES),
-            option="index_type",
-            value=index_type,
-        )
+    kind = one_of("index_type", index_type, INDEX_TYPES)
     if timezone is not None and kind != "timestamp":
         raise InvalidOption(
             f"timezone={timezone!r} with index_type={kind!r}",
@@ -98,7 +92,8 @@ def create_table(
         created_ns=env.clock.now_ns(),
         properties=Properties.parse(properties),
     )
-    check_publishable(meta)
+    check_publishable(meta.properties.publish, columns_of(meta))
+    check_partition(meta)
     entry = Commit(id=env.ids.uuid(), operation="create", engine=ENGINE, actions=(UpdateTableMeta(with_features(meta)),))
     return commit_first(env, TIME_SERIES, entry, _exists(path))
 
@@ -107,7 +102,7 @@ def open_table(env: Environment, path: str) -> Snapshot[TableState]:
     """The newest snapshot; raises TableNotFound where there is no table."""
     snapshot = env.drive(load(TIME_SERIES))
     if snapshot is None:
-        raise no_table(path, kind_of(env.store))
+        raise no_table(path, kind_of_any(env.store))
     return snapshot
 
 
@@ -120,6 +115,8 @@ def no_table(path: str, kind: Kind | None = None) -> TableNotFound:
             fix=f"Open it with gl.delta.open({path!r})",
             path=path,
         )
+    if kind in ("iceberg", "hudi"):
+        return not_opened(path, kind)
     return TableNotFound(
         f"there is no table at {path}",
         why=f"It has no {' and no '.join(f'{folder}/' for folder in LOG_FOLDERS.values())} with commits",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import pyarrow as pa
 
@@ -18,33 +18,37 @@ from gapless.log.format import Snapshot
 from gapless.log.snapshot import refresh
 from gapless.model.operation import AppendReport, parse_operation
 from gapless.model.properties import OnOverlap, parse_on_overlap, with_defaults
+from gapless.model.publishing import PUBLISHED_FORMATS, PublishedFormat
 from gapless.runtime.concurrency import Turns
 from gapless.runtime.environment import Environment
 from gapless.store.open import table_name
 from gapless.tables.shared.findings import VerifyReport
 from gapless.tables.shared.handle import Location, open_environment
-from gapless.tables.shared.inputs import ReadParts, parts_of
+from gapless.tables.shared.inputs.parquet_files import open_sources
+from gapless.tables.shared.inputs.rows import ReadParts, parts_of
 from gapless.tables.shared.landing import skip_applied
+from gapless.tables.shared.publication.publishing import Publishing
 from gapless.tables.timeseries.alter import Evolution, Settings
 from gapless.tables.timeseries.care.maintenance import Maintenance
 from gapless.tables.timeseries.care.restore import Restoring
 from gapless.tables.timeseries.correct.corrections import Corrections
 from gapless.tables.timeseries.lifecycle import INDEX_DEFAULTS, IndexOptions, create_table, open_table, parse_index
-from gapless.tables.timeseries.publishing import Publishing
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.verify.verify import verify_table
-from gapless.tables.timeseries.write.adopt import Adopter, open_sources
+from gapless.tables.timeseries.write.adopt import Adopter
 from gapless.tables.timeseries.write.append import APPEND, Appender
 from gapless.tables.timeseries.write.fill import FILL_DEFAULTS, Backfill, Fetch, Fetched, FillOptions, FillReport
 from gapless.tables.timeseries.write.group import Member, append_group, gather_small
 
 
-class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Maintenance, Publishing):
+class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Maintenance, Publishing[TableState]):
     """A table of immutable Parquet segments under an append-only log, at one version.
 
     A handle stays at the version it has seen until `refresh` or a change of its own moves it on. Make one with `gl.create` or
     `gl.open`.
     """
+
+    _formats: ClassVar[tuple[PublishedFormat, ...]] = PUBLISHED_FORMATS
 
     def __init__(self, env: Environment, location: Location, snapshot: Snapshot[TableState], *, upgrade: bool = False) -> None:
         """Use `create` or `open`."""
@@ -98,7 +102,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
         spec = parse_index(index, chosen["index_type"], bucket, chosen["entity"], chosen["timezone"])
         env = open_environment(path, storage_options)
         made = cls(env, path, create_table(env, str(path), spec, schema, properties or {}))
-        made._publications.follow(made._snapshot)
+        made._follow(made._snapshot)
         return made
 
     @classmethod
@@ -199,7 +203,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
             start, end, entity=chosen["entity"], identities=chosen["identities"], calendar=chosen["calendar"]
         )
         whose = frozenset(question.identities)
-        return Backfill(
+        report = Backfill(
             source=Fetched(fetch, lambda rows: self._append(lambda: (rows,), "skip", None)),
             question=question,
             covered=lambda: (self.version, self._covered(self.segments(), whose)),
@@ -208,6 +212,7 @@ class TimeSeriesTable(TableView, Restoring, Corrections, Settings, Evolution, Ma
             max_workers=chosen["max_workers"],
             on_error=chosen["on_error"],
         ).run(chosen["progress"])
+        return self._with_publications(report)
 
     def _append(self, read: ReadParts, on_overlap: OnOverlap | None, operation_id: object) -> AppendReport:
         before = self.version

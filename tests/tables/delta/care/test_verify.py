@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.errors import TableNotFound
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures" / "delta"
 
@@ -162,6 +161,9 @@ def test_a_table_that_this_release_cannot_read_says_why(root: Path) -> None:
     assert "'x'" in report.problems[0].what
 
 
-def test_repair_says_that_it_is_for_time_series_tables(root: Path) -> None:
-    with pytest.raises(TableNotFound, match="is a Delta table"):
-        gl.repair(root)
+def test_repair_mends_nothing_of_a_log_that_is_other_writers_too(root: Path) -> None:
+    report = gl.repair(root)
+    assert (report.ok, report.steps) == (True, ())
+    (root / "_delta_log" / f"{0:020}.json").write_text("{")
+    report = gl.repair(root, apply=True)
+    assert (report.steps, [one.code for one in report.left]) == ((), ["commit-damaged"])

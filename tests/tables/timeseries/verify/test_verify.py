@@ -271,6 +271,23 @@ def test_an_overlap_that_the_policy_forbids_names_both_versions(place: Any) -> N
     assert place.codes() == ["overlap"]  # without a policy of its own the table's holds
 
 
+def test_what_a_restore_brings_back_may_overlap_as_it_did_before(place: Any) -> None:
+    table = gl.open(place.url)
+    rows = table.scan(end="2026-01-05T02:00Z").to_arrow()
+    table.append(rows, on_overlap="allow")
+    both = table.version
+    table.delete("true")
+    table.restore(version=both)
+    assert place.codes() == []
+    table.restore(version=both - 1)
+    table.append(rows, on_overlap="allow")
+    over = table.version
+    table.delete("true")
+    table.restore(version=over)
+    place.edit(over, lambda envelope: envelope.update(parameters={"on_overlap": "reject"}))
+    assert only(place).what.startswith(f"version {over} covers 2 buckets that earlier versions cover")
+
+
 def test_segments_of_one_version_may_share_a_bucket(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gapless.tables.timeseries.write.stage.RUN_BYTES", 1)
     table = gl.open(place.url)

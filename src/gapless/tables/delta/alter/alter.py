@@ -10,6 +10,7 @@ import pyarrow as pa
 from gapless.formats.delta.actions import TableState
 from gapless.formats.delta.conflict import EVERYTHING, NOTHING, Reads
 from gapless.formats.delta.properties import parse_properties
+from gapless.formats.delta.publishing import PUBLISH
 from gapless.formats.delta.schema.arrow_types import from_arrow, to_arrow
 from gapless.formats.delta.schema.types import StructField, encode_type
 from gapless.model.evolve import parse_type
@@ -146,18 +147,28 @@ class Alter:
             lambda state: _planned(state, name, lambda shape, path: plan.comment_column(shape, path, comment)),
         )
 
-    def set_properties(self, properties: Mapping[str, object]) -> int:
+    def set_properties(self, properties: Mapping[str, object], *, rewrite: bool = False) -> int:
         """Set properties, such as {"delta.enableChangeDataFeed": True}; returns the new version.
 
         Flags, numbers and timedeltas may be Python's. What a property needs of the protocol comes with it, which may shut older readers
         and writers out; "delta.feature.NAME": "supported" brings a feature alone. Column mapping "name" gives every column an id and the
         name that files know it by. Raises InvalidOption for an unknown `delta.` name or a value that is none, NotSupported for what this
         release would not keep.
+
+        `publish` ("iceberg", "hudi" or both, in a list) has the table described in these formats after each commit; with
+        `publish_on_commit`, `iceberg_catalog` and `iceberg_table` as time-series tables have them. It looks into all files' footers first; with
+        `rewrite` the files that cannot be published as they are, since rows of them are deleted by deletion vectors or they hold other types
+        or ids, are written anew by commits before. Raises NotSupported, UnsupportedType, InvalidChange or SchemaMismatch for a table that
+        cannot be published, TableExists where another writer's table lies in the place.
         """
+        parsed = parse_properties(properties)
+        if rewrite:
+            self._reshaper.rewrite(lambda state: plan.set_properties(TableDefinition.of(state), properties))
         return self._change(
             "SET TBLPROPERTIES",
-            {"properties": parse_properties(properties)},
+            {"properties": parsed},
             lambda state: plan.set_properties(TableDefinition.of(state), properties),
+            EVERYTHING if parsed.get(PUBLISH) else NOTHING,
         )
 
     def unset_properties(self, names: Iterable[str]) -> int:

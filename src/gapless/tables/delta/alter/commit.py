@@ -29,12 +29,14 @@ from gapless.formats.delta.schema.types import StructType
 from gapless.log.format import Snapshot
 from gapless.model.evolve import parse_path
 from gapless.runtime.committer import Proposal
+from gapless.tables.delta.care.compact import rewrite_files
 from gapless.tables.delta.expressions.checks import Constraint, check_constraints
 from gapless.tables.delta.expressions.evaluate import evaluate
 from gapless.tables.delta.expressions.sql import columns_read
 from gapless.tables.delta.files.open_file import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import DeltaContext
+from gapless.tables.delta.published import files_to_rewrite
 from gapless.tables.delta.write.commits import new_commit
 
 Path = tuple[str, ...]
@@ -130,6 +132,15 @@ class MetadataCommitter:
         self.check()
         landed = self.context.committer.land(newest, partial(self._propose, operation, parameters, change, reads))
         return newest.version if landed is None else landed.version
+
+    def rewrite(self, change: Change) -> None:
+        """Write files anew that cannot be published, where a change asks for that."""
+        newest = self.context.refresh()
+        self.check()
+        after = change(newest.state).metadata
+        only = files_to_rewrite(self.context.env, newest.state, after.configuration)
+        if only:
+            rewrite_files(self.context, newest, only)
 
     def _propose(
         self,

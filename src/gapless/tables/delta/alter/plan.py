@@ -20,6 +20,7 @@ from gapless.formats.delta.properties import (
     parse_properties,
     stored,
 )
+from gapless.formats.delta.publishing import OWN_PROPERTIES, check_together
 from gapless.formats.delta.schema import changes, column_mapping
 from gapless.formats.delta.schema.arrow_types import VOID
 from gapless.formats.delta.schema.column_mapping import FEED_COLUMNS
@@ -234,7 +235,10 @@ def set_properties(shape: TableDefinition, given: Mapping[str, object]) -> Table
     if Settings.of(kept).change_data_feed:
         for name in {name.lower(): name for name in shape.schema.names}.keys() & set(FEED_COLUMNS):
             refuse_change((name,), "has the name of a column of the change feed", "Rename it first")
-    return _timed(shape, shape.with_properties({**shape.metadata.configuration, **kept}))
+    check_together({**shape.metadata.configuration, **kept})
+    given_up = {name for name in OWN_PROPERTIES if kept.get(name) == ""}
+    left = {name: text for name, text in {**shape.metadata.configuration, **kept}.items() if name not in given_up}
+    return _timed(shape, shape.with_properties(left))
 
 
 def unset_properties(shape: TableDefinition, names: Iterable[str]) -> TableDefinition:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import structs
 
-from gapless.errors import CorruptTable, DataError, InvalidOption, nearest
+from gapless.errors import CorruptTable, DataError, InvalidOption, one_of
 from gapless.files.sort.curve_sort import CURVES, curve_sorted
 from gapless.formats.delta.actions import AddFile, Commit, RemoveFile, TableState
 from gapless.formats.delta.conflict import CommitPredicate
 from gapless.formats.delta.features import check_writable
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.replay import stats_column
+from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.formats.delta.stats_codec import rows_of
 from gapless.formats.delta.stats_columns import read_rows
 from gapless.log.commit import Conflict
 from gapless.log.format import Snapshot
 from gapless.model.instant import NS_PER
+from gapless.model.protocols import Store
 from gapless.predicate.plan import expression_text
 from gapless.runtime.committer import Proposal
 from gapless.tables.delta.care.compact_plan import CurveOrder, DeltaBin, plan_curve, plan_packing
@@ -29,7 +32,7 @@ from gapless.tables.delta.files.open_file import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.row_tracking import RowTracking
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
-from gapless.tables.delta.handle import DeltaHandle
+from gapless.tables.delta.handle import DeltaContext, DeltaHandle
 from gapless.tables.delta.read.scan import RowCondition, select_files
 from gapless.tables.delta.write.commits import new_commit
 from gapless.tables.shared.compaction import (
@@ -68,8 +71,33 @@ class DeltaCompactor(Compaction[Commit, TableState, DeltaBin, AddFile]):
     """The same in words, for the log."""
     order: CurveOrder | None = None
     """Rows shall lie along a curve; None packs small files."""
+    only: frozenset[str] = frozenset()
+    """The keys of files that are written anew, each by itself, whatever their size; none where the others say which."""
 
     noun = "file"
+
+    @classmethod
+    def of(
+        cls,
+        table: DeltaHandle,
+        context: DeltaContext,
+        order: CurveOrder | None,
+        target_size: int | None,
+        where: str | pc.Expression | None,
+        **own: Any,
+    ) -> Self:
+        """One of the newest version, which `context` was brought to. Raises InvalidOption, InvalidFilter, UnknownColumn, InvalidQuery."""
+        state = context.snapshot.state
+        asked = target_size or Settings.of(state.configuration).target_file_size or TARGET_BYTES
+        return cls(
+            context=context,
+            progress=CompactionProgress(before=state.files),
+            target_size=parse_target_size(asked if target_size is None else target_size),
+            condition=RowCondition.parse(where, table.schema).pushed,
+            where="" if where is None else expression_text(where),
+            order=order,
+            **own,
+        )
 
     @property
     def commit_bytes(self) -> int:
@@ -80,16 +108,16 @@ class DeltaCompactor(Compaction[Commit, TableState, DeltaBin, AddFile]):
         """See `Compaction`."""
         found = (candidate.file for candidate in select_files(state, self.condition))
         tried = [file for file in found if file.path not in self.progress.hopeless]
+        if self.only:
+            return [DeltaBin(files=(file,), forced=True) for file in tried if file.key in self.only]
         if self.order is not None:
             return plan_curve([file for file in tried if file.key in self.progress.before], self.order)
         return plan_packing([file for file in tried if self.progress.is_own(file.key)], self.target_size)
 
     def write(self, state: TableState, bins: Sequence[DeltaBin]) -> Iterator[WrittenFiles | GivenUp]:
         """See `Compaction`."""
-        env, tracking = self.context.env, RowTracking.of(state)
-        metadata = state.metadata if tracking is None else tracking.metadata(state.metadata)
-        reader = FileReader.of(self.context.store, metadata)
-        writer = BinWriter(reader=reader, state=state, target_size=self.target_size, order=self.order, tracking=tracking)
+        env = self.context.env
+        writer = BinWriter.of(self.context.store, state, self.target_size, self.order)
         return (writer.write(one, StagedWrite.begin(env, committed_here=False)) for one in bins)
 
     def propose(self, snapshot: Snapshot[TableState], written: Sequence[WrittenFiles]) -> Proposal[Commit]:
@@ -174,8 +202,7 @@ class Compacting(DeltaHandle):
         A partition whose files all lie so already stays as it is. What does not fit into about 256 MiB of memory goes through temporary
         files. The rest is as in `compact`; raises also UnsupportedType for a column whose values have no order.
         """
-        if curve not in CURVES:
-            raise InvalidOption(f"curve={curve!r} is not known", fix=nearest(str(curve), CURVES), option="curve", value=curve)
+        one_of("curve", curve, CURVES)
         self._committer.refresh(self._snapshot)
         names = cluster_columns(columns, self.schema, "columns", least=1)
         fixed = [name for name in names if name in self.partition_by]
@@ -192,19 +219,21 @@ class Compacting(DeltaHandle):
     def _rewrite(
         self, order: CurveOrder | None, target_size: int | None, where: str | pc.Expression | None
     ) -> CompactionReport:
-        context = self._context
-        newest = context.refresh()
+        newest = self._context.refresh()
         self._check_writable()
-        asked = target_size or Settings.of(newest.state.configuration).target_file_size or TARGET_BYTES
-        compactor = DeltaCompactor(
-            context=context,
-            progress=CompactionProgress(before=newest.state.files),
-            target_size=parse_target_size(asked if target_size is None else target_size),
-            condition=RowCondition.parse(where, self.schema).pushed,
-            where="" if where is None else expression_text(where),
-            order=order,
-        )
-        return compactor.run(newest)
+        return self._with_publications(DeltaCompactor.of(self, self._context, order, target_size, where).run(newest))
+
+
+def rewrite_files(context: DeltaContext, newest: Snapshot[TableState], only: frozenset[str]) -> None:
+    """Write some live files anew, each by itself, by their keys. Raises as `Compaction.run`."""
+    DeltaCompactor(
+        context=context,
+        progress=CompactionProgress(before=newest.state.files),
+        target_size=TARGET_BYTES,
+        condition=RowCondition.parse(None, to_arrow(newest.state.metadata.schema)).pushed,
+        where="",
+        only=only,
+    ).run(newest)
 
 
 # -- one bin: its files read and written anew, in bounded memory -------------------------------------------------------
@@ -224,6 +253,13 @@ class BinWriter:
     """Rows read of each file, by key."""
     reading: str = ""
     """The file that is being read, by path."""
+
+    @classmethod
+    def of(cls, store: Store, state: TableState, target_size: int, order: CurveOrder | None) -> BinWriter:
+        """Of one version of the table in this store."""
+        tracking = RowTracking.of(state)
+        reader = FileReader.of(store, state.metadata if tracking is None else tracking.metadata(state.metadata))
+        return cls(reader=reader, state=state, target_size=target_size, order=order, tracking=tracking)
 
     def write(self, one: DeltaBin, attempt: StagedWrite) -> WrittenFiles | GivenUp:
         """A bin's rows as files of an attempt that holds nothing else; what is given up is discarded.

@@ -40,6 +40,9 @@ class CurveOrder:
 class DeltaBin(FileBin[AddFile]):
     """Files of one partition that are written together as others."""
 
+    forced: bool = False
+    """Whether it is written anew though nothing is saved by that."""
+
     @property
     def keys(self) -> frozenset[str]:
         """What names the logical files."""
@@ -47,8 +50,8 @@ class DeltaBin(FileBin[AddFile]):
 
     @property
     def purges(self) -> bool:
-        """Whether a file has rows that are deleted, so that it is written anew even alone."""
-        return any(file.deletion_vector is not None for file in self.files)
+        """Whether a file has rows that are deleted, or must be another, so that it is written anew even alone."""
+        return self.forced or any(file.deletion_vector is not None for file in self.files)
 
 
 def plan_packing(files: Iterable[AddFile], target_size: int) -> tuple[DeltaBin, ...]:

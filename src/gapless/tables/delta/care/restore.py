@@ -13,6 +13,7 @@ from gapless.formats.delta.actions import Action, AddFile, Commit, DomainMetadat
 from gapless.formats.delta.conflict import OURS, RESTORE, VACUUM_END, CommitPredicate, vacuum_cutoff_ns
 from gapless.formats.delta.features import check_writable, raised, supported_features
 from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.publishing import OWN_PROPERTIES
 from gapless.formats.delta.stats_codec import rows_of
 from gapless.log.format import Snapshot
 from gapless.log.segment import read_commits
@@ -32,8 +33,9 @@ _STAY = (
     "delta.enableInCommitTimestamps",
     "delta.inCommitTimestampEnablementVersion",
     "delta.inCommitTimestampEnablementTimestamp",
+    *OWN_PROPERTIES,
 )
-"""Properties that tell of commits that are there, and not of the rows."""
+"""Properties that tell of commits that are there, and not of the rows; and how the table is published."""
 _STAYING_DOMAINS = frozenset({"delta.rowTracking"})
 
 
@@ -136,7 +138,7 @@ class Restoring(DeltaHandle):
         then = VERSIONS.resolve(self._env, newest, VERSIONS.parse(version, time))
         # What that version needs, the table will need again.
         check_writable(then.state.protocol, self.url, then.state.metadata)
-        return run_restore(committer, newest, _Restore(env=self._env, then=then).plan)
+        return self._with_publications(run_restore(committer, newest, _Restore(env=self._env, then=then).plan))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,25 +152,25 @@ class _Restore:
         """The commit that makes a version what `then` was; None where it is."""
         check_writable(now.state.protocol, self.env.store.url, now.state.metadata)
         actions = plan_restore(now.state, self.then.state, self.env.clock.now_ns() // NS_PER["ms"])
+        self._check_kept([one for one in actions if isinstance(one, AddFile)], now)
         commit = new_commit(self.env, now, RESTORE, actions, parameters={"version": self.then.version, "timestamp": None})
         if commit.removed:
             check_may_remove(now.state, RESTORE)
-        self._check_kept(commit, now)
         # It says the whole of the table: whatever comes first is taken back as well.
         conflicts = CommitPredicate(state=now.state, exact=True)
         proposal = Proposal(commit=replace(commit, metrics=self._metrics(commit)), check_conflict=conflicts.check_conflict)
         return self._report(commit, now), proposal if actions else None
 
-    def _check_kept(self, commit: Commit, now: Snapshot[TableState]) -> None:
+    def _check_kept(self, added: Sequence[AddFile], now: Snapshot[TableState]) -> None:
         """Raise where a file that becomes live again is gone, or may be soon."""
-        missing = first_missing(self.env, paths_of(commit.added))
+        missing = first_missing(self.env, paths_of(added))
         if missing is not None:
             earliest = earliest_stored(self.env, now)
             if self.then.version < earliest:
                 raise expired_version(self.then.version, missing, earliest)
             raise missing_file(self.then.version, missing, ": someone deleted it")
         since = self.env.drive(read_commits(DELTA, range(self.then.version + 1, now.version + 1)))
-        doomed = endangered(commit.added, now.state.removed, since, self.env.clock.now_ns())
+        doomed = endangered(added, now.state.removed, since, self.env.clock.now_ns())
         if doomed is not None:
             raise CommitConflict(
                 f"version {self.then.version} cannot be restored now: a vacuum is at work that may delete {doomed}",

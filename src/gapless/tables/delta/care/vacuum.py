@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from gapless.errors import InvalidOption, ObjectNotFound, StoreUnavailable
-from gapless.formats.delta.actions import Commit, Json, TableState
+from gapless.errors import InvalidOption, LogWarning, ObjectNotFound, StoreUnavailable
+from gapless.formats.delta.actions import Commit, Json, TableState, txn_of
 from gapless.formats.delta.conflict import VACUUM_END, VACUUM_START, CommitPredicate
 from gapless.formats.delta.features import check_writable, supports
 from gapless.formats.delta.format import DELTA
@@ -19,10 +20,13 @@ from gapless.log.snapshot import write_checkpoint
 from gapless.log.versions import read_back
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import WRITER_HORIZON_NS, is_old
+from gapless.publish.source import published_mark
 from gapless.runtime.committer import Proposal
 from gapless.tables.delta.care.vacuum_plan import paths_needed, plan_vacuum
 from gapless.tables.delta.handle import DeltaHandle
+from gapless.tables.delta.read.versions import earliest_version
 from gapless.tables.delta.write.commits import new_commit
+from gapless.tables.shared.publication.publications import described_still
 from gapless.tables.shared.vacuum import Limits, Vacuum, VacuumPlan, VacuumReport, linked_folders, list_stored, parse_age
 
 
@@ -53,6 +57,9 @@ def parse_retention(older_than: object, kept: timedelta, named: str, *, enforce:
 class Vacuuming(DeltaHandle):
     """Vacuum of a Delta table."""
 
+    def _published_versions(self, snapshot: Snapshot[TableState]) -> Mapping[str, int]:
+        return self._publications.marks(self._source(snapshot))
+
     def vacuum(
         self, older_than: timedelta | None = None, *, dry_run: bool = True, enforce_retention: bool = True
     ) -> VacuumReport:
@@ -69,7 +76,8 @@ class Vacuuming(DeltaHandle):
         The report has a reason for each file outside the log. Data files, change files and deletion vectors that the log names go by what it
         says; what it does not name only where it has a name that Delta's writers give. All else is never touched: other files and folders,
         tables nested in this one's folder, and what lies beyond a symbolic link. A commit before and one after tell of it, and what was
-        deleted can be read by no older version. Raises InvalidOption, UnsupportedTable, CorruptTable (then nothing was deleted),
+        deleted can be read by no older version. What is published in another format and not up to date keeps the files that it describes, and
+        the report says whom it waits for; not for longer than seven days after the first commit that was not published. Raises InvalidOption, UnsupportedTable, CorruptTable (then nothing was deleted),
         CommitConflict, CommitOutcomeUnknown, StoreError.
         """
         committer = self._committer
@@ -84,8 +92,14 @@ class Vacuuming(DeltaHandle):
             "defaultRetentionMillis": age_ns(kept) // NS_PER["ms"],
             **({} if older_than is None else {"specifiedRetentionMillis": older_than_ns // NS_PER["ms"]}),
         }
-        vacuum = _DeltaVacuum(committer=committer, stored=stored, older_than_ns=older_than_ns, parameters=said)
-        return vacuum.run(snapshot, dry_run=dry_run)
+        if not dry_run:
+            self._follow(snapshot)
+        vacuum = _DeltaVacuum(
+            committer=committer, stored=stored, older_than_ns=older_than_ns, parameters=said, marks=self._published_versions
+        )
+        report = vacuum.run(snapshot, dry_run=dry_run)
+        held = any(entry.reason == "published" for entry in report.entries)
+        return self._with_publications(replace(report, waits_for=tuple(vacuum.waits_for) if held else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +109,23 @@ class _DeltaVacuum(Vacuum[Commit, TableState]):
     older_than_ns: int
     parameters: Mapping[str, Json]
     """What the commit before says, by Delta's names."""
+    marks: Callable[[Snapshot[TableState]], Mapping[str, int]]
+    """Of a version, the version that each format describes in which it is published."""
+    waits_for: dict[str, int] = field(default_factory=dict)
+    """The formats that describe an earlier version than that of the last plan, with that version."""
 
     def plan(self, snapshot: Snapshot[TableState], prepared: frozenset[str]) -> VacuumPlan:
         limits = Limits(now_ns=self.env.clock.now_ns(), older_than_ns=self.older_than_ns, horizon_ns=WRITER_HORIZON_NS)
         entries, linked = self.env.drive(read_back(DELTA, snapshot.version)), linked_folders(self.env.store, self.stored)
         root = self.env.store.url
-        planned = plan_vacuum(snapshot.state, entries, self.stored, limits, root=root, linked=linked, prepared=prepared)
+        first = entries[0][0] if entries else snapshot.version
+        held = described_still(self.env, DELTA, self.marks(snapshot), newest=snapshot.version, earliest=first)
+        self.waits_for.clear()
+        self.waits_for.update(held)
+        planned = plan_vacuum(
+            snapshot.state, entries, self.stored, limits,
+            root=root, linked=linked, prepared=prepared, described=min(held.values(), default=None),
+        )  # fmt: skip
         return VacuumPlan(entries=planned)
 
     def start(self, snapshot: Snapshot[TableState], plan: VacuumPlan) -> Proposal[Commit] | None:
@@ -109,7 +134,9 @@ class _DeltaVacuum(Vacuum[Commit, TableState]):
         if not going:
             return None
         counts = {"numFilesToDelete": len(going), "sizeOfDataToDelete": sum(entry.size for entry in going)}
-        commit = new_commit(self.env, snapshot, VACUUM_START, (), parameters=self.parameters)
+        told = [published_mark(name, version) for name, version in self.marks(snapshot).items() if version]
+        marks = [txn_of(mark, "") for mark in told if snapshot.state.recognise(mark) is None]
+        commit = new_commit(self.env, snapshot, VACUUM_START, marks, parameters=self.parameters)
         terms = _VacuumPredicate(
             base=CommitPredicate(state=snapshot.state),
             root=self.env.store.url,
@@ -176,7 +203,8 @@ class Checkpointing(DeltaHandle):
                 goes in any case.
             enforce_retention: With False `older_than` may be shorter than that.
 
-        Versions whose commits are gone can be read no longer, nor their changes. Two checkpoints are stored and read back before anything
+        Versions whose commits are gone can be read no longer, nor their changes. What is published in another format and not up to date keeps
+        the commits that follow what it describes, with a LogWarning that says so, as a vacuum keeps its files. Two checkpoints are stored and read back before anything
         goes, in the form that every reader of Delta knows. In a table with `checkpointProtection`, which DROP FEATURE of Spark leaves,
         nothing goes until all versions before `delta.requireCheckpointProtectionBeforeVersion` may go at once. Raises InvalidOption, UnsupportedTable, CorruptTable, StoreError.
         """
@@ -185,7 +213,7 @@ class Checkpointing(DeltaHandle):
         kept = Settings.of(newest.state.configuration).log_retention
         asked_ns = parse_retention(older_than, kept, "delta.logRetentionDuration", enforce=enforce_retention)
         cutoff_ns = self._env.clock.now_ns() - max(asked_ns, WRITER_HORIZON_NS)
-        floor = self._env.drive(find_floor(DELTA, newest.version, cutoff_ns))
+        floor = self._env.drive(find_floor(DELTA, self._described_since(newest), cutoff_ns))
         state = newest.state
         if not supports(state.protocol, "checkpointProtection"):
             return self._env.drive(clean(DELTA, floor, ()))
@@ -193,3 +221,14 @@ class Checkpointing(DeltaHandle):
         if floor <= Settings.of(state.configuration).protected_before:
             return ()
         return self._env.drive(clean(DELTA, floor, (), commits_first=True))
+
+    def _described_since(self, newest: Snapshot[TableState]) -> int:
+        """The version whose commit must stay, so that what is published can go on; the newest where nothing else is described."""
+        self._follow(newest)
+        marks = self._publications.marks(self._source(newest))
+        first = self._env.drive(earliest_version())
+        held = described_still(self._env, DELTA, marks, newest=newest.version, earliest=first)
+        if held:
+            what = f"the log of {self.url} is not cleaned past version {min(held.values())}"
+            warnings.warn(f"{what}: what is published as {' and '.join(held)} describes it", LogWarning, stacklevel=3)
+        return min([newest.version, *held.values()])

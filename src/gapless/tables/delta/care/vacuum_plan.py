@@ -91,7 +91,7 @@ def nested_tables(paths: Collection[str]) -> frozenset[str]:
 Entries = Sequence[tuple[int, Commit, int]]
 """Commits as (version, commit, commit time in ns), oldest first."""
 
-_LASTING: dict[Reason, int] = {"live": 2, "retained": 1, "expired": 0}
+_LASTING: dict[Reason, int] = {"live": 3, "retained": 2, "published": 1, "expired": 0}
 """Where a file is named several times, the highest holds."""
 
 
@@ -131,14 +131,16 @@ def plan_vacuum(
     root: str,
     linked: frozenset[str] = frozenset(),
     prepared: frozenset[str] = frozenset(),
+    described: int | None = None,
 ) -> tuple[VacuumEntry, ...]:
     """Say of each stored object outside the log what becomes of it, by the newest state and the commits that the log still has.
 
     Every object was listed before these were read: one that was committed in between is then named by them. What the log does not name goes
     only where its name is one that Delta's writers give, in a folder where they put it. `root` is the table's URL, `linked` are folders that
-    symbolic links lead to, in which nothing may go, `prepared` the paths that prepared commits keep.
+    symbolic links lead to, in which nothing may go, `prepared` the paths that prepared commits keep, `described` the earliest version that another
+    format describes still.
     """
-    named = _named(state, entries, limits, root)
+    named = _named(state, entries, limits, root, described)
     partitions = _partition_names(state)
     protected = linked | nested_tables([info.path for info in stored])
 
@@ -150,20 +152,28 @@ def plan_vacuum(
     return plan_entries(stored, status_of, protected)
 
 
-def _named(state: TableState, entries: Entries, limits: Limits, root: str) -> _Named:
+def _named(state: TableState, entries: Entries, limits: Limits, root: str, described: int | None) -> _Named:
     named = _Named(root)
+    # Of what was removed before the log's first commit it is not known when.
+    first = entries[0][0] if entries else 0
     for version, commit, time_ns in entries:
         for gone in commit.removed:
-            named.note_file(gone, _status_of_removed(gone, limits, version, time_ns))
+            named.note_file(gone, _held(_status_of_removed(gone, limits, version, time_ns), version, described))
         for change in commit.change_files:
             # 0: neither this commit nor one before it says when.
             kept = time_ns == 0 or limits.now_ns - time_ns < limits.older_than_ns
             named.note(change.path, FileStatus("retained", version) if kept else FileStatus("expired"))
     for gone in state.removed.values():
-        named.note_file(gone, _status_of_removed(gone, limits, None, 0))
+        named.note_file(gone, _held(_status_of_removed(gone, limits, None, 0), first, described))
     for live in state.files.values():
         named.note_file(live, FileStatus("live"))
     return named
+
+
+def _held(status: FileStatus, removed: int, described: int | None) -> FileStatus:
+    """The status of a file that a version removed, where an earlier one is described in another format."""
+    held = status.reason == "expired" and described is not None and removed > described
+    return FileStatus("published", described) if held else status
 
 
 def _status_of_removed(gone: RemoveFile, limits: Limits, version: int | None, time_ns: int) -> FileStatus:

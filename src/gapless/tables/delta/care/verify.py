@@ -18,11 +18,13 @@ from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.stats_codec import ColumnPath, FileStats, parse_stats
 from gapless.log.format import Snapshot, StoredCheckpoint
 from gapless.model.stats import ColumnStats
+from gapless.publish.sources.delta import DeltaSource
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.open_file import ResolvedPath, read_vector
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.shared.findings import Finding, LiveFile, Progress, VerifyReport, count, no_progress, numbers_of
+from gapless.tables.shared.publication.check import check_publications
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,7 @@ def verify_delta(env: Environment, *, deep: bool = False, progress: Progress = n
         for done, file in enumerate(files, 1):
             findings += check.look(file, deep=deep)
             progress(done, len(files))
+        findings += check_publications(env, DeltaSource(env, Snapshot(view.newest or 0, 0, view.state)))
     elif view.state is not None:
         findings += unsupported
     return VerifyReport(

@@ -20,7 +20,7 @@ from gapless.formats.delta.schema.types import DeltaType, StructField, StructTyp
 from gapless.model.convert import Misfit, convert
 from gapless.model.fit import Rows, refuse_misfit
 from gapless.tables.delta.expressions.evaluate import evaluate
-from gapless.tables.delta.expressions.sql import columns_read, parse_expression, parsed
+from gapless.tables.delta.expressions.sql import Dialect, columns_read, parse_expression, parsed
 
 GENERATED, INVARIANTS = "delta.generationExpression", "delta.invariants"
 _PASSED = "passed"
@@ -88,11 +88,11 @@ def quoted(name: str) -> str:
 
 
 @lru_cache(256)
-def names_in(expression: str) -> frozenset[str]:
-    """The names of top-level columns that an expression in Spark's SQL reads, in lower case. Raises InvalidQuery for what is none."""
+def names_in(expression: str, dialect: Dialect = "spark") -> frozenset[str]:
+    """The names of top-level columns that an SQL expression reads, in lower case. Raises InvalidQuery for what is none."""
     from sqlglot import exp
 
-    return frozenset(one.parts[0].name.lower() for one in parsed(expression, "spark").find_all(exp.Column))
+    return frozenset(one.parts[0].name.lower() for one in parsed(expression, dialect).find_all(exp.Column))
 
 
 def checked(rows: Rows, state: TableState, *, first_row: int = 0, kept: AbstractSet[str] = frozenset()) -> Rows:

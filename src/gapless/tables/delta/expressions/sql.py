@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -85,6 +85,18 @@ def _no_expression(text: str, why: str) -> InvalidQuery:
 def columns_read(text: str, schema: pa.Schema, dialect: Dialect = "duckdb") -> tuple[str, ...]:
     """The names of the top-level columns that an expression reads, in the schema's order. Raises as `parse_expression`."""
     return tuple(schema.names[index] for index in parse_expression(text, schema, dialect, deterministic=False).columns)
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """An expression in DuckDB's SQL with other names of top-level columns, by those that it has, whatever their case. Raises InvalidQuery."""
+    from sqlglot import exp
+
+    lower = {name.lower(): new for name, new in names.items()}
+    tree = parsed(text)
+    for part in [column.parts[0] for column in tree.find_all(exp.Column)]:
+        if (new := lower.get(part.name.lower())) is not None:
+            part.replace(exp.to_identifier(new, quoted=True))
+    return str(tree.sql(dialect="duckdb"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

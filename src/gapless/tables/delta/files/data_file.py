@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,6 +54,13 @@ class FileStatsBuilder:
     def rows(self) -> int:
         """Rows taken in so far."""
         return self._rows
+
+    def copy(self) -> FileStatsBuilder:
+        """Another one that goes on by itself."""
+        other = copy(self)
+        columns = {path: copy(growing) for path, growing in self._columns.items()}
+        other._columns = columns  # noqa: SLF001  # of this class
+        return other
 
     def text(self) -> str:
         """The statistics as the log has them."""
@@ -215,6 +223,18 @@ class DataFile:
         self._held_rows += stored.num_rows
         self._held_bytes += stored.nbytes
         if self._held_bytes >= self._group_bytes or fills_group(self._held_rows, self._held_bytes):
+            self._flush()
+
+    def copy(self) -> DataFile:
+        """Another one with the same rows so far, which goes on by itself."""
+        other = copy(self)
+        writer, stats, held = self._writer.copy(), self._stats.copy(), [*self._held]
+        other._writer, other._stats, other._held = writer, stats, held  # noqa: SLF001  # of this class
+        return other
+
+    def encode_waiting(self, least_bytes: int) -> None:
+        """Encode the rows that wait, as a row group, where they take so much of Arrow's memory."""
+        if self._held_bytes >= least_bytes:
             self._flush()
 
     def own_memory(self) -> None:

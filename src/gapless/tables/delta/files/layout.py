@@ -30,7 +30,7 @@ _VERSION, _DATES, _INT96 = b"org.apache.spark.version", b"org.apache.spark.legac
 
 def check_calendar(rows: pa.Table, metadata: pq.FileMetaData, path: str) -> None:
     """Raise UnsupportedTable where a file's rows have a date or time that its writer meant in the old calendar: it would come out wrong by days."""
-    dates, times = _old_calendar(metadata.metadata or {})
+    dates, times = _old_calendar(metadata)
     if not (dates or times):
         return
     for column in rows.columns:
@@ -45,11 +45,17 @@ def check_calendar(rows: pa.Table, metadata: pq.FileMetaData, path: str) -> None
                 )
 
 
-def _old_calendar(written: dict[bytes, bytes]) -> tuple[bool, bool]:
+def may_be_old_calendar(metadata: pq.FileMetaData) -> bool:
+    """Whether a file's writer meant dates or times in the old calendar, in which those before 1582-10-15 are others."""
+    return any(_old_calendar(metadata))
+
+
+def _old_calendar(metadata: pq.FileMetaData) -> tuple[bool, bool]:
     """Whether dates, and times, are of the old calendar, by the metadata of their file.
 
     That of Spark before 3.0, and later in its LEGACY mode, which wrote as if there had been no reform in 1582.
     """
+    written = metadata.metadata or {}
     before = written.get(_VERSION, b"3").split(b".")[0] in (b"1", b"2")
     return before or _DATES in written, before or _DATES in written or _INT96 in written
 

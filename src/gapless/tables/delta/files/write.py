@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -90,6 +90,10 @@ TARGET_BYTES = 128 << 20
 """About how large a data file becomes where the table does not say it."""
 HELD_BYTES = 256 << 20
 """What files in the making may hold in memory together; the largest are closed then."""
+_WORTH_A_GROUP = 16
+"""A share of that: with so many rows a file has a row group made of them before any is closed,"""
+_LEAST_GROUP_BYTES = 1 << 20
+"""if they take so much of Arrow's memory."""
 CHANGES_FOLDER = "_change_data"
 CLUSTERING = "delta.clustering"
 """The domain that says by which columns a table is clustered."""
@@ -157,18 +161,10 @@ def write_rows(
     `arrow_types.to_arrow(target.schema)` and in any order; what must be checked was (`checks.checked`). No rows make no file. Holds about
     256 MiB of rows at most, however many partitions there are. Raises StoreError, InvalidValue (a partition value no log can hold).
     """
-    written = _Writer(attempt=attempt, target=target, columns=target.columns(), prefix="part").write(batches)
-    return [
-        AddFile(
-            path=one.path,
-            partition_values=one.values,
-            size=one.size,
-            modified_ms=attempt.instant_ms,
-            data_change=data_change,
-            stats=one.stats,
-        )
-        for one in written
-    ]
+    writer = DataFiles.begin(attempt, target)
+    writer.write(batches)
+    writer.close()
+    return writer.added(data_change=data_change)
 
 
 def write_changes(attempt: StagedWrite, target: Target, batches: Iterable[pa.RecordBatch]) -> list[CdcFile]:
@@ -176,8 +172,10 @@ def write_changes(attempt: StagedWrite, target: Target, batches: Iterable[pa.Rec
     "update_preimage" or "update_postimage"). The rest is as in `write_rows`.
     """
     columns = target.columns(changes=True)
-    written = _Writer(attempt=attempt, target=target, columns=columns, prefix="cdc", folder=CHANGES_FOLDER).write(batches)
-    return [CdcFile(path=one.path, partition_values=one.values, size=one.size) for one in written]
+    writer = DataFiles(attempt=attempt, target=target, columns=columns, prefix="cdc", folder=CHANGES_FOLDER)
+    writer.write(batches)
+    writer.close()
+    return [CdcFile(path=one.path, partition_values=one.values, size=one.size) for one in writer.stored]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +190,8 @@ class _Stored:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Writer:
-    """Files in the making, one for each partition that rows have come of."""
+class DataFiles:
+    """Files in the making, one for each partition that rows have come of: each is stored once it is large enough, or room is needed."""
 
     attempt: StagedWrite
     target: Target
@@ -205,20 +203,54 @@ class _Writer:
     encodings: Encodings | None = None
     """What the first file of many rows was found to deserve."""
     held_bytes: int = 0
+    pinned_bytes: int = 0
+    """Of the batches that rows of open files may be slices of, which so stay in memory whole."""
+    most_held_bytes: int = field(default_factory=lambda: HELD_BYTES)
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> list[_Stored]:
+    @classmethod
+    def begin(cls, attempt: StagedWrite, target: Target, most_held_bytes: int | None = None) -> DataFiles:
+        """Data files of a table, which may hold so much in memory together, or `HELD_BYTES`."""
+        most = most_held_bytes or HELD_BYTES
+        return cls(attempt=attempt, target=target, columns=target.columns(), prefix="part", most_held_bytes=most)
+
+    def copy(self) -> DataFiles:
+        """Others with the same rows so far, which go on by themselves."""
+        return replace(self, open={texts: file.copy() for texts, file in self.open.items()}, stored=[*self.stored])
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Add rows, as `write_rows` takes them. Raises as that."""
         for batch in batches:
             for values, rows in split(batch, self.target.partition_by):
                 texts = (encode_value(value, column=name) for name, value in zip(self.target.partition_by, values, strict=True))
                 self._add(tuple(texts), pa.Table.from_batches([rows]))
-            if self.held_bytes > HELD_BYTES:
+            if self.held_bytes > self.most_held_bytes:
                 self._make_room()
+            elif self.target.partition_by and self.pinned_bytes > self.most_held_bytes:
+                self._let_go()
+
+    def close(self) -> None:
+        """Finish and store all files. Raises StoreError."""
         self._close(list(self.open))
-        return self.stored
+
+    def added(self, *, data_change: bool = True) -> list[AddFile]:
+        """The files that are stored, as the log adds them."""
+        return [
+            AddFile(
+                path=one.path,
+                partition_values=one.values,
+                size=one.size,
+                modified_ms=self.attempt.instant_ms,
+                data_change=data_change,
+                stats=one.stats,
+            )
+            for one in self.stored
+        ]
 
     def _add(self, texts: Texts, rows: pa.Table) -> None:
         group_bytes = min(ROW_GROUP_BYTES, self.target.target_bytes)
-        parts = max(1, rows.nbytes // group_bytes)
+        size = int(rows.nbytes)
+        self.pinned_bytes += size
+        parts = max(1, size // group_bytes)
         step = -(-rows.num_rows // parts)
         for start in range(0, rows.num_rows, step):
             self._add_part(texts, rows.slice(start, step), group_bytes)
@@ -234,16 +266,24 @@ class _Writer:
             self._close([texts])
 
     def _make_room(self) -> None:
-        """Close the largest files until half of what may be held is free."""
-        left, closed = self.held_bytes, []
+        """Encode what waits, where it is much, and close the largest files until half of what may be held is free."""
+        for file in self.open.values():
+            file.encode_waiting(max(_LEAST_GROUP_BYTES, self.most_held_bytes // _WORTH_A_GROUP))
+        left = self.held_bytes = sum(file.memory_bytes for file in self.open.values())
+        closed: list[Texts] = []
         for texts in sorted(self.open, key=lambda texts: -self.open[texts].memory_bytes):
-            if left <= HELD_BYTES // 2:
+            if left <= self.most_held_bytes // 2:
                 break
             left -= self.open[texts].memory_bytes
             closed.append(texts)
         self._close(closed)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Let rows that wait hold nothing but themselves: of a batch with many rows of one partition a single one of another may be left."""
         for file in self.open.values():
             file.own_memory()
+        self.pinned_bytes = 0
 
     def _close(self, partitions: list[Texts]) -> None:
         """Finish the files of some partitions, side by side, and store them in this order."""

@@ -23,13 +23,15 @@ from gapless.model.stats import distinct
 from gapless.model.types import bare_type, declared_field, with_known_types
 from gapless.predicate.range import NameIndex
 from gapless.runtime.environment import Environment
+from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.merge.match import BoundClause, MergeEdit, Numbers, match_rows, source_bounds_condition
 from gapless.tables.delta.merge.plan import Act, Clause, Match, Names, check_clauses, key_pairs, source_columns
 from gapless.tables.delta.read.scan import select_files
 from gapless.tables.delta.write.merge_schema import SchemaMode, evolve_schema, parse_schema_mode
 from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, RowOperations, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.handle import environment_of
+from gapless.tables.shared.inputs.rows import as_batches
 from gapless.tables.shared.scan import Condition
 
 _LOGGED: dict[Match, str] = {
@@ -61,6 +63,29 @@ class MergeRows:
     """How many more rows were skipped before they came to be rows of the source."""
     operation: str = "MERGE"
 
+    @classmethod
+    def of(
+        cls, table: DeltaHandle, source: Batches, on: str, *, source_alias: str, target_alias: str, schema_mode: SchemaMode
+    ) -> MergeRows:
+        """One without clauses, whose source is read now. Raises UnreadableInput, InvalidOption, SchemaMismatch, UnsupportedType."""
+        if source_alias.lower() == target_alias.lower():
+            raise InvalidOption(
+                f"both sides are called {source_alias!r}", fix="Pass two aliases", option="source_alias", value=source_alias
+            )
+        return cls(
+            source=held_rows(source, table.schema),
+            inferred=source.inferred,
+            on=on,
+            target_alias=target_alias,
+            source_alias=source_alias,
+            schema_mode=parse_schema_mode(schema_mode, ("strict", "merge")),
+            new_name=partial(column_id, environment_of(table)),
+        )
+
+    def with_clauses(self, *clauses: Clause) -> MergeRows:
+        """The same with further clauses."""
+        return replace(self, clauses=(*self.clauses, *clauses))
+
     @property
     def parameters(self) -> Mapping[str, Json]:
         """What the log says of it, as Delta does: texts, lists of clauses as JSON."""
@@ -86,6 +111,17 @@ class MergeRows:
 
     def decide(self, before: BaseVersion) -> RowChangePlan:
         """Which rows change, go and come. Raises CallError where the call is wrong, DuplicateKey."""
+        return self._run(before).changes()
+
+    def reaches(self, before: BaseVersion) -> Condition:
+        """See `FileOperation.reaches`."""
+        return self._run(before).reaches
+
+    def inserts(self, before: BaseVersion, unmatched: Numbers) -> Iterable[pa.RecordBatch]:
+        """See `FileOperation.inserts`."""
+        return self._run(before).inserts(unmatched)
+
+    def _run(self, before: BaseVersion) -> _Run:
         check_clauses(self.clauses)
         names = Names(
             target_alias=self.target_alias,
@@ -94,8 +130,7 @@ class MergeRows:
             source=self.source.schema,
         )
         self._check_source(names)
-        run = _Run(merge=self, before=before, names=names, edit=self._edit(before, names))
-        return run.changes()
+        return _Run(merge=self, before=before, names=names, edit=self._edit(before, names))
 
     def _edit(self, before: BaseVersion, names: Names) -> MergeEdit:
         return MergeEdit(
@@ -139,10 +174,22 @@ class _Run:
     names: Names
     edit: MergeEdit
 
+    @property
+    def near(self) -> Condition:
+        """What is true of every row that one of the source's belongs to."""
+        return source_bounds_condition(self.merge.on, self.names, self.merge.source, self._chars)
+
+    @property
+    def reaches(self) -> Condition:
+        """What is true of every row that may change."""
+        return Condition(schema=self.names.target) if self.merge.has("not_matched_by_source") else self.near
+
+    @property
+    def _chars(self) -> Mapping[str, int]:
+        return char_lengths(self.before.after.metadata.schema)
+
     def changes(self) -> RowChangePlan:
-        merge = self.merge
-        chars = char_lengths(self.before.after.metadata.schema)
-        near = source_bounds_condition(merge.on, self.names, merge.source, chars)
+        merge, chars, near = self.merge, self._chars, self.near
         read = Condition(schema=near.schema) if merge.has("not_matched_by_source") else near
         files = [one.file for one in select_files(self.before.after, read)]
         pairs = match_rows(self.before, files, merge.on, self.names, merge.source, near, chars)
@@ -156,9 +203,10 @@ class _Run:
         )
         return RowChangePlan(
             affected=affected,
-            inserts=partial(self._inserts, np.flatnonzero(~matched)),
+            inserts=partial(self.inserts, np.flatnonzero(~matched)),
             skipped=self._skipped,
             reads=reads_of(self.before.after, read, files),
+            unmatched=np.flatnonzero(~matched),
         )
 
     def _may_touch(self, pairs: int) -> bool:
@@ -167,7 +215,7 @@ class _Run:
     def _positions(self, found: Positions) -> Positions | None:
         return None if self.merge.has("not_matched_by_source") else distinct(found)
 
-    def _inserts(self, unmatched: Numbers) -> Iterable[pa.RecordBatch]:
+    def inserts(self, unmatched: Numbers) -> Iterable[pa.RecordBatch]:
         rows = self.edit.inserts(unmatched) if self.merge.has("not_matched") else None
         return () if rows is None else rows.to_batches()
 
@@ -246,7 +294,7 @@ class Merge:
 
     def _with(self, match: Match, act: Act, where: str | None, values: Values | None = None) -> Merge:
         clause = Clause(match=match, act=act, where=where, values=values)
-        return Merge(replace(self._change, clauses=(*self._change.clauses, clause)), self._run)
+        return Merge(self._change.with_clauses(clause), self._run)
 
 
 def column_id(env: Environment) -> str:
@@ -278,20 +326,8 @@ class Merging(RowOperations):
 
         Raises UnreadableInput, InvalidOption, SchemaMismatch, UnsupportedType.
         """
-        if source_alias.lower() == target_alias.lower():
-            raise InvalidOption(
-                f"both sides are called {source_alias!r}", fix="Pass two aliases", option="source_alias", value=source_alias
-            )
         batches = source if isinstance(source, Batches) else as_batches(source, self.schema)
-        change = MergeRows(
-            source=held_rows(batches, self.schema),
-            inferred=batches.inferred,
-            on=on,
-            target_alias=target_alias,
-            source_alias=source_alias,
-            schema_mode=parse_schema_mode(schema_mode, ("strict", "merge")),
-            new_name=partial(column_id, self._env),
-        )
+        change = MergeRows.of(self, batches, on, source_alias=source_alias, target_alias=target_alias, schema_mode=schema_mode)
         return Merge(change, self._change_rows)
 
 

@@ -46,7 +46,7 @@ def apply_keyed_changes(
     merge = MergeRows(
         source=held_rows(_batches(rows), table.schema),
         inferred={},
-        on=_on(rows, changes.key),
+        on=key_condition(rows, changes.key),
         target_alias="t",
         source_alias="s",
         schema_mode=schema_mode,
@@ -96,8 +96,8 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
     return name
 
 
-def _on(rows: pa.Table, key: tuple[str, ...]) -> str:
-    """What is true of rows with one key; null-safe only where a null comes, since files are pruned by equality."""
+def key_condition(rows: pa.Table, key: tuple[str, ...]) -> str:
+    """SQL of `t`, the table, and `s`, these rows: what is true of rows with one key; null-safe only where a null comes, since files are pruned by equality."""
     signs = {name: "IS NOT DISTINCT FROM" if rows.column(name).null_count else "=" for name in key}
     return " AND ".join(f"t.{quoted(name)} {sign} s.{quoted(name)}" for name, sign in signs.items())
 

@@ -10,7 +10,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from gapless.files.compare.row_diff import CHANGE_TYPE, DELETE, INSERT
+from gapless.files.compare.row_diff import CHANGE_TYPE, DELETE, INSERT, all_rows, surplus_rows
 from gapless.formats.delta.actions import AddFile, CdcFile, Commit, Metadata, RemoveFile, canonical
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.formats.delta.schema.changes import may_widen
@@ -182,6 +182,36 @@ class ChangedRows:
     def _gone(self, file: AddFile) -> Positions:
         vector = file.deletion_vector
         return np.empty(0, dtype=np.int64) if vector is None else read_vector(self.places, vector)
+
+
+def rows_of_commit(
+    places: PathResolver, target: Metadata, one: CommitRows, names: tuple[str, ...], *, fed: bool
+) -> Iterator[pa.Table]:
+    """The rows that a commit changed, in these columns of `target`, with their kind of change behind, deletions first.
+
+    Of a commit that wrote rows anew without a change data feed (`fed`), those come that only its files before or only those after have; all
+    rows of these files are held for that. Raises CorruptTable, StoreError.
+    """
+    reader = ChangedRows(places=places, metadata=target)
+
+    def read(parts: Sequence[FileChange], wanted: tuple[str, ...]) -> Iterator[pa.Table]:
+        return (rows for _, rows in reader.rows([replace(one, change=tuple(parts))], wanted))
+
+    rewritten = [part for part in one.change if isinstance(part, WholeFile)] if not fed else []
+    if len({part.kind for part in rewritten}) < 2:
+        yield from read(one.change, names)
+        return
+    yield from read([part for part in one.change if not isinstance(part, WholeFile)], names)
+    every = tuple(field.name for field in target.schema.fields)
+    empty = FileReader.of(places, target).schema().empty_table()
+    gone, came = (
+        pa.concat_tables([empty, *(rows.remove_column(rows.num_columns - 1) for rows in read(parts, every))])
+        for parts in ([part for part in rewritten if part.kind == kind] for kind in (DELETE, INSERT))
+    )
+    for kind, rows in zip((DELETE, INSERT), surplus_rows(gone, came), strict=True):
+        for batch in rows.to_batches():
+            told = all_rows(batch, kind)
+            yield told.select([*names, told.column_names[-1]]) if names != every else told
 
 
 def _with_type(rows: pa.Table, kind: str) -> pa.Table:

@@ -113,19 +113,42 @@ def _applied(change: Change | None, value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileScan:
+    """Reads files of one version under a condition; picklable."""
+
+    reader: FileReader
+    condition: RowCondition
+    columns: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self.reader.schema(self.condition.projection(self.columns))
+
+    def tables(self, found: Sequence[Candidate], columns: tuple[str, ...] | None = None) -> Iterator[pa.Table]:
+        """The wanted rows of files, in their order, in `columns` or those of the scan. Raises as `FileReader.read`, and InvalidQuery."""
+        names, residual = self.columns if columns is None else columns, self.condition.residual
+        projection = self.condition.projection(tuple(dict.fromkeys([*names, *self.condition.residual_columns])))
+        for _, table in self.reader.read([one.file for one in found], projection, whole=whole_files(found)):
+            yield table if residual is None else table.filter(pa.array(true_rows(table, residual))).select(names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
     """The reading of one version under a condition."""
 
     planner: Planner
-    reader: FileReader
-    condition: RowCondition
-    columns: tuple[str, ...]
+    files: FileScan
     stored: VersionFiles
+
+    @property
+    def condition(self) -> RowCondition:
+        """Which rows are read."""
+        return self.files.condition
 
     def rows(self) -> DeltaRows:
         """The rows, not read yet."""
-        schema = self.reader.schema(self.condition.projection(self.columns))
-        return DeltaRows(schema, self._read, self._count, self._live)
+        return DeltaRows(self.files.schema, self._read, self._count, self._live)
 
     def _select(self) -> list[Candidate]:
         return self.planner.select(self.condition.pushed)
@@ -133,14 +156,8 @@ class Scan:
     def _read(self) -> Iterator[pa.RecordBatch]:
         found = self._select()
         with self.stored.reading([one.file for one in found]):
-            for table in self._tables(found, self.columns):
+            for table in self.files.tables(found):
                 yield from table.to_batches()
-
-    def _tables(self, found: Sequence[Candidate], columns: tuple[str, ...]) -> Iterator[pa.Table]:
-        residual = self.condition.residual
-        projection = self.condition.projection(tuple(dict.fromkeys([*columns, *self.condition.residual_columns])))
-        for _, table in self.reader.read([one.file for one in found], projection, whole=whole_files(found)):
-            yield table if residual is None else table.filter(pa.array(true_rows(table, residual))).select(columns)
 
     def _count(self) -> int:
         known, unsure = 0, []
@@ -156,8 +173,9 @@ class Scan:
 
     def _count_rows(self, found: Sequence[Candidate]) -> int:
         if self.condition.residual is None:
-            return self.reader.count([one.file for one in found], self.condition.projection(self.columns))
-        return sum(int(table.num_rows) for table in self._tables(found, self.condition.residual_columns))
+            projection = self.condition.projection(self.files.columns)
+            return self.files.reader.count([one.file for one in found], projection)
+        return sum(int(table.num_rows) for table in self.files.tables(found, self.condition.residual_columns))
 
     def _live(self) -> list[LiveFile]:
         return [live_file(self.planner, one) for one in self._select()]

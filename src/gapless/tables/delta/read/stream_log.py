@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from gapless.errors import CorruptTable, VersionNotFound
-from gapless.files.compare.row_diff import DELETE, INSERT, all_rows, surplus_rows
 from gapless.formats.delta.actions import AddFile, Commit, Metadata, RemoveFile, TableState
 from gapless.formats.delta.features import check_readable
 from gapless.formats.delta.format import DELTA
@@ -17,9 +16,8 @@ from gapless.log.snapshot import advance, refresh
 from gapless.log.versions import read_range
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.files.open_file import PathResolver
-from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.lifecycle import open_table
-from gapless.tables.delta.read.change_rows import ChangedRows, FileChange, WholeFile, changed_files, files_of
+from gapless.tables.delta.read.change_rows import CommitRows, FileChange, changed_files, files_of, rows_of_commit
 from gapless.tables.delta.read.changes import check_columns, check_partitions, is_fed
 from gapless.tables.delta.read.versions import VERSIONS, VersionFiles, earliest_version, open_version
 from gapless.tables.shared.changes import CommitChange
@@ -48,6 +46,15 @@ class DeltaVersion:
     def changes(self) -> tuple[FileChange, ...]:
         """The files by which it changed rows, deletions first."""
         return tuple(changed_files(self.commit, self.live))
+
+    def commit_rows(self) -> CommitRows:
+        """The same, with its number and time."""
+        return CommitChange(version=self.after.version, time_ns=self.after.time_ns, change=self.changes())
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether the change data feed is on."""
+        return is_fed(self.after.state.metadata)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,6 +131,12 @@ class DeltaStreamLog:
         self._last = after
         return DeltaVersion(commit=commit, before=before, after=after)
 
+    def check(self, version: DeltaVersion, target: Metadata) -> None:
+        """Raise what `rows` raises of the log alone: SchemaMismatch, and VersionNotFound where a partition is not known any more."""
+        check_partitions(version.after.version, version.commit, target, version.live)
+        if version.before is not None and version.changes_rows:
+            check_columns(version.before.state.metadata, target, version.after.version)
+
     def rows(self, version: DeltaVersion, target: Metadata) -> Iterator[pa.Table]:
         """The rows that a version's commit changed, in the columns of `target`, with their kind of change behind, deletions first.
 
@@ -132,34 +145,12 @@ class DeltaStreamLog:
 
         Raises VersionNotFound where a vacuum took files, SchemaMismatch where rows from before do not fit the columns, CorruptTable, StoreError.
         """
-        check_partitions(version.after.version, version.commit, target, version.live)
-        parts = version.changes()
-        if version.before is not None and version.changes_rows:
-            check_columns(version.before.state.metadata, target, version.after.version)
-        rewritten = [one for one in parts if isinstance(one, WholeFile)] if not is_fed(version.after.state.metadata) else []
-        kinds = {one.kind for one in rewritten}
-        files = [file for part in parts for file in files_of(part)]
+        self.check(version, target)
+        change = version.commit_rows()
+        files = [file for part in change.change for file in files_of(part)]
+        names = tuple(field.name for field in target.schema.fields)
         with VersionFiles(env=self.env, snapshot=version.after).reading(files):
-            if len(kinds) == 1 or not rewritten:
-                yield from self._read(version, target, parts)
-                return
-            yield from self._read(version, target, [one for one in parts if not isinstance(one, WholeFile)])
-            gone, came = (
-                self._held(version, target, [one for one in rewritten if one.kind == kind]) for kind in (DELETE, INSERT)
-            )
-            for kind, rows in zip((DELETE, INSERT), surplus_rows(gone, came), strict=True):
-                yield from (all_rows(batch, kind) for batch in rows.to_batches())
-
-    def _read(self, version: DeltaVersion, target: Metadata, parts: Sequence[FileChange]) -> Iterator[pa.Table]:
-        reader = ChangedRows(places=PathResolver(self.env.store), metadata=target)
-        change = CommitChange(version=version.after.version, time_ns=version.after.time_ns, change=tuple(parts))
-        for _, rows in reader.rows([change], tuple(one.name for one in target.schema.fields)):
-            yield rows
-
-    def _held(self, version: DeltaVersion, target: Metadata, parts: Sequence[FileChange]) -> pa.Table:
-        """All rows of some files, without their kind of change."""
-        tables = [rows.remove_column(rows.num_columns - 1) for rows in self._read(version, target, parts)]
-        return pa.concat_tables([FileReader.of(self.env.store, target).schema().empty_table(), *tables])
+            yield from rows_of_commit(PathResolver(self.env.store), target, change, names, fed=version.is_fed)
 
     def _entry(self, version: int) -> tuple[Commit, int]:
         ((_, commit, time_ns),) = self.env.drive(read_range(DELTA, version, version + 1))

@@ -18,17 +18,18 @@ from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.lifecycle import open_table
 from gapless.tables.delta.read.changes import change_rows
-from gapless.tables.delta.read.rows import DeltaRows, LiveFile, Scan, pin_version
+from gapless.tables.delta.read.rows import DeltaRows, FileScan, LiveFile, Scan, pin_version
 from gapless.tables.delta.read.scan import Planner, RowCondition
 from gapless.tables.delta.read.versions import VERSIONS, DeltaHistoryEntry, VersionFiles, history_entry
 from gapless.tables.shared.changes import ChangesEnd, find_range, read_history
+from gapless.tables.shared.export import Exporting
 from gapless.tables.shared.handle import Location, open_environment
 from gapless.tables.shared.scan import Condition, Rows, parse_columns
 from gapless.tables.shared.sql import query_version
 from gapless.tables.shared.versions import VersionQuery
 
 
-class DeltaView(DeltaHandle):
+class DeltaView(DeltaHandle, Exporting):
     """A Delta table at one version, to be read: what `table.at(…)` gives, and the reading side of every Delta table."""
 
     _planner: Planner | None = None
@@ -163,9 +164,8 @@ class DeltaView(DeltaHandle):
         return query_version(self._name, self.schema, pin, query, parameters)
 
     def _scan(self, condition: RowCondition, columns: tuple[str, ...]) -> Scan:
-        return Scan(
-            planner=self._plan(), reader=self._reader(), condition=condition, columns=columns, stored=self._stored_files()
-        )
+        files = FileScan(reader=self._reader(), condition=condition, columns=columns)
+        return Scan(planner=self._plan(), files=files, stored=self._stored_files())
 
     def _plan(self) -> Planner:
         if self._planner is None or self._planner.state is not self._state:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from gapless.files.adopt.copy_or_link import Adopt, parse_adopt
+from gapless.files.adopt.source import Source
 from gapless.files.ingest.batches import Batches, Progress, watched, without_empty
 from gapless.files.ingest.files import FileArgument, expand_paths, open_files
 from gapless.formats.delta.actions import Commit, Json, TableState
@@ -16,10 +18,13 @@ from gapless.model.operation import AppendReport, OperationArgument, OperationId
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.handle import DeltaHandle
+from gapless.tables.delta.write.adopt import KIND, Adopter
 from gapless.tables.delta.write.commits import new_commit
 from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
-from gapless.tables.shared.inputs import ReadParts, parts_of
+from gapless.tables.shared.inputs.parquet_files import open_sources
+from gapless.tables.shared.inputs.rows import ReadParts, parts_of
+from gapless.tables.shared.landing import skip_applied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,7 @@ class Appending(DeltaHandle):
         operation_id: OperationArgument = None,
         schema_mode: SchemaMode = "strict",
         progress: Progress | None = None,
+        adopt: Adopt | None = None,
     ) -> AppendReport:
         """Append a file, all data files of a directory, all that a glob matches, or a list of these, as one commit.
 
@@ -93,7 +99,15 @@ class Appending(DeltaHandle):
         `format` is a `gl.Csv(…)`, `gl.Json(…)`, "parquet", "csv" or "json"; without it the suffix decides. `progress` is called after
         each batch with the rows read so far, and with all rows there are where that is known (else None). See `append` for the rest;
         raises InvalidPath for a path that names nothing, or a file named twice, and UnreadableInput where a file cannot be read.
+
+        `adopt` takes Parquet files as they are, whose rows are not read: "copy" copies them, "link" gives them a second name (on the table's
+        disk; who then writes into the file damages the table), "move" takes them away once the commit has landed. A file whose columns do
+        not lie as the table's files hold them is refused with SchemaMismatch, and so is one in no folder `column=value` for each partition
+        column. A table whose rules are to hold for each row takes none (NotSupported).
         """
+        if adopt is not None:
+            how = parse_adopt(adopt)
+            return self._adopt(lambda: open_sources(expand_paths(path), format, how), how, operation_id, schema_mode, progress)
 
         def read() -> Sequence[Batches]:
             parts = without_empty(open_files(expand_paths(path), format, index=None, schema=self.schema))
@@ -101,15 +115,38 @@ class Appending(DeltaHandle):
 
         return self._append(read, operation_id, schema_mode)
 
+    def _adopt(
+        self,
+        sources: Callable[[], Sequence[Source]],
+        how: Adopt,
+        operation_id: object,
+        schema_mode: object,
+        progress: Progress | None,
+    ) -> AppendReport:
+        mode, operation = parse_schema_mode(schema_mode, ("strict", "merge")), parse_operation(operation_id)
+        context = self._context
+        newest = context.refresh()
+        self._check_writable()
+        adopter = Adopter(
+            committer=context.committer,
+            propose=Append(env=self._env, operation=operation).propose,
+            how=how,
+            mode=mode,
+            operation=operation,
+            progress=progress,
+        )
+        known = skip_applied(context.committer, newest, operation, KIND)
+        return self._with_publications((known or adopter.adopt(newest, sources())).append_report)
+
     def _append(self, read: ReadParts, operation_id: object, schema_mode: object) -> AppendReport:
         mode = parse_schema_mode(schema_mode, ("strict", "merge"))
         operation = parse_operation(operation_id)
         committer = RowCommitter(
             committer=self._committer,
             propose=Append(env=self._env, operation=operation).propose,
-            kind="append",
+            kind=KIND,
             check_writable=self._check_writable,
             mode=mode,
             operation=operation,
         )
-        return committer.land(self._snapshot, read).append_report
+        return self._with_publications(committer.land(self._snapshot, read).append_report)

@@ -122,6 +122,8 @@ class RowChangeWriter:
     reader: FileReader
     """Reads files with the columns of `after`."""
     attempt: StagedWrite
+    tells_all: bool = False
+    """Whether the change feed, where the table has one, gets files for whatever goes and comes: of a commit that others write parts of."""
     _schema: pa.Schema = field(init=False)
     _tracking: RowTracking | None = field(init=False)
     _pieces_reader: FileReader = field(init=False)
@@ -248,15 +250,18 @@ class RowChangeWriter:
         for batch in inserts():
             self._count(inserted=batch.num_rows)
             # Where files only come and go whole, they say themselves what changed.
-            if self._log is not None and not self._log.is_empty:
+            if self._log is not None and self._tells(self._log):
                 self._log.add_inserts(pa.Table.from_batches([batch]))
             if self._tracking is None:
                 yield batch
             else:
                 yield from self._tracking.fresh(pa.Table.from_batches([batch])).to_batches()
 
+    def _tells(self, log: ChangeLog) -> bool:
+        return self.tells_all or not log.is_empty
+
     def _tell_whole(self) -> None:
-        if self._log is None or self._log.is_empty:
+        if self._log is None or not self._tells(self._log):
             return
         for file in self._whole:
             for batch in self.reader.batches(file):

@@ -12,6 +12,7 @@ from gapless.log.format import Snapshot
 from gapless.model.operation import OperationId, Tally
 from gapless.runtime.committer import ENGINE
 from gapless.runtime.environment import Environment
+from gapless.tables.delta.published import check_commit
 
 
 def new_commit(
@@ -29,6 +30,7 @@ def new_commit(
 
     Files get the row ids that the table asks for. An operation id is said with a `txn` beside the actions, so that every reader of the log knows of it.
     """
+    check_commit(env, snapshot.state, operation, actions)
     applied = () if operation_id is None else (txn_of(operation_id, kind_of_change(operation, parameters or {})),)
     state = snapshot.state
     settings, version = Settings.of(state.configuration), snapshot.version + 1

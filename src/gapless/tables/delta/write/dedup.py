@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from gapless.errors import InvalidOption, nearest
+from gapless.errors import InvalidOption, one_of
 from gapless.formats.delta.actions import AddFile, Json, TableState
 from gapless.formats.delta.partitions import Partitions
 from gapless.model.operation import ChangeReport, OperationArgument
@@ -123,8 +123,7 @@ class Deduping(RowOperations):
         `removed_rows`. Raises UnknownColumn, InvalidOption, NotSupported (an append-only table), CommitConflict, CommitOutcomeUnknown,
         UnsupportedTable, CorruptTable, StoreError.
         """
-        if keep not in _ORDERS:
-            raise InvalidOption(f"keep={keep!r} is not known", fix=nearest(str(keep), _ORDERS), option="keep", value=keep)
+        one_of("keep", keep, tuple(_ORDERS))
         named = (keys,) if isinstance(keys, str) else given_names("keys", keys)
         if named is not None and not named:
             raise InvalidOption("keys=[] names no column", fix='Pass keys="id", or leave it out', option="keys", value=keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,8 +20,9 @@ from gapless.predicate.plan import expression_text
 from gapless.tables.delta.expressions.assignments import Assignments
 from gapless.tables.delta.read.scan import Candidate, RowCondition, select_files
 from gapless.tables.delta.write.inputs import changed_rows
-from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, RowOperations, reads_of
+from gapless.tables.delta.write.rewrite import BaseVersion, Numbers, RowChangePlan, RowOperations, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile, Edit
+from gapless.tables.shared.scan import Condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,19 @@ class Delete:
 
     where: str | pc.Expression
     operation: str = "DELETE"
+
+    @classmethod
+    def of(cls, where: str | pc.Expression | None) -> Delete:
+        """Raises InvalidOption where there is no condition."""
+        if where is None:
+            raise InvalidOption(
+                "delete without a condition would delete every row",
+                why="That is more often forgotten than meant",
+                fix='Pass where="day = 5"; delete(where="true") deletes all rows',
+                option="where",
+                value=None,
+            )
+        return cls(where=where)
 
     @property
     def parameters(self) -> Mapping[str, Json]:
@@ -48,6 +62,14 @@ class Delete:
             affected=self._affected(before, condition, found),
             reads=reads_of(before.state, condition.pushed, [one.file for one in found]),
         )
+
+    def reaches(self, before: BaseVersion) -> Condition:
+        """See `FileOperation.reaches`."""
+        return RowCondition.parse(self.where, before.schema).pushed
+
+    def inserts(self, before: BaseVersion, unmatched: Numbers) -> Iterable[pa.RecordBatch]:  # noqa: ARG002  # it adds none
+        """See `FileOperation.inserts`: none."""
+        return ()
 
     def _affected(self, before: BaseVersion, condition: RowCondition, found: list[Candidate]) -> Iterator[AffectedFile]:
         for one in found:
@@ -77,15 +99,7 @@ class Deleting(RowOperations):
         InvalidTime, UnknownColumn, NotSupported (an append-only table), CommitConflict, CommitOutcomeUnknown, UnsupportedTable,
         CorruptTable, StoreError.
         """
-        if where is None:
-            raise InvalidOption(
-                "delete without a condition would delete every row",
-                why="That is more often forgotten than meant",
-                fix='Pass where="day = 5"; delete(where="true") deletes all rows',
-                option="where",
-                value=None,
-            )
-        return self._change_rows(Delete(where=where), operation_id)
+        return self._change_rows(Delete.of(where), operation_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

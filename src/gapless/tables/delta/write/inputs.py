@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from gapless.errors import GaplessError, InvalidQuery, SchemaMismatch, UnknownColumn, UnsupportedTable, nearest
+from gapless.errors import GaplessError, InvalidQuery, SchemaMismatch, UnknownColumn, UnsupportedTable
 from gapless.files.ingest.batches import Batches, naming, table_without_columns
 from gapless.files.sort.run import pieces
 from gapless.formats.delta.actions import TableState
@@ -19,10 +18,10 @@ from gapless.formats.delta.schema.char_varchar import TextLengths, text_lengths
 from gapless.formats.delta.schema.types import StructField
 from gapless.model.convert import Misfit
 from gapless.model.fit import refuse_misfit
-from gapless.predicate.range import NameIndex
 from gapless.tables.delta.expressions.checks import GENERATED, checked, names_in
 from gapless.tables.delta.expressions.evaluate import evaluate, fitted_values, why_unfit
 from gapless.tables.delta.write.text_lengths import sized
+from gapless.tables.shared.inputs.columns import matched_columns
 
 PIECE_BYTES = 32 << 20
 """Arrow memory of the rows that are converted and checked at a time."""
@@ -53,24 +52,8 @@ def _fitted(part: Batches, fitter: Fitter) -> Iterator[pa.RecordBatch]:
 
 
 def input_columns(given: pa.Schema, table: pa.Schema) -> dict[str, str]:
-    """The input's name of each column of a table that it has, by the table's. Raises SchemaMismatch where two mean one, or one none."""
-    counts = Counter(given.names)
-    differences = [f"{name}: comes {count} times" for name, count in counts.items() if count > 1]
-    found: dict[str, str] = {}
-    names = NameIndex(table.names)
-    for name in counts:
-        match names.matching(name):
-            case [known] if known not in found:
-                found[known] = name
-            case [known]:
-                differences.append(f"{name}: the input has {found[known]!r} too, and both mean the column {known!r}")
-            case []:
-                differences.append(f"{name}: not in the table. {nearest(name, table.names)}")
-            case several:
-                differences.append(f"{name}: could be {' or '.join(map(repr, several))}")
-    if differences:
-        raise _mismatch(differences)
-    return found
+    """The input's name of each column of a table that it has; see `matched_columns`. Raises SchemaMismatch."""
+    return matched_columns(given, table, _mismatch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

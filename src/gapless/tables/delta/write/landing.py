@@ -23,7 +23,7 @@ from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
 from gapless.tables.delta.write.inputs import fitted, input_columns
 from gapless.tables.delta.write.merge_schema import EvolvedVersion, SchemaMode, evolve_schema
-from gapless.tables.shared.inputs import ReadParts
+from gapless.tables.shared.inputs.rows import ReadParts
 from gapless.tables.shared.landing import ChangeOutcome, Prepared, skip_applied
 
 Check = Callable[[pa.RecordBatch, int, TableState], None]
@@ -49,8 +49,7 @@ class StagedRows:
 
     def fits(self, state: TableState) -> bool:
         """Whether the files are what would be written for another version, too."""
-        mine = self.evolved.state
-        return mine.metadata == state.metadata and mine.protocol == state.protocol
+        return self.evolved.fits(state)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, read back. Raises CorruptTable, StoreError."""
@@ -176,35 +175,22 @@ class RowCommitter:
         self.check_writable()
         return newest
 
-    def _fitted(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> _Fitted:
+    def _fitted(self, snapshot: Snapshot[TableState], parts: Sequence[Batches]) -> FittedRows:
         """The inputs on their way, none of which was read yet. Raises SchemaMismatch."""
         now = evolve_schema(snapshot.state, parts, self.mode, lambda: f"col-{self.committer.env.ids.uuid()}")
         declared = to_arrow(now.state.metadata.schema)
         if parts and not declared.names:
             raise _no_columns(parts[0].source)
         parts = [with_table_types(part, declared) for part in parts]
-        return _Fitted(
-            evolved=now,
-            streams=[self._checked(fitted(part, now.state), now.state) for part in parts],
-            given=frozenset(name for part in parts for name in input_columns(part.schema, declared)),
-        )
+        return FittedRows.of(now, parts, self.check)
 
-    def _written(self, inputs: _Fitted, *, settle: bool) -> StagedRows:
+    def _written(self, inputs: FittedRows, *, settle: bool) -> StagedRows:
         attempt = StagedWrite.begin(self.committer.env)
-        counted = _Counted(chain.from_iterable(inputs.streams))
         with attempt.discarded_on_error():
-            files = write_rows(attempt, Target.of(inputs.evolved.state), counted)
+            staged = inputs.stage(attempt)
             if settle:
                 attempt.settle()
-        return StagedRows(attempt=attempt, evolved=inputs.evolved, files=tuple(files), rows=counted.rows, given=inputs.given)
-
-    def _checked(self, batches: Iterator[pa.RecordBatch], state: TableState) -> Iterator[pa.RecordBatch]:
-        row = 0
-        for batch in batches:
-            if self.check is not None:
-                self.check(batch, row, state)
-            row += batch.num_rows
-            yield batch
+        return staged
 
     def _again(self, snapshot: Snapshot[TableState], lost: StagedRows, *, durable: bool) -> StagedRows:
         """The same rows for a later version; their files are the same where those are durable and it has the same columns and rules."""
@@ -241,12 +227,38 @@ def _no_columns(source: str) -> SchemaMismatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Fitted:
-    """Inputs that fit a version by their columns."""
+class FittedRows:
+    """Inputs that fit a version by their columns, on their way into files of it."""
 
     evolved: EvolvedVersion
     streams: list[Iterator[pa.RecordBatch]]
     given: frozenset[str]
+
+    @classmethod
+    def of(cls, evolved: EvolvedVersion, parts: Sequence[Batches], check: Check | None = None) -> FittedRows:
+        """None of the inputs was read yet. Raises SchemaMismatch."""
+        state = evolved.state
+        declared = to_arrow(state.metadata.schema)
+        return cls(
+            evolved=evolved,
+            streams=[_checked(fitted(part, state), state, check) for part in parts],
+            given=frozenset(name for part in parts for name in input_columns(part.schema, declared)),
+        )
+
+    def stage(self, attempt: StagedWrite) -> StagedRows:
+        """Write the rows, once. Raises DataError, StoreError; what was written stays for the caller to discard."""
+        counted = _Counted(chain.from_iterable(self.streams))
+        files = write_rows(attempt, Target.of(self.evolved.state), counted)
+        return StagedRows(attempt=attempt, evolved=self.evolved, files=tuple(files), rows=counted.rows, given=self.given)
+
+
+def _checked(batches: Iterator[pa.RecordBatch], state: TableState, check: Check | None) -> Iterator[pa.RecordBatch]:
+    row = 0
+    for batch in batches:
+        if check is not None:
+            check(batch, row, state)
+        row += batch.num_rows
+        yield batch
 
 
 class _Counted:

@@ -8,10 +8,10 @@ from typing import Literal
 
 import pyarrow as pa
 
-from gapless.errors import InvalidChange, InvalidOption, SchemaMismatch, nearest
+from gapless.errors import InvalidChange, SchemaMismatch, one_of
 from gapless.files.ingest.batches import Batches, unified_schema
 from gapless.files.ingest.table_types import unfit_columns, with_table_types
-from gapless.formats.delta.actions import Action, Metadata, TableState
+from gapless.formats.delta.actions import Action, Metadata, Protocol, TableState
 from gapless.formats.delta.features import needed_features, raised
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.schema.arrow_types import VOID, arrow_type, from_arrow, from_arrow_field, to_arrow
@@ -29,13 +29,9 @@ _WIDER = tuple(PrimitiveType(name) for name in ("short", "integer", "long", "dou
 Path = tuple[str, ...]
 
 
-def parse_schema_mode(mode: object, known: tuple[str, ...]) -> SchemaMode:
+def parse_schema_mode(mode: object, known: tuple[SchemaMode, ...]) -> SchemaMode:
     """Check what a call said; raises InvalidOption."""
-    found: tuple[SchemaMode, ...] = ("strict", "merge", "overwrite")
-    for one in found:
-        if one == mode and one in known:
-            return one
-    raise InvalidOption(f"schema_mode={mode!r} is not known", fix=nearest(str(mode), known), option="schema_mode", value=mode)
+    return one_of("schema_mode", mode, known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +41,13 @@ class EvolvedVersion:
     state: TableState
     actions: tuple[Action, ...] = ()
     """What the commit says of the change; nothing where there is none."""
+    before: tuple[Protocol, Metadata] | None = None
+    """What was changed, where there is a change: of versions that have these, it is the same one."""
+
+    def fits(self, state: TableState) -> bool:
+        """Whether rows that were written for it are what would be written for another version, and a commit says the same of the columns."""
+        mine = (self.state.protocol, self.state.metadata) if not self.actions else self.before
+        return mine == (state.protocol, state.metadata)
 
 
 def evolve_schema(state: TableState, parts: Iterable[Batches], mode: SchemaMode, new_name: Callable[[], str]) -> EvolvedVersion:
@@ -101,7 +104,8 @@ def _restated(state: TableState, schema: StructType, new_name: Callable[[], str]
     metadata: Metadata = replace(before, schema=schema, configuration={**before.configuration, **ids})
     protocol = raised(state.protocol, *needed_features(schema, metadata.configuration))
     actions: tuple[Action, ...] = (metadata,) if protocol == state.protocol else (protocol, metadata)
-    return EvolvedVersion(state=replace(state, metadata=metadata, protocol=protocol), actions=actions)
+    evolved = replace(state, metadata=metadata, protocol=protocol)
+    return EvolvedVersion(state=evolved, actions=actions, before=(state.protocol, before))
 
 
 def _widened(schema: StructType, given: pa.Schema, metadata: Metadata) -> StructType:

@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.errors import InvalidOption, InvalidValue
+from gapless.errors import InvalidOption, InvalidValue, one_of
 from gapless.formats.delta.actions import Action, CdcFile, Commit, Json, TableState, canonical
 from gapless.formats.delta.conflict import EVERYTHING, CommitPredicate, Reads
 from gapless.formats.delta.partitions import Partitions
@@ -31,7 +31,7 @@ from gapless.tables.delta.write.landing import RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import SchemaMode, parse_schema_mode
 from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, no_rows
 from gapless.tables.delta.write.row_edit import AffectedFile
-from gapless.tables.shared.inputs import ReadParts, parts_of
+from gapless.tables.shared.inputs.rows import ReadParts, parts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,19 @@ class Overwrite:
     said: dict[str, Json]
     """What the log says of that."""
     operation: OperationId | None
+
+    @classmethod
+    def of(
+        cls,
+        env: Environment,
+        *,
+        where: str | pc.Expression | None,
+        partitions: str | None,
+        mode: SchemaMode,
+        operation: OperationId | None,
+    ) -> Overwrite:
+        """Of all rows, or the part that is named. Raises InvalidOption where it is named twice, or beside new columns for all rows."""
+        return cls(env=env, going=_parse_part(where, partitions, mode), said=_said(where, partitions), operation=operation)
 
     def propose(self, snapshot: Snapshot[TableState], fresh: StagedRows) -> Proposal[Commit] | Tally:
         """Fresh rows in the place of those that go; nothing counted where none goes and none comes."""
@@ -169,15 +182,10 @@ class Overwriting(DeltaHandle):
         schema_mode: object,
     ) -> AppendReport:
         mode = parse_schema_mode(schema_mode, ("strict", "merge", "overwrite"))
-        part = _parse_part(where, partitions, mode)
         operation = parse_operation(operation_id)
+        overwrite = Overwrite.of(self._env, where=where, partitions=partitions, mode=mode, operation=operation)
         snapshot = self._committer.refresh(self._snapshot)
-        check_may_remove(snapshot.state, "WRITE")
-        if partitions is not None:
-            _check_partitioned(snapshot.state)
-        if where is not None:
-            RowCondition.parse(where, to_arrow(snapshot.state.metadata.schema))
-        overwrite = Overwrite(env=self._env, going=part, said=_said(where, partitions), operation=operation)
+        check_part(snapshot.state, where, partitions)
         committer = RowCommitter(
             committer=self._committer,
             propose=overwrite.propose,
@@ -188,7 +196,16 @@ class Overwriting(DeltaHandle):
             check=None if where is None else check_matches(where),
             keeps=True,
         )
-        return committer.land(snapshot, read).append_report
+        return self._with_publications(committer.land(snapshot, read).append_report)
+
+
+def check_part(state: TableState, where: str | pc.Expression | None, partitions: str | None) -> None:
+    """Raise what an overwrite of that part of a version deserves, before a row is looked at: NotSupported, InvalidOption, and as `scan`."""
+    check_may_remove(state, "WRITE")
+    if partitions is not None:
+        _check_partitioned(state)
+    if where is not None:
+        RowCondition.parse(where, to_arrow(state.metadata.schema))
 
 
 def _said(where: str | pc.Expression | None, partitions: str | None) -> dict[str, Json]:
@@ -199,10 +216,8 @@ def _said(where: str | pc.Expression | None, partitions: str | None) -> dict[str
 def _parse_part(
     where: str | pc.Expression | None, partitions: str | None, mode: SchemaMode
 ) -> Callable[[BaseVersion, StagedRows], RowChangePlan]:
-    if partitions not in (None, "dynamic"):
-        raise InvalidOption(
-            f"partitions={partitions!r} is not known", fix='Pass partitions="dynamic"', option="partitions", value=partitions
-        )
+    if partitions is not None:
+        one_of("partitions", partitions, ("dynamic",))
     if where is not None and partitions is not None:
         raise InvalidOption(
             "where and partitions both say what is replaced", fix="Leave one of them out", option="partitions", value=partitions

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,8 +18,7 @@ from gapless.log.effects import Conversation
 from gapless.log.format import Compatible, Conflicting, Snapshot
 from gapless.model.operation import SequenceId, Tally, supersedes
 from gapless.runtime.committer import Proposal
-from gapless.runtime.condition import Condition
-from gapless.tables.delta.files.write import StagedWrite, Target, write_rows
+from gapless.tables.delta.files.write import DataFiles, StagedWrite, Target
 from gapless.tables.delta.handle import DeltaContext, context_of
 from gapless.tables.delta.read.scan import RowCondition
 from gapless.tables.delta.table import DeltaTable
@@ -31,24 +28,24 @@ from gapless.tables.delta.write.inputs import fitted, input_columns
 from gapless.tables.delta.write.landing import Check, RowCommitter, StagedRows
 from gapless.tables.delta.write.merge_schema import EvolvedVersion, SchemaMode, evolve_schema, parse_schema_mode
 from gapless.tables.delta.write.overwrite import check_matches
-from gapless.tables.shared.handle import committing_on, table_id
+from gapless.tables.shared.handle import table_id
 from gapless.tables.shared.landing import ChangeOutcome
-from gapless.tables.shared.prepared import PreparedCommit, PreparedFile, require_not_aborted, unreadable_files
+from gapless.tables.shared.prepared import EpochOfOpenFiles, PreparedCommit, PreparedFile, unreadable_files
 
 
 @dataclass(slots=True, kw_only=True)
-class DeltaEpoch:
+class DeltaEpoch(EpochOfOpenFiles):
     """The data files of one epoch in the making, all for the version of the table that was the newest when it began."""
 
     context: DeltaContext
     evolved: EvolvedVersion
     given: frozenset[str]
     attempt: StagedWrite
+    files: DataFiles
+    """Those in the making, and those that are stored."""
     table_id: str
     check: Check | None = None
     """Refuses rows that are not of the part of the table that is to be overwritten."""
-    target_bytes: int | None = None
-    files: list[AddFile] = field(default_factory=list)
 
     @classmethod
     def begin(
@@ -59,8 +56,9 @@ class DeltaEpoch:
         *,
         where: str | None = None,
         target_bytes: int | None = None,
+        held_bytes: int | None = None,
     ) -> DeltaEpoch:
-        """For rows of these columns. Raises SchemaMismatch, UnsupportedType, UnsupportedTable, StoreError, and for a `where` what `scan` raises."""
+        """For rows of these columns, in files of about `target_bytes` on disk, which hold up to `held_bytes` of memory together while they are made. Raises SchemaMismatch, UnsupportedType, UnsupportedTable, StoreError, and for a `where` what `scan` raises."""
         context = context_of(table, to_write=True)
         newest, env = context.refresh(), context.env
         part = Batches(source="the rows", schema=given, read=lambda: iter(()))
@@ -69,15 +67,16 @@ class DeltaEpoch:
         if where is not None:
             RowCondition.parse(where, to_arrow(newest.state.metadata.schema))
         names = frozenset(input_columns(given, to_arrow(evolved.state.metadata.schema)))
-        attempt = StagedWrite.begin(env, committed_here=False)
+        attempt = StagedWrite.begin(env, committed_here=True)
+        target = Target.of(evolved.state, target_bytes=target_bytes)
         return cls(
             context=context,
             evolved=evolved,
             given=names,
             attempt=attempt,
+            files=DataFiles.begin(attempt, target, held_bytes),
             table_id=table_id(table),
             check=None if where is None else check_matches(where),
-            target_bytes=target_bytes,
         )
 
     def fit(self, rows: pa.Table) -> list[pa.RecordBatch]:
@@ -90,14 +89,9 @@ class DeltaEpoch:
             row += batch.num_rows
         return found
 
-    def add(self, rows: Sequence[pa.RecordBatch]) -> None:
-        """Store fitted rows as further durable files: all of them, or none. Raises StoreError."""
-        with self.attempt.undone_on_error():
-            self.files += write_rows(self.attempt, Target.of(self.evolved.state, target_bytes=self.target_bytes), rows)
-
     def prepared(self, operation: SequenceId, change: Mapping[str, Any], attempt: str) -> PreparedCommit:
         """The document that says all; not stored yet."""
-        state = self.evolved.state
+        state, files = self.evolved.state, self.files.added()
         return PreparedCommit(
             kind="delta",
             table=self.context.store.url,
@@ -106,22 +100,18 @@ class DeltaEpoch:
             change=change,
             files=tuple(
                 PreparedFile(path=path, rows=rows_of(one.stats) or 0, size=one.size)
-                for path, one in zip(self.attempt.written, self.files, strict=True)
+                for path, one in zip(self.attempt.written, files, strict=True)
             ),
             staged={
                 "instant_ms": self.attempt.instant_ms,
                 "protocol": encode_action(state.protocol),
                 "metadata": encode_action(state.metadata),
                 "given": sorted(self.given),
-                "files": [encode_action(one) for one in self.files],
+                "files": [encode_action(one) for one in files],
             },
             prepared_ns=self.context.env.clock.now_ns(),
             attempt=attempt,
         )
-
-    def discard(self) -> None:
-        """Remove what was stored, of which no document says anything."""
-        self.attempt.discard()
 
 
 def mode_of(change: Mapping[str, Any]) -> SchemaMode:
@@ -153,16 +143,6 @@ def finalize_append(table: DeltaTable, prepared: PreparedCommit) -> ChangeOutcom
         kind="append",
     )
     return committer.resume(context.refresh(), _staged(context, prepared)).commit(context.committer)
-
-
-def while_prepared(table: DeltaTable, prepared: PreparedCommit) -> AbstractContextManager[None]:
-    """Within it, the table commits what the prepared commit needs only while that is not aborted."""
-
-    def is_given_up(theirs: Commit) -> bool:
-        return theirs.operation == ABORT and theirs.parameters.get("prepared") == prepared.path
-
-    check = partial(require_not_aborted, context_of(table).store, prepared)
-    return committing_on(table, Condition(check=check, is_given_up=is_given_up))
 
 
 def give_up(table: DeltaTable, prepared: PreparedCommit) -> None:

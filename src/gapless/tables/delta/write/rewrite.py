@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from gapless.formats.delta.actions import AddFile, Commit, Json, TableState, canonical, kind_of_change
+from gapless.formats.delta.actions import Action, AddFile, Commit, Json, TableState, canonical, kind_of_change
 from gapless.formats.delta.conflict import CommitPredicate, Reads
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
@@ -23,6 +25,8 @@ from gapless.tables.delta.write.commits import check_may_remove, new_commit
 from gapless.tables.delta.write.row_edit import AffectedFile
 from gapless.tables.shared.landing import land_change
 from gapless.tables.shared.scan import Condition
+
+Numbers = npt.NDArray[np.int64]
 
 
 def no_rows() -> Iterable[pa.RecordBatch]:
@@ -62,6 +66,8 @@ class RowChangePlan:
     skipped: Callable[[], int] = none
     """How many rows of the input were left out; asked for after the last insert."""
     reads: Reads
+    unmatched: Numbers | None = None
+    """The numbers of a merge's source rows that belong to no row; None for another change."""
 
 
 class RowOperation(Protocol):
@@ -86,6 +92,18 @@ class RowOperation(Protocol):
         ...
 
 
+class FileOperation(RowOperation, Protocol):
+    """One intended change of rows, which can be made to some of the files that it reaches by themselves."""
+
+    def reaches(self, before: BaseVersion) -> Condition:
+        """What is true of every row that it may touch, maybe of others too. Raises as `decide`."""
+        ...
+
+    def inserts(self, before: BaseVersion, unmatched: Numbers) -> Iterable[pa.RecordBatch]:
+        """The rows that are new, of a merge's source rows with these numbers; asked for where `decide` tells of such. Raises as `decide`."""
+        ...
+
+
 class RowOperations(DeltaHandle):
     """What changes of rows share."""
 
@@ -102,7 +120,8 @@ class RowOperations(DeltaHandle):
         def propose(newest: Snapshot[TableState]) -> Proposal[Commit] | Tally:
             return self._proposed(newest, change, operation)
 
-        return land_change(committer, snapshot, propose, operation, kind_of_change(change.operation, {})).change_report
+        outcome = land_change(committer, snapshot, propose, operation, kind_of_change(change.operation, {}))
+        return self._with_publications(outcome.change_report)
 
     def _proposed(
         self, newest: Snapshot[TableState], change: RowOperation, operation: OperationId | None
@@ -118,23 +137,41 @@ class RowOperations(DeltaHandle):
             rewrite = RowChangeWriter(state=state, after=after, reader=reader, attempt=attempt)
             actions = rewrite.run(changes.affected, changes.inserts)
         tally = replace(rewrite.tally, skipped_rows=changes.skipped())
-        if not actions and operation is None:
-            return tally
-        return Proposal(
-            commit=new_commit(
-                self._env,
-                newest,
-                change.operation,
-                actions,
-                parameters=change.parameters,
-                tally=tally,
-                operation_id=operation,
-            ),
-            check_conflict=CommitPredicate(state=state, reads=changes.reads).check_conflict,
+        return propose_change(newest, change, operation, ChangedRows(attempt, actions, tally, changes.reads))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """A change of rows, written for one version."""
+
+    attempt: StagedWrite
+    actions: tuple[Action, ...]
+    tally: Tally
+    reads: Reads
+
+
+def propose_change(
+    newest: Snapshot[TableState], change: RowOperation, operation: OperationId | None, changed: ChangedRows
+) -> Proposal[Commit] | Tally:
+    """The commit of a change that was written for a version; what it counts, where there is nothing to say."""
+    attempt, tally = changed.attempt, changed.tally
+    if not changed.actions and operation is None:
+        return tally
+    return Proposal(
+        commit=new_commit(
+            attempt.env,
+            newest,
+            change.operation,
+            changed.actions,
+            parameters=change.parameters,
             tally=tally,
-            discard=attempt.discard,
-            deferred=tuple(attempt.deferred),
-        )
+            operation_id=operation,
+        ),
+        check_conflict=CommitPredicate(state=newest.state, reads=changed.reads).check_conflict,
+        tally=tally,
+        discard=attempt.discard,
+        deferred=tuple(attempt.deferred),
+    )
 
 
 def change_rows(table: RowOperations, change: RowOperation, operation_id: object) -> ChangeReport:

@@ -81,7 +81,7 @@ class Compactor(Compaction[Commit, TableState, Bin, Segment]):
         if meta.schema is None:
             return CompactionPlan(bins=(), left={}, target_size=self.options.target_size)
         return plan_compaction(
-            [segment for segment in state.segments if self.progress.is_own(segment.path)],
+            [segment for segment in state.segments if self._is_meant(segment.path)],
             meta.index,
             meta.schema,
             self.options,
@@ -90,6 +90,10 @@ class Compactor(Compaction[Commit, TableState, Bin, Segment]):
             settled=self.progress.made.keys(),
             hopeless=self.progress.hopeless,
         )
+
+    def _is_meant(self, path: str) -> bool:
+        only = self.options.only
+        return self.progress.is_own(path) and (only is None or path in only)
 
     @property
     def commit_bytes(self) -> int:

@@ -11,7 +11,7 @@ from typing import Literal
 import pyarrow as pa
 
 from gapless.coverage.bucket import grid_of
-from gapless.errors import InvalidOption, nearest
+from gapless.errors import InvalidOption, one_of
 from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import Bucket, Identity, IndexSpec, parse_bucket
 from gapless.model.properties import CODECS, Codec
@@ -24,7 +24,7 @@ from gapless.tables.shared.findings import count
 SMALL = 0.5
 """A segment below this share of what one may hold is small."""
 
-Cause = Literal["small", "inlined", "not sorted", "overlapping", "other codec", "not clustered"]
+Cause = Literal["small", "inlined", "not sorted", "overlapping", "other codec", "not clustered", "asked for"]
 """Why a segment is written again."""
 Rest = Literal["large enough", "alone", "across a window's edge", "left for later", "given up"]
 """Why a segment is left as it is."""
@@ -219,6 +219,7 @@ class _Rules:
         found |= {s.path: "other codec" for s in fresh if wanted is not None and self.codecs.get(s.path, wanted) != wanted}
         for group in overlapping:
             found |= dict.fromkeys((s.path for s in group), "overlapping" if len(group) > 1 else "not sorted")
+        found |= {s.path: "asked for" for s in fresh if self.options.only is not None}
         asked = self.cluster_by
         return found | {s.path: "not clustered" for s in fresh if asked and s.clustered_by != asked}
 
@@ -310,6 +311,8 @@ class CompactOptions:
     """Segments of any size that scans must sort, by themselves or because they overlap, are written again."""
     max_bytes: int | None = None
     """Bytes of Parquet to read at most; what is left over waits for another time."""
+    only: frozenset[str] | None = None
+    """The paths of segments to write again, whatever they are like, and no others; None for those that need it."""
     sort_bytes: int = SORT_BYTES
 
     @classmethod
@@ -328,8 +331,7 @@ class CompactOptions:
 
         Raises InvalidOption, UnknownColumn, and UnsupportedType for a column whose values have no order.
         """
-        if codec is not None and codec not in CODECS:
-            raise InvalidOption(f"codec {codec!r} is not known", fix=nearest(str(codec), CODECS), option="codec", value=codec)
+        chosen = None if codec is None else one_of("codec", codec, CODECS)
         columns = cluster_columns(cluster_by, schema or pa.schema([]))
         if columns and resort:
             raise InvalidOption(
@@ -342,7 +344,7 @@ class CompactOptions:
         return cls(
             target_size=parse_target_size(target_size),
             window=None if window is None else _window(window, index),
-            codec=codec,
+            codec=chosen,
             cluster_by=columns,
             resort=resort,
         )

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gapless.errors import InvalidOption
-from gapless.formats.timeseries.actions import Action, ExpireVersions, TableState, UpdateTableMeta
+from gapless.formats.timeseries.actions import Action, ExpireVersions, SetTransaction, TableState, UpdateTableMeta
 from gapless.formats.timeseries.codec.metadata import CLEANUP_FEATURE, with_features
 from gapless.formats.timeseries.conflict.maintenance import check_expiry
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.cleanup import clean, find_floor
 from gapless.log.format import Snapshot
-from gapless.log.versions import TooEarly, time_of, version_at
-from gapless.model.instant import NS_PER
+from gapless.log.versions import TooEarly, version_at
+from gapless.model.operation import Tally
 from gapless.model.protocols import WRITER_HORIZON_NS
+from gapless.publish.source import published_mark
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
+from gapless.tables.shared.publication.publications import described_still
 from gapless.tables.shared.vacuum import parse_age
 from gapless.tables.timeseries.care.vacuum import load_newest
 from gapless.tables.timeseries.context import SeriesCommitter, SeriesProposal, new_commit
-from gapless.tables.timeseries.publications import new_marks
-
-PUBLISHER_HORIZON_NS = 7 * 86_400 * NS_PER["s"]
-"""How long a publisher that does not go on keeps versions from expiring, since the first commit that it has not published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +41,8 @@ class ExpireReport:
     """Commits, log checkpoints and parts of these that the log was cleaned of, by path."""
     waits_for: tuple[str, ...] = ()
     """Formats in which the table is published that keep versions from expiring, since they describe one of them still."""
+    published: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """As in `AppendReport`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +105,10 @@ class _Expire:
     expiry: Expiry
     clean_log: bool
     horizon_ns: int
+    marks: Callable[[Snapshot[TableState]], Mapping[str, int]]
+    """Of a version of the table, the version that each format describes in which it is published; 0 where that is not known."""
     published: Mapping[str, int] = field(default_factory=dict)
-    """The version that each format describes in which the table is published; 0 where that is not known."""
+    """What that was for the last proposal."""
     waits_for: tuple[str, ...] = ()
     """The formats that held the last proposal back."""
     floor: int = 1
@@ -115,6 +117,7 @@ class _Expire:
     def propose(self, snapshot: Snapshot[TableState]) -> SeriesProposal | None:
         """The commit that expires versions, and says that the log may be cleaned where that is new; None where both are said."""
         meta, earliest = snapshot.state.meta, snapshot.state.earliest
+        self.published = self.marks(snapshot)
         before = max(earliest, self._not_published_past(snapshot, self.expiry.boundary(self.env, snapshot)))
         actions: list[Action] = [ExpireVersions(before)] if before > earliest else []
         if self.clean_log:
@@ -125,23 +128,17 @@ class _Expire:
             actions.insert(0, UpdateTableMeta(replace(featured, reader_features=featured.reader_features | {CLEANUP_FEATURE})))
         if not actions:
             return None
-        actions += new_marks(self.published, snapshot.state)
+        actions += _new_marks(self.published, snapshot.state)
         entry = new_commit(self.env, "expire", {"before": before, "clean_log": self.clean_log}, actions)
         return Proposal(commit=entry, check_conflict=check_expiry)
 
     def _not_published_past(self, snapshot: Snapshot[TableState], before: int) -> int:
         """The boundary, or the version that a format describes still, unless its publisher stands still for longer than `PUBLISHER_HORIZON_NS`."""
         # This commit takes no segment away: who describes the version before it describes it too.
-        newest = min(before, snapshot.version)
-        held = {name: at for name, at in self.published.items() if at < newest and not self._stands_still(snapshot, at)}
+        newest, earliest = min(before, snapshot.version), snapshot.state.earliest
+        held = described_still(self.env, TIME_SERIES, self.published, newest=newest, earliest=earliest)
         self.waits_for = tuple(held)
         return min([before, *held.values()])
-
-    def _stands_still(self, snapshot: Snapshot[TableState], published: int) -> bool:
-        following = max(published + 1, snapshot.state.earliest)
-        if following > snapshot.version:
-            return False
-        return self.env.clock.now_ns() - self.env.drive(time_of(TIME_SERIES, following)) > PUBLISHER_HORIZON_NS
 
 
 def expire_versions(
@@ -150,16 +147,16 @@ def expire_versions(
     *,
     clean_log: bool = False,
     horizon_ns: int = WRITER_HORIZON_NS,
-    published: Mapping[str, int] | None = None,
+    published: Callable[[Snapshot[TableState]], Mapping[str, int]] = lambda _: {},
 ) -> ExpireReport:
     """Expire versions by one commit; with `clean_log` then remove commits and log checkpoints that no version that is kept needs.
 
     Cleaning takes nothing younger than `horizon_ns` (nanoseconds, by commit time), and comes after a commit that keeps readers out
-    which need commit 1. What a format describes still, by `published`, stays. Raises TableNotFound, CorruptTable, UnsupportedTable, CommitConflict, CommitOutcomeUnknown, StoreError.
+    which need commit 1. What a format describes still, by `published` of the version that the commit follows, stays. Raises TableNotFound, CorruptTable, UnsupportedTable, CommitConflict, CommitOutcomeUnknown, StoreError.
     """
     env = committer.env
     before = load_newest(env)
-    act = _Expire(env=env, expiry=expiry, clean_log=clean_log, horizon_ns=horizon_ns, published=published or {})
+    act = _Expire(env=env, expiry=expiry, clean_log=clean_log, horizon_ns=horizon_ns, marks=published)
     landed = committer.land(before, act.propose)
     snapshot = before if landed is None else landed
     state = snapshot.state
@@ -174,3 +171,9 @@ def expire_versions(
         removed=removed,
         waits_for=act.waits_for,
     )
+
+
+def _new_marks(marks: Mapping[str, int], state: TableState) -> list[SetTransaction]:
+    """What a commit tells of published versions that the log does not know yet."""
+    told = [published_mark(name, version) for name, version in marks.items() if version]
+    return [SetTransaction(mark, Tally(), "publish") for mark in told if state.recognise(mark) is None]

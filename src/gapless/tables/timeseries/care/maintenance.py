@@ -109,7 +109,7 @@ class Maintenance(Handle):
         """
         options = self._compact_options(target_size, window, codec, cluster_by, resort=resort)
         self._check_writable()
-        return self._compactor(options).compact(self._committer.refresh(self._snapshot))
+        return self._with_publications(self._compactor(options).compact(self._committer.refresh(self._snapshot)))
 
     def _compact_when_due(self, before: int) -> None:
         """Compact after an append that moved the handle on from version `before`, where the table's properties ask for it.
@@ -166,9 +166,11 @@ class Maintenance(Handle):
         expiry = parse_expiry(keep_versions, older_than)
         newest = self._committer.refresh(self._snapshot)
         self._check_writable()
-        self._publications.follow(newest)
-        published = self._publications.marks(newest)
-        return expire_versions(self._committer, expiry, clean_log=clean_log, published=published)
+        self._follow(newest)
+        report = expire_versions(
+            self._committer, expiry, clean_log=clean_log, published=lambda now: self._publications.marks(self._source(now))
+        )
+        return self._with_publications(report)
 
     def vacuum(self, older_than: timedelta = timedelta(days=7), *, dry_run: bool = True) -> VacuumReport:
         """Delete files that no version needs which is kept: those that only expired versions had, and what interrupted writes left.
@@ -186,4 +188,4 @@ class Maintenance(Handle):
         if not dry_run:
             self._committer.refresh(self._snapshot)
             self._check_writable()
-        return vacuum_table(self._committer, older_than=older_than, dry_run=dry_run)
+        return self._with_publications(vacuum_table(self._committer, older_than=older_than, dry_run=dry_run))

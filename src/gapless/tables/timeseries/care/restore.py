@@ -8,8 +8,8 @@ from gapless.errors import InvalidOption, ObjectNotFound, nearest
 from gapless.formats.timeseries.actions import Commit, SetTag, TableState
 from gapless.formats.timeseries.conflict.maintenance import RestoreChecker, TagChecker, plan_restore
 from gapless.log.format import Snapshot
-from gapless.publish.publishers import check_publishable
-from gapless.publish.source_changes import check_files
+from gapless.publish.publishers import check_files, check_publishable
+from gapless.publish.sources.timeseries import columns_of, file_of
 from gapless.runtime.committer import Proposal
 from gapless.tables.shared.restore import RestoreReport, missing_file, run_restore
 from gapless.tables.shared.versions import VersionQuery, parse_version
@@ -37,7 +37,7 @@ class Restoring(Handle):
         committer = self._committer
         newest = committer.refresh(self._snapshot)
         then = open_version(self._env, newest, find_version(self._env, newest, query))
-        return run_restore(committer, newest, partial(self._plan_restore, then))
+        return self._with_publications(run_restore(committer, newest, partial(self._plan_restore, then)))
 
     def _plan_restore(
         self, then: Snapshot[TableState], now: Snapshot[TableState]
@@ -54,9 +54,13 @@ class Restoring(Handle):
             removed_rows=sum(now.state.live[path].segment.rows for path in commit.removed),
         )
         self._check_files(commit, then.version)
-        if now.state.meta.properties.publish:
-            check_publishable(commit.meta or now.state.meta)
-            check_files(commit.added)
+        if formats := now.state.meta.properties.publish:
+            meta = commit.meta or now.state.meta
+            check_publishable(formats, columns_of(meta))
+            # Where types change, files that stay live hold what was said of them before, too.
+            same = meta.schema == now.state.meta.schema
+            files = (file_of(segment, meta) for segment in (commit.added if same else then.state.segments))
+            check_files(self._env.store, formats, columns_of(meta), files)
         proposal = Proposal(commit=commit, check_conflict=RestoreChecker(version=then.version).check_conflict)
         return report, proposal if actions else None
 

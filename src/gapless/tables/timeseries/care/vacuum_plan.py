@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gapless.formats.timeseries.actions import COVERAGE_FOLDER, DATA_FOLDER, OwnName, Removed, TableState, parse_own_name
+from gapless.formats.timeseries.actions import (
+    CLAIMS_FOLDER,
+    COVERAGE_FOLDER,
+    DATA_FOLDER,
+    OwnName,
+    Removed,
+    TableState,
+    parse_own_name,
+)
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.formats.timeseries.replay import sidecars_of
 from gapless.model.protocols import ObjectInfo
@@ -64,7 +72,7 @@ def plan_vacuum(
             return by_id.get(name.file_id) or FileStatus(limits.reason_of_unnamed(written[name.file_id]))
         if status := parts.status_of(info, limits):
             return status
-        ours = is_own_unfinished(info.path) or info.path.startswith(f"{PREPARED_FOLDER}/")
+        ours = is_own_unfinished(info.path) or info.path.startswith((f"{PREPARED_FOLDER}/", f"{CLAIMS_FOLDER}/"))
         return FileStatus(limits.reason_of_unnamed(info.modified_ns) if ours else "unknown")
 
     entries = plan_entries(stored, status_of, linked)

@@ -10,12 +10,12 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.errors import InvalidOption, nearest
+from gapless.errors import InvalidOption, one_of
 from gapless.files.ingest.batches import Batches
 from gapless.model.index import IndexSpec
 from gapless.model.operation import AppendReport, ChangeReport, OperationArgument, parse_operation
 from gapless.predicate.range import check_entity_values
-from gapless.tables.shared.inputs import ReadParts, parts_of
+from gapless.tables.shared.inputs.rows import ReadParts, parts_of
 from gapless.tables.shared.landing import ChangeOutcome, skip_applied
 from gapless.tables.timeseries.correct.operations import ON_DUPLICATE, Delete, OnDuplicate, Replace, ReplaceCovered, Upsert
 from gapless.tables.timeseries.correct.rewrite import Correction, Rewriter
@@ -109,15 +109,7 @@ def _parse_key(key: object) -> tuple[str, ...] | None:
 
 
 def _parse_on_duplicate(value: object) -> OnDuplicate:
-    for known in ON_DUPLICATE:
-        if value == known:
-            return known
-    raise InvalidOption(
-        f"on_duplicate={value!r} is not known",
-        fix=nearest(str(value), ON_DUPLICATE),
-        option="on_duplicate",
-        value=value,
-    )
+    return one_of("on_duplicate", value, ON_DUPLICATE)
 
 
 class Corrections(Handle):

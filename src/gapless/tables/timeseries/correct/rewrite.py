@@ -117,7 +117,7 @@ class Rewriter:
         )
 
     def _make(self, state: TableState, correction: Correction, parts: tuple[Batches, ...]) -> Made:
-        attempt = StagedWrite.begin(self.context.env, committed_here=True)
+        attempt = StagedWrite.begin_alone(self.context.env, state)
         with attempt.discarded_on_error():
             return self._write(state, correction, parts, attempt)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.errors import CorruptTable, InvalidOption, InvalidTime
+from gapless.errors import CorruptTable, InvalidOption, InvalidTime, one_of
 from gapless.files.read.scan import ENCODED, Pinned, ReadPlan, count_rows, pin, read
 from gapless.formats.timeseries.actions import TableState
 from gapless.formats.timeseries.replay import candidates
@@ -80,14 +80,7 @@ class ScanRequest:
         return plan.over(plan_groups(segments, index, plan.fetched(sort=True), by_index=by_index))
 
     def _by_index(self) -> bool:
-        if self.order is not None and not (isinstance(self.order, str) and self.order == "index"):
-            raise InvalidOption(
-                f"order={self.order!r} is not known",
-                fix='Pass order="index", or leave it out',
-                option="order",
-                value=self.order,
-            )
-        return self.order is not None
+        return self.order is not None and bool(one_of("order", self.order, ("index",)))
 
     def predicate(self, state: TableState, schema: pa.Schema) -> Predicate:
         """Start, end, entity and `where` where that is a text, as one predicate; raises as `rows`."""

@@ -11,9 +11,10 @@ from gapless.formats.timeseries.actions import Commit, TableMeta, TableState
 from gapless.formats.timeseries.codec.schema import COLUMNS_FEATURE
 from gapless.formats.timeseries.common_schema import reading_meta
 from gapless.formats.timeseries.format import TIME_SERIES
-from gapless.formats.timeseries.stream_plan import Budget, Cursor, Item, OnChange, between, commit_items, row_items, take
+from gapless.formats.timeseries.stream_plan import Item, commit_items, row_items
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import refresh
+from gapless.log.stream_plan import Budget, Cursor, OnChange, between, take
 from gapless.log.versions import TooEarly, read_range, version_at
 from gapless.model.instant import format_instant
 from gapless.runtime.environment import Environment

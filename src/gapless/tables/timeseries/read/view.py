@@ -19,6 +19,7 @@ from gapless.log.format import Snapshot
 from gapless.runtime.environment import Environment
 from gapless.store.open import table_name
 from gapless.tables.shared.changes import ChangesEnd, find_range, read_history
+from gapless.tables.shared.export import Exporting
 from gapless.tables.shared.handle import Location, open_environment
 from gapless.tables.shared.scan import Rows
 from gapless.tables.shared.sql import query_version
@@ -34,7 +35,7 @@ from gapless.tables.timeseries.read.values import parse_index_value, presenter
 from gapless.tables.timeseries.read.versions import VERSIONS, find_version, newest_of, open_version, reading
 
 
-class TableView(Handle):
+class TableView(Handle, Exporting):
     """A table at one version, to be read: what `table.at(…)` gives, and the reading side of every table."""
 
     # -- versions ------------------------------------------------------------------------------------------------------

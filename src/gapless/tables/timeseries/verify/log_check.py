@@ -238,7 +238,8 @@ def strict_versions(view: LogView) -> Mapping[int, bool]:
     """Of each version that adds segments, whether it may cover no bucket that earlier versions cover.
 
     An append says its own policy; other writers' commits follow the table's, which is to refuse. New layouts of old rows
-    cover what they replace, and a correction says whether the rows it carries over lay side by side before.
+    cover what they replace, a correction says whether the rows it carries over lay side by side before, and a restore brings
+    back what did.
     """
     meta = view.base.state.meta if view.base else None
     strict: dict[int, bool] = {}
@@ -246,6 +247,17 @@ def strict_versions(view: LogView) -> Mapping[int, bool]:
         meta = commit.meta or meta
         said = commit.parameters.get("on_overlap", meta.properties.on_overlap if meta else "reject")
         if any(isinstance(action, AddSegment) for action in commit.actions):
-            inherits = said == "allow" or commit.parameters.get(KEEPS_OVERLAPS, False)
+            inherits = said == "allow" or commit.operation == "restore" or commit.parameters.get(KEEPS_OVERLAPS, False)
             strict[version] = not inherits and all(segment.data_change for segment in commit.added)
     return strict
+
+
+def writing_versions(view: LogView) -> Mapping[str, int]:
+    """The version that wrote each segment, by path, as far as the log has it: a restore adds those again that it brings back."""
+    found: dict[str, int] = {}
+    if view.base is not None:
+        found |= {path: entry.version for path, entry in view.base.state.live.items()}
+    for version, commit, _ in view.entries:
+        for segment in commit.added:
+            found.setdefault(segment.path, version)
+    return found

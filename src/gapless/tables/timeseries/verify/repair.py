@@ -22,9 +22,11 @@ from gapless.log.snapshot import load
 from gapless.model.protocols import Store
 from gapless.model.schema import adopt_schema, entity_types
 from gapless.model.segment import Segment, SidecarCoverage
+from gapless.publish.sources.timeseries import TimeSeriesSource
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.findings import Finding, RepairReport, Step
-from gapless.tables.timeseries.publications import Publications
+from gapless.tables.shared.publication.check import steps_to_mend
+from gapless.tables.shared.publication.publications import Publications
 from gapless.tables.timeseries.verify.log_fold import Entry
 from gapless.tables.timeseries.verify.log_repair import fill_versions
 from gapless.tables.timeseries.verify.segment_check import observe
@@ -76,24 +78,17 @@ def repair_table(env: Environment, *, apply: bool = False, accept_loss: bool = F
     remedies = Remedies(coverage=coverage, parts=parts, fillers=_fillers(env, examined, token))
     plan = plan_repair(examined, remedies, accept_loss=accept_loss, token=token)
     steps = tuple(act.step for act in plan.acts)
-    again = _publish_again(examined)
+    again = steps_to_mend(examined.findings)
     if not apply:
         published = {step.path for step in again}
         left = tuple(one for one in plan.left if one.path not in published)
         return RepairReport(url=env.store.url, applied=False, steps=(*steps, *again), left=left)
     taken = tuple(act.step for act in plan.acts if _apply(env.store, act))
     if again and (newest := env.drive(load(TIME_SERIES))) is not None:
-        Publications(env).publish(newest, mend=True)
+        Publications(env).publish(TimeSeriesSource(env, newest), mend=True)
         taken += again
     left = verify_table(env.store, deep=deep).problems
     return RepairReport(url=env.store.url, applied=True, steps=taken, left=left)
-
-
-def _publish_again(examined: Examination) -> tuple[Step, ...]:
-    """What mends descriptions that other writers changed."""
-    wrong = {one.path for one in examined.findings if one.code.startswith("publication-") and one.mend == "repair"}
-    what = "publish the newest version over what another writer left"
-    return tuple(Step(act="publish-again", path=path, what=what) for path in sorted(wrong))
 
 
 # -- the plan, pure ----------------------------------------------------------------------------------------------------

@@ -9,18 +9,19 @@ from itertools import islice
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid, index_grid
 from gapless.errors import GaplessError, ObjectNotFound, StoreError, TableError
-from gapless.formats.timeseries.actions import TableState
+from gapless.formats.timeseries.actions import CLAIMS_FOLDER, TableState, is_copy
 from gapless.formats.timeseries.format import TIME_SERIES
 from gapless.log.format import Snapshot
 from gapless.model.index import EntityType
 from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
 from gapless.model.segment import Segment, SidecarCoverage
+from gapless.publish.sources.timeseries import TimeSeriesSource
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.findings import Finding, Progress, VerifyReport, no_progress
 from gapless.tables.shared.prepared import PREPARED_FOLDER, PreparedCommit
-from gapless.tables.timeseries.verify.log_check import LogFacts, LogView, examine_log, strict_versions
-from gapless.tables.timeseries.verify.publication_check import check_publications
+from gapless.tables.shared.publication.check import check_publications
+from gapless.tables.timeseries.verify.log_check import LogFacts, LogView, examine_log, strict_versions, writing_versions
 from gapless.tables.timeseries.verify.segment_check import (
     check_bytes,
     check_coverage,
@@ -32,7 +33,7 @@ from gapless.tables.timeseries.verify.segment_check import (
 )
 
 _FOLDERS = ("data", "_coverage", "_staged", TIME_SERIES.parts_folder)
-_FOREIGN = ("data/.hoodie/", "_coverage/table/")
+_FOREIGN = ("data/.hoodie/", "data/.hoodie_partition_metadata", "_coverage/table/", f"{CLAIMS_FOLDER}/")
 """What lies there belongs to a publication, or to timeseries-table-format."""
 _ASKED_AGAIN = 1_000
 """Commits asked for although a listing lacks them."""
@@ -84,8 +85,9 @@ def examine_table(store: Store, *, deep: bool = False, progress: Progress = no_p
     examined = Examination(view, list(view.findings))
     if view.state is not None:
         _examine_state(store, view.state, examined, deep=deep, progress=progress)
-        newest = Snapshot(view.newest, 0, view.state)
-        examined.findings += check_publications(Environment(store=store), newest)
+        env = Environment(store=store)
+        newest = TimeSeriesSource(env, Snapshot(view.newest, 0, view.state))
+        examined.findings += check_publications(env, newest)
     prepared = _examine_prepared(store, documents, examined)
     examined.findings += _unnamed(stored, view, prepared)
     return examined
@@ -169,7 +171,9 @@ def _examine_state(store: Store, state: TableState, examined: Examination, *, de
         if deep and entry.segment.path not in examined.unsound:
             _examine_rows(store, entry.segment, state, grid, logged, examined)
     progress(len(live), len(live))
-    examined.findings += find_overlaps(live, coverage, strict_versions(examined.view), state.meta, grid)
+    written = writing_versions(examined.view)
+    by_writer = [replace(entry, version=written.get(entry.segment.path, entry.version)) for entry in live]
+    examined.findings += find_overlaps(by_writer, coverage, strict_versions(examined.view), state.meta, grid)
 
 
 def _examine_bytes(store: Store, segment: Segment, examined: Examination) -> None:
@@ -240,7 +244,7 @@ def _examine_prepared(store: Store, documents: Sequence[str], examined: Examinat
 def _unnamed(stored: Sequence[str], view: LogView, prepared: Mapping[str, PreparedCommit]) -> list[Finding]:
     """Files that no version names: what a prepared commit keeps, what an interrupted write left, or one that is under way."""
     named = view.named | view.parts
-    unnamed = [path for path in stored if path not in named and not path.startswith(_FOREIGN)]
+    unnamed = [path for path in stored if not (path in named or path.startswith(_FOREIGN) or is_copy(path))]
     return [_prepared(path, one) if (one := prepared.get(path)) is not None else _orphan(path) for path in unnamed]
 
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 
 from gapless.coverage.bitmap import CoverageMap
 from gapless.coverage.bucket import Grid
-from gapless.errors import CoverageOverlap, InvalidOption, StoreError
-from gapless.files.adopt.copy_or_link import Adopt, FileTransfer, TransferredFile, check_movable, remove_moved
+from gapless.errors import CoverageOverlap
+from gapless.files.adopt.copy_or_link import Adopt, FileTransfer, TransferredFile, remove_moved
 from gapless.files.adopt.keys import KeyScan
-from gapless.files.adopt.layout import check_layout
 from gapless.files.adopt.source import Source, adopted_stats
 from gapless.files.ingest.batches import Batches, Progress
-from gapless.files.ingest.files import format_of
-from gapless.files.ingest.input_file import InputFile, is_stream
 from gapless.files.sort.run import sort_run
 from gapless.files.write.staged_write import StagedWrite, only_identity
 from gapless.formats.timeseries.actions import SetTransaction, TableState, segment_path
@@ -27,7 +22,6 @@ from gapless.log.commit import Conflict
 from gapless.log.format import Snapshot
 from gapless.model.fit import to_declared
 from gapless.model.index import IndexSpec
-from gapless.model.input_formats import Parquet, parse_format
 from gapless.model.operation import AppendReport, Tally
 from gapless.model.properties import OnOverlap
 from gapless.model.schema import entity_types
@@ -39,38 +33,9 @@ from gapless.tables.timeseries.correct.rewrite import Made, Rewriter
 from gapless.tables.timeseries.correct.rewrite_affected import AffectedFiles, RowChanges, rewrite_affected
 from gapless.tables.timeseries.correct.row_selection import BaseVersion, CoverageSelector
 from gapless.tables.timeseries.write.append import APPEND, Appender
+from gapless.tables.timeseries.write.layout import check_layout
 from gapless.tables.timeseries.write.refusals import overlap_error
 from gapless.tables.timeseries.write.stage import Stager
-
-
-def open_sources(files: Sequence[Path | InputFile], file_format: object, how: Adopt) -> list[Source]:
-    """The files that are to become segments; raises InvalidOption for one that is no Parquet, UnreadableInput, InvalidPath."""
-    given = parse_format(file_format)
-    paths = [_on_disk(file, how) for file in files]
-    for path in paths:
-        if not isinstance(format_of(path, given), Parquet):
-            raise InvalidOption(
-                f"{path} cannot be adopted",
-                why="Segments are Parquet files, and adopt takes a file as it is",
-                fix="Append it without adopt: its rows are then read and written",
-                option="adopt",
-                value=how,
-            )
-        if how == "move":
-            check_movable(path)
-    return [Source.open(path) for path in paths]
-
-
-def _on_disk(file: Path | InputFile, how: Adopt) -> Path:
-    if isinstance(file, Path) and not is_stream(file):
-        return file
-    raise InvalidOption(
-        f"{file} cannot be adopted",
-        why="A file is adopted as it lies on a disk, and this one comes through a pipe",
-        fix="Append it without adopt, or name its file",
-        option="adopt",
-        value=how,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +118,7 @@ class FileImporter:
                 scan.add(batch)
                 if self.progress is not None:
                     self.progress(done + scan.rows, total)
-            source.check_values(index)
+            source.check_values(index.keys)
             done += scan.rows
             yield InspectedFile(source=source, scan=scan, coverage=scan.coverage)
 
@@ -204,7 +169,7 @@ class Adopter:
         land = self._replace if self.appender.on_overlap == "replace" else self._append
         outcome, kept = land(snapshot, sources, taken, attempt)
         if not outcome.already:
-            self._tidy(attempt, {path for one in kept for path in one.segment.files})
+            attempt.discard_others({path for one in kept for path in one.segment.files})
             for one in kept if self.how == "move" else ():
                 remove_moved(one.surveyed.source)
         return outcome.append_report
@@ -329,13 +294,6 @@ class Adopter:
             replaced_buckets=AffectedFiles.of(before, cut, coverage).replaced(coverage),
         )
         return rewriter.made(before, replacement, cut, replace(rewritten, coverage=coverage, tally=tally), fresh)
-
-    def _tidy(self, attempt: StagedWrite, kept: set[str]) -> None:
-        """Remove what was placed and not committed."""
-        for path in attempt.written:
-            if path not in kept:
-                with contextlib.suppress(StoreError):
-                    self.appender.context.store.delete(path)
 
     def _stager(self, state: TableState, on_overlap: OnOverlap | None = None) -> Stager:
         return Stager.of(self.appender.context, state, on_overlap or self.appender.on_overlap)

@@ -78,7 +78,8 @@ class Appender:
     def _prepared(
         self, snapshot: Snapshot[TableState], parts: Iterable[Batches], *, durable: bool
     ) -> Prepared[TableState, Commit]:
-        attempt = StagedWrite.begin(self.context.env, committed_here=not durable)
+        env = self.context.env
+        attempt = StagedWrite.begin(env) if durable else StagedWrite.begin_alone(env, snapshot.state)
         appender = self if self.heeds(snapshot) else self.after(_other_policy(snapshot), snapshot, attempt)
         stager = appender.stager(snapshot)
         with attempt.discarded_on_error():
@@ -171,7 +172,7 @@ class _Append:
             return self.appender.proposal(self.staged)
         lost = self.staged.attempt
         self.appender = self.appender.after(conflict, snapshot, lost)
-        parts, fresh = self._read_back(lost, self.staged, snapshot), self._successor(lost)
+        parts, fresh = self._read_back(lost, self.staged, snapshot), self._successor(lost, snapshot.state)
         try:
             with fresh.discarded_on_error():
                 staged = self.appender.stager(snapshot).stage(parts, fresh, self.appender.operation)
@@ -203,9 +204,9 @@ class _Append:
 
         return tuple(Batches(source="rows staged before", schema=schema, read=partial(read, one)) for one in lost.segments)
 
-    def _successor(self, lost: StagedWrite) -> StagedWrite:
+    def _successor(self, lost: StagedWrite, state: TableState) -> StagedWrite:
         """A new attempt that has skipped what the lost one had."""
-        fresh = StagedWrite.begin(self.appender.context.env, committed_here=True)
+        fresh = StagedWrite.begin_alone(self.appender.context.env, state)
         fresh.skipped_rows, fresh.skipped = lost.skipped_rows, lost.skipped
         return fresh
 

@@ -19,7 +19,7 @@ from gapless.coverage.bucket import Grid
 from gapless.coverage.calendar import Calendar
 from gapless.coverage.expected import Span
 from gapless.coverage.gap import Coverage, Gap
-from gapless.errors import DataError, FillStopped, GaplessError, InvalidOption, InvalidValue, nearest
+from gapless.errors import DataError, FillStopped, GaplessError, InvalidOption, InvalidValue, one_of
 from gapless.files.ingest.batches import Batches, read_once, without_empty
 from gapless.files.ingest.table_types import with_table_types
 from gapless.files.sort.run import unit_ns
@@ -27,7 +27,7 @@ from gapless.model.fit import fit
 from gapless.model.index import Identity, IndexSpec
 from gapless.model.operation import AppendReport
 from gapless.model.schema import adopt_schema
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs.rows import as_batches
 from gapless.tables.timeseries.read.values import format_index_value
 from gapless.tables.timeseries.write.refusals import format_identity
 
@@ -245,6 +245,8 @@ class FillReport:
     """Gaps, or parts, for which nothing came."""
     failed: tuple[FailedGap, ...] = ()
     """Gaps, or parts, at which an error came."""
+    published: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """As in `AppendReport`."""
 
     @property
     def missing_buckets(self) -> int:
@@ -288,10 +290,7 @@ class Backfill:
                 option="max_workers",
                 value=workers,
             )
-        if self.on_error not in ON_ERROR:
-            raise InvalidOption(
-                f"on_error={self.on_error!r} is not known", fix=nearest(str(self.on_error), ON_ERROR), option="on_error", value=self.on_error
-            )  # fmt: skip
+        one_of("on_error", self.on_error, ON_ERROR)
 
     def run(self, progress: Done | None = None) -> FillReport:
         """Ask for every gap and append each answer as it comes, each as one commit, in this thread.

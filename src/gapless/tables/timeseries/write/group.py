@@ -269,7 +269,7 @@ def _commit_together(
     stager = lead.stager(snapshot)
     schema = snapshot.state.meta.schema
     assert schema is not None
-    attempt = StagedWrite.begin(lead.context.committer.env, committed_here=True)
+    attempt = StagedWrite.begin_alone(lead.context.committer.env, snapshot.state)
     with attempt.discarded_on_error():
         stager.write(merged.run, attempt, entity_types(schema, snapshot.state.meta.index))
     operations = zip((one.appender.operation for one in members.values()), merged.tallies, strict=True)

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from gapless.coverage.local_days import midnight_s, parse_zone
 from gapless.errors import AmbiguousTime, InvalidOption, InvalidValue
-from gapless.files.ingest.epoch_numbers import count_since_1970, unit_of_counts
-from gapless.files.ingest.texts import TIME_SHAPES, Candidates, Cells, cast_texts, parse, pointed, settled, survey
+from gapless.files.ingest.cells.epoch_numbers import count_since_1970, unit_of_counts
+from gapless.files.ingest.cells.texts import TIME_SHAPES, Candidates, Cells, cast_texts, parse, pointed, settled, survey
 from gapless.model.fit import NoInstant, instants
 from gapless.model.index import IndexSpec
 from gapless.model.input_formats import Csv, Json

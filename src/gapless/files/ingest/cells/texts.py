@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.errors import InvalidValue, shorten
-from gapless.files.ingest.decimal_texts import UnfitText, readable_decimals
+from gapless.files.ingest.cells.decimal_texts import UnfitText, readable_decimals
 
 _CLOCK = r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,%d})?)?)"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"

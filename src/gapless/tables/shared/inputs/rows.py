@@ -27,7 +27,7 @@ from gapless.files.ingest.batches import (
 from gapless.files.ingest.plain_values import plain_array, telling_types
 from gapless.files.ingest.rows import CHUNK_ROWS, MixedValues, columns_of, fit_column, merge_schema
 from gapless.model.by_value import Floats
-from gapless.tables.shared.frame_types import check_duckdb_types, check_pandas_types, check_polars_types
+from gapless.tables.shared.inputs.frame_types import check_duckdb_types, check_pandas_types, check_polars_types
 from gapless.tables.shared.library_errors import said, typed_library_errors
 
 ReadParts = Callable[[], Sequence[Batches]]

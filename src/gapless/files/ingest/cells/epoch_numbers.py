@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapless.files.ingest.texts import Cells, cast
+from gapless.files.ingest.cells.texts import Cells, cast
 from gapless.model.instant import NS_PER, Unit, days_from_civil
 
 _DAY_S = 86_400

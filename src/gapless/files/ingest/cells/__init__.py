@@ -1,0 +1,1 @@
+"""Cells of text files as values of column types."""

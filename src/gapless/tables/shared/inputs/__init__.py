@@ -1,0 +1,1 @@
+"""Rows and files that users hand to tables of every kind."""

@@ -1,0 +1,1 @@
+"""Whole tables from elsewhere, and to elsewhere: importing foreign tables, exporting plain copies."""

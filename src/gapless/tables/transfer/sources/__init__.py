@@ -1,0 +1,1 @@
+"""Tables of other formats as files with rows: Delta, Iceberg, Hudi, and plain Parquet."""
