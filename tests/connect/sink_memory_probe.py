@@ -1,6 +1,6 @@
 """Run by test_sink_memory.py: does one job with `rows` rows, some of one key, and prints its peak of memory, as JSON.
 
-Usage: sink_memory_probe.py JOB KIND ROWS KEYS PLACE. Jobs: "stage" (write and prepare a checkpoint that updates keys, spilled in parts),
+Usage: sink_memory_probe.py JOB KIND ROWS KEYS PLACE. Jobs: "append" (write and prepare a checkpoint that is appended), "stage" (write and prepare a checkpoint that updates keys, spilled in parts),
 "finalize" (the checkpoint that was staged), "table" (the table's own upsert of the rows that stand, held in memory).
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import gapless as gl
-from gapless.connect import PreparedCommit, sink
+from gapless.connect import PreparedCommit, Sink, sink
 
 SCHEMA = pa.schema([pa.field("ts", pa.timestamp("us", "UTC"), nullable=False), ("id", pa.int64()), ("text", pa.string())])
 START_US = int(datetime(2026, 1, 5, tzinfo=UTC).timestamp()) * 1_000_000
@@ -36,22 +36,38 @@ def batches(first: int, end: int, keys: int) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([times, ids, pa.array(texts)], schema=SCHEMA)
 
 
+def sink_into(kind: str, place: Path, name: str, **options: Any) -> Sink:
+    """A sink whose table is made where it is missing."""
+    if kind == "timeseries":
+        options["create"] = {"index": "ts", "bucket": "1h"}
+    else:
+        options["create"] = {}
+    return sink(f"{kind}:{place}", pipeline="p", name=name, **options)
+
+
 def run(job: str, kind: str, rows: int, keys: int, place: Path) -> int:
-    mine = sink(f"{kind}:{place}", pipeline="p", name="s", mode="upsert", key="id", order_by="ts", spill_bytes=16 << 20)
-    if job == "stage":
-        table: Any = (
-            gl.delta.create(place, SCHEMA) if kind == "delta" else gl.create(place, index="ts", bucket="1h", schema=SCHEMA)
-        )
-        table.append(pa.RecordBatchReader.from_batches(SCHEMA, batches(0, keys // 2, keys)))
+    mine = sink_into(kind, place, "s", mode="upsert", key="id", order_by="ts", spill_bytes=16 << 20)
+    if job == "append":
+        mine = sink_into(kind, place, "s", spill_bytes=4 << 20)
         mine.initialize(SCHEMA)
+        for batch in batches(0, rows, keys):
+            mine.write(batch)
+        return len(mine.prepare(1).data_files)
+    if job == "stage":
+        mine.initialize(SCHEMA)
+        with sink_into(kind, place, "first") as first:
+            first.initialize(SCHEMA)
+            for batch in batches(0, keys // 2, keys):
+                first.write(batch)
+            first.finalize(first.prepare(1))
         for batch in batches(0, rows, keys):
             mine.write(batch)
         prepared = mine.prepare(1)
         place.with_suffix(".json").write_text(prepared.to_json())
         return len(prepared.data_files)
-    table = gl.delta.open(place) if kind == "delta" else gl.open(place)
     if job == "finalize":
         return mine.finalize(PreparedCommit.from_json(place.with_suffix(".json").read_text())).version
+    table: Any = gl.delta.open(place) if kind == "delta" else gl.open(place)
     held = pa.Table.from_batches(batches(rows - keys, rows, keys))
     if kind == "timeseries":
         return int(table.upsert(held, key="id").version)

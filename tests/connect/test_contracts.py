@@ -13,30 +13,40 @@ import gapless as gl
 from gapless.connect import Sink, Source, sink, source
 from gapless.testing import SinkContract, SourceContract
 from gapless.testing.connect.rows import SCHEMA, Row, numbered
-from support.targets import MODES, TARGETS, Storage, copied
+from support.copies import copied
+from support.targets import MODES, TARGETS, Storage
 
-PLACES = ("disk", pytest.param("memory", marks=pytest.mark.long), pytest.param("s3", marks=pytest.mark.long))
+
+def placed(of: Iterable[str], in_ci: Iterable[str]) -> list[Any]:
+    """Parameters of one test in each of the stores, for each format and each of something; what CI has of memory and a bucket is `in_ci`."""
+    found = []
+    for place in ("disk", "memory", "s3"):
+        for kind in TARGETS:
+            for one in of:
+                mark = () if place == "disk" else pytest.mark.long if one in in_ci else pytest.mark.soak
+                found.append(pytest.param((place, kind, one), id=f"{place}-{kind}-{one}", marks=mark))
+    return found
 
 
 class Placed:
     """A place for one test, in one of the stores."""
 
-    @pytest.fixture(autouse=True, params=PLACES)
-    def _place(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-        self.other_process = request.param == "disk"
+    def place(self, place: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+        self.other_process = place == "disk"
         self.storage: Storage = None
-        if request.param == "s3":
+        if place == "s3":
             self.location, self.storage = request.getfixturevalue("s3_options")
         else:
-            self.location = f"memory://{uuid.uuid4()}" if request.param == "memory" else str(tmp_path / "t")
+            self.location = f"memory://{uuid.uuid4()}" if place == "memory" else str(tmp_path / "t")
 
 
 class TestSinks(Placed, SinkContract):
     """Each mode into each format; in memory every batch is staged as it comes."""
 
-    @pytest.fixture(autouse=True, params=[(kind, mode) for kind in TARGETS for mode in MODES], ids="-".join)
-    def _target(self, request: pytest.FixtureRequest, _place: None, tmp_path: Path) -> None:
-        self.kind, self.mode = request.param
+    @pytest.fixture(autouse=True, params=placed(MODES, ("append", "upsert")))
+    def _target(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+        place, self.kind, self.mode = request.param
+        self.place(place, request, tmp_path)
         self.key = tuple(MODES[self.mode].get("key", ()))
         self.copy = tmp_path / "copy"
         self.before = numbered(0, 24 if self.mode == "delete" else 0)
@@ -69,9 +79,12 @@ TABLE_SOURCES: Mapping[str, Mapping[str, Any]] = {
 class TestTableSources(Placed, SourceContract):
     """Out of each format, with each policy."""
 
-    @pytest.fixture(autouse=True, params=[(kind, name) for kind in TARGETS for name in TABLE_SOURCES], ids="-".join)
-    def _target(self, request: pytest.FixtureRequest, _place: None) -> None:
-        self.kind, name = request.param
+    @pytest.fixture(autouse=True, params=placed(TABLE_SOURCES, ("whole first", "telling")))
+    def _target(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+        place, self.kind, name = request.param
+        self.place(place, request, tmp_path)
+        if self.kind == "hudi" and self.location.startswith("memory:"):
+            pytest.skip("hudi-rs does not see the memory of this process: test_hudi_source.py holds that it is refused")
         self.options = TABLE_SOURCES[name]
         self.follows = self.options.get("mode", "continuous") == "continuous"
         if self.kind == "delta":

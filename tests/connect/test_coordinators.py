@@ -37,7 +37,7 @@ for line in sys.stdin:
 PROCESSES, ROUNDS = 3, 8
 
 
-@pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.long)])
+@pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.soak)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Storage]:
     return request.getfixturevalue("s3_options") if request.param == "s3" else (str(tmp_path / "checkpoints"), None)
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from support.pipelines import KINDS, made, opened, rows
+from support.copies import copied
+from support.pipelines import made, rows
+from support.targets import TARGETS
 
 RUN = """
 import sys
@@ -39,14 +41,16 @@ def newest(checkpoints: Path) -> int:
     return max((int(name.partition(".")[0]) for name in names if name.endswith(".done")), default=0)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mode", ["append", "upsert"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "mode", [pytest.param("append", marks=pytest.mark.soak), pytest.param("upsert", marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize("kind", TARGETS)
 def test_log_15_a_pipeline_that_is_killed_loses_and_doubles_nothing(kind: str, mode: str, tmp_path: Path) -> None:
     feed = made("timeseries", tmp_path / "feed")
     for number in range(COMMITS):
         feed.append(rows(number * EACH, EACH, 17))
-    made(kind, tmp_path / "sink")
+    target = TARGETS[kind]
+    target.make(str(tmp_path / "sink"), None)
     checkpoints, kills = tmp_path / "checkpoints", 0
     # A life ends once it has made some checkpoints more, at whatever it does then.
     for more in (1, 3, 2):
@@ -59,10 +63,10 @@ def test_log_15_a_pipeline_that_is_killed_loses_and_doubles_nothing(kind: str, m
                 kills += 1
     with started(tmp_path, kind, mode) as run:
         assert run.wait() == 0
-    found = opened(kind, tmp_path / "sink")
     everything = rows(0, COMMITS * EACH, 17).to_pylist()
     expected = everything if mode == "append" else {row["id"]: row for row in everything}.values()
-    assert sorted(found.scan().to_arrow()["v"].to_pylist()) == sorted(row["v"] for row in expected)
-    assert found.verify(deep=True).ok
-    assert not list((tmp_path / "sink").glob("_prepared/*/*.json"))
+    found = target.rows(copied(str(tmp_path / "sink"), None, tmp_path / "copy"))
+    assert sorted(row["v"] for row in found) == sorted(row["v"] for row in expected)
+    assert target.open(str(tmp_path / "sink"), None).verify(deep=True).ok
+    assert not list((tmp_path / "sink").rglob("_prepared/*/*.json"))
     assert kills

@@ -17,12 +17,13 @@ from gapless.connect import CheckpointStore
 from gapless.errors import GaplessError, StoreUnavailable
 from gapless.store.open import open_store
 from gapless.testing.connect.rows import sorted_rows
+from support.copies import copied
 from support.faulty_store import PatientClock
 from support.killed_pipelines import KillServer, Pipeline, kill_server
 from support.moved_clock import MONTH_S, MovedClock, clock
 from support.pipelines import rows
-from support.store_points import POINTS, Watch, watched
-from support.targets import TARGETS, Rows, Storage, copied
+from support.store_points import HUDI_POINTS, POINTS, Point, Watch, watched
+from support.targets import TARGETS, Rows, Storage
 
 __all__ = ["clock", "kill_server"]
 
@@ -71,7 +72,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Storage]
     return request.getfixturevalue("s3_options") if request.param == "s3" else (str(tmp_path / "place"), None)
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=["append", pytest.param("upsert", marks=pytest.mark.soak), "cdc"])
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -114,6 +115,24 @@ def assert_all_is_there_once(pipeline: Pipeline, clock: MovedClock, onto: Path) 
     assert sorted_rows(target.rows(copy)) == sorted_rows(wanted)
 
 
+def lost_and_run_again(pipeline: Pipeline, point: Point, nth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run it, losing the answer at a point; and again where it gave up."""
+    lost: list[str] = []
+
+    def lose(path: str) -> None:
+        lost.append(path)
+        raise StoreUnavailable(f"no answer for {path}", path=path)
+
+    with monkeypatch.context() as patched:
+        kind = type(open_store(f"{pipeline.place}/sink", pipeline.storage))
+        watched(kind, Watch(point, nth, lose), patched.setattr)
+        try:
+            pipeline.run(clock=PatientClock())
+        except GaplessError:
+            pipeline.run()
+    assert len(lost) == 1
+
+
 @pytest.mark.parametrize("nth", [1, pytest.param(2, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("point", POINTS)
 def test_log_15_killed_at_a_point_and_run_again_each_row_is_there_once(
@@ -125,22 +144,34 @@ def test_log_15_killed_at_a_point_and_run_again_each_row_is_there_once(
 
 
 @pytest.mark.parametrize("nth", [1, pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("pipeline", ["hudi"], indirect=True)
+@pytest.mark.parametrize("point", HUDI_POINTS)
+def test_killed_within_the_commit_of_a_hudi_table_and_run_again_each_row_is_there_once(
+    pipeline: Pipeline, point: str, nth: int, kill_server: KillServer, clock: MovedClock, tmp_path: Path
+) -> None:
+    if point == "lock file" and pipeline.storage is not None:
+        pytest.skip("a bucket has no lock file")
+    assert kill_server.run(pipeline, point=point, nth=nth) == -signal.SIGKILL
+    assert kill_server.run(pipeline) == 0
+    assert_all_is_there_once(pipeline, clock, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("nth", [1, pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("pipeline", ["hudi"], indirect=True)
+@pytest.mark.parametrize("point", HUDI_POINTS)
+def test_a_reply_that_is_lost_within_the_commit_of_a_hudi_table(
+    pipeline: Pipeline, point: str, nth: int, clock: MovedClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if point == "lock file" and pipeline.storage is not None:
+        pytest.skip("a bucket has no lock file")
+    lost_and_run_again(pipeline, HUDI_POINTS[point], nth, monkeypatch)
+    assert_all_is_there_once(pipeline, clock, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("nth", [1, pytest.param(2, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_reply_that_is_lost_at_a_point_loses_and_doubles_nothing(
     pipeline: Pipeline, point: str, nth: int, clock: MovedClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost: list[str] = []
-
-    def lose(path: str) -> None:
-        lost.append(path)
-        raise StoreUnavailable(f"no answer for {path}", path=path)
-
-    with monkeypatch.context() as patched:
-        kind = type(open_store(f"{pipeline.place}/sink", pipeline.storage))
-        watched(kind, Watch(POINTS[point], nth, lose), patched.setattr)
-        try:
-            pipeline.run(clock=PatientClock())
-        except GaplessError:
-            pipeline.run()
-    assert len(lost) == 1
+    lost_and_run_again(pipeline, POINTS[point], nth, monkeypatch)
     assert_all_is_there_once(pipeline, clock, tmp_path / "copy")

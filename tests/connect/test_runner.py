@@ -72,6 +72,29 @@ def test_what_a_coordinator_prepared_that_was_given_up_holds_nobody_up(kind: str
         slow.decide(given_up)
 
 
+def test_a_number_that_a_quicker_coordinator_committed_other_rows_under_is_its(kind: str, place: Path) -> None:
+    """Both recovered at once, and were given one number."""
+    quick = CheckpointStore(place / "checkpoints")
+    theirs = sink(f"{kind}:{place / 'out'}", pipeline="orders", name="out")
+    theirs.initialize(SCHEMA)
+
+    def late(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.num_rows and theirs.last_committed() is None:
+            number = 1 + max(int(one.stem) for one in (place / "checkpoints").glob("*.decided"))
+            theirs.write(batch.slice(0, 1))
+            checkpoint = Checkpoint(
+                id=number, cursor=Cursor(source="table", state={}), prepared={"out": theirs.prepare(number)}
+            )
+            quick.record(checkpoint)
+            quick.decide(checkpoint)
+            theirs.finalize(checkpoint.prepared["out"])
+        return batch
+
+    with pytest.raises(CommitConflict, match="another coordinator"):
+        runner(kind, place, transform=late).run()
+    assert found(kind, place) == [0]
+
+
 def test_rows_that_come_after_a_run_without_any_are_not_passed_over(kind: str, place: Path) -> None:
     assert runner(kind, place, start="latest").run().rows == 0
     opened(kind, place / "feed").append(rows(3, 2))

@@ -11,7 +11,7 @@ from gapless.connect import CheckpointStore, Runner, sink, source
 from gapless.store.open import open_store
 from gapless.testing.store.stores import Killed
 from support.dying_store import DyingStore, Life
-from support.pipelines import KINDS, made, opened, rows
+from support.pipelines import SINK_KINDS, made, opened, rows
 
 
 def fed(place: str) -> None:
@@ -55,9 +55,16 @@ def leftovers(place: str) -> list[str]:
     return [info.path for info in open_store(f"{place}-sink").list("_prepared") if info.path.endswith(".json")]
 
 
-@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.long)], ids=["before", "after"])
-@pytest.mark.parametrize("mode", ["append", pytest.param("upsert", marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("mode", "after"),
+    [
+        pytest.param("append", False, id="append-before"),
+        pytest.param("upsert", True, id="upsert-after", marks=pytest.mark.long),
+        pytest.param("append", True, id="append-after", marks=pytest.mark.soak),
+        pytest.param("upsert", False, id="upsert-before", marks=pytest.mark.soak),
+    ],
+)
+@pytest.mark.parametrize("kind", SINK_KINDS)
 def test_log_15_killed_at_any_call_and_run_again_each_row_is_there_once(
     kind: str, mode: str, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +87,7 @@ def test_log_15_killed_at_any_call_and_run_again_each_row_is_there_once(
     assert dies_at > 20
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SINK_KINDS)
 def test_a_pipeline_that_dies_again_and_again_gets_there(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after each few calls, life after life."""
     place = f"memory://{uuid.uuid4()}"

@@ -23,8 +23,13 @@ from gapless.errors import (
     TableNotFound,
     VersionNotFound,
 )
+from gapless.store.local.store import LocalStore
 from gapless.tables.shared.prepared import require_not_aborted
 from support.pipelines import KINDS, SCHEMA, made, opened, rows
+
+
+def unavailable(*_: object, **__: object) -> None:
+    raise StoreUnavailable("no answer")
 
 
 def values(kind: str, path: Path) -> list[int]:
@@ -267,16 +272,96 @@ def test_rows_of_a_write_that_failed_are_not_taken(kind: str, tmp_path: Path, mo
     mine = new_sink(kind, tmp_path / "t", spill_bytes=1)
     mine.write(rows(0, 1))
 
-    def unavailable(*_: object) -> None:
-        raise StoreUnavailable("no answer")
-
     with monkeypatch.context() as patched:
-        patched.setattr("gapless.connect.sinks.epoch.RunningEpoch.store", unavailable)
+        patched.setattr(LocalStore, "settle", unavailable)
         with pytest.raises(StoreUnavailable):
             mine.write(rows(1, 2))
     mine.write(rows(1, 2))
     mine.finalize(mine.prepare(1))
     assert values(kind, tmp_path / "t") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+@pytest.mark.parametrize("step", ["begin_deferred", "settle", "put_after"])
+def test_a_prepare_that_failed_leaves_nothing_and_made_again_has_all_rows(
+    kind: str, step: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "t"
+    made(kind, place)
+    options: dict[str, Any] = {"key": ["ts"]} if mode == "upsert" else {}
+    mine = new_sink(kind, place, spill_bytes=rows(0, 3).nbytes, mode=mode, **options)
+    mine.write(rows(0, 3))  # is staged at once
+    before = sorted(place.rglob("*"))
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, step, unavailable)
+        if step == "settle":
+            patched.setattr(LocalStore, "put_after", unavailable)
+        mine.write(rows(3, 1))
+        with pytest.raises(StoreUnavailable):
+            mine.prepare(1)
+    assert [path for path in sorted(place.rglob("*")) if path not in before and path.is_file()] == []
+    prepared = mine.prepare(1)
+    assert prepared.records_written == 4
+    mine.finalize(prepared)
+    assert values(kind, place) == [0, 1, 2, 3]
+    assert opened(kind, place).verify(deep=True).ok
+
+
+def test_a_document_whose_answer_is_lost_names_nothing_that_is_gone(
+    kind: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = new_sink(kind, path)
+    mine.write(rows(0, 3))
+    put_after = LocalStore.put_after
+
+    def lost(*given: Any) -> None:
+        put_after(*given)
+        raise StoreUnavailable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "put_after", lost)
+        with pytest.raises(StoreUnavailable):
+            mine.prepare(1)
+    assert mine.pending() == []
+    prepared = mine.prepare(2)
+    assert mine.pending() == [prepared]
+    mine.finalize(prepared)
+    assert values(kind, path) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_the_abort_of_a_document_that_comes_late_takes_no_file_of_the_next_one(
+    kind: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "t"
+    made(kind, place)
+    options: dict[str, Any] = {"key": ["ts"]} if mode == "upsert" else {}
+    mine = new_sink(kind, place, spill_bytes=1, target_bytes=1, mode=mode, **options)
+    mine.write(rows(0, 3))  # is staged at once, in a file that both documents name
+    put, late = LocalStore.put, []
+
+    def unanswered(store: LocalStore, path: str, data: Any, **how: Any) -> Any:
+        if not path.endswith(".json"):
+            return put(store, path, data, **how)
+        late.append((path, bytes(data)))
+        raise StoreUnavailable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "put", unanswered)
+        patched.setattr(LocalStore, "put_after", unanswered)
+        with pytest.raises(StoreUnavailable):
+            mine.prepare(1)
+    prepared = mine.prepare(1)
+    ((document, data),) = late
+    (place / document).write_bytes(data)
+    first = PreparedCommit.from_json(data)
+    assert set(first.needs) & set(prepared.needs)
+    restarted = new_sink(kind, place, mode=mode, **options)
+    assert restarted.abort(first)
+    restarted.finalize(prepared)
+    assert values(kind, place) == [0, 1, 2]
+    assert restarted.pending() == []
+    assert opened(kind, place).verify(deep=True).ok
 
 
 def test_a_finalization_that_fails_beside_another_one_is_answered_by_the_log(
@@ -287,9 +372,6 @@ def test_a_finalization_that_fails_beside_another_one_is_answered_by_the_log(
     mine, theirs = new_sink(kind, tmp_path / "t"), new_sink(kind, tmp_path / "t")
     mine.write(rows(0, 3))
     prepared = mine.prepare(1)
-
-    def unavailable(*_: object) -> None:
-        raise StoreUnavailable("no answer")
 
     def finalized(*given: Any) -> None:
         monkeypatch.undo()

@@ -12,7 +12,8 @@ import pytest
 
 import gapless as gl
 from gapless.connect import PreparedCommit, sink
-from gapless.connect.sinks import tables
+from gapless.connect.sinks.table.delta_table import DeltaSinkTable
+from gapless.connect.sinks.table.series_table import SeriesSinkTable
 from gapless.errors import GaplessError, InvalidOption, InvalidValue, PreparedFilesMissing, SchemaMismatch
 from support.pipelines import KINDS, SCHEMA, made, opened, rows
 
@@ -93,7 +94,7 @@ def test_options_are_looked_at_before_the_first_row(kind: str, tmp_path: Path) -
         mine.finalize("x")  # type: ignore[arg-type]  # what is refused
     if kind == "timeseries":
         create = {"index": "ts", "bucket": "1h", "entity": "id"}
-        with pytest.raises(InvalidOption, match="overlap policy"):
+        with pytest.raises(InvalidOption, match="on_overlap='nope' is not known"):
             sink(url, pipeline="p", name="s", on_overlap="nope", create=create).initialize(SCHEMA)
 
 
@@ -107,7 +108,7 @@ def test_a_commit_that_another_process_finalizes_meanwhile_is_known_though_its_f
         one.initialize(SCHEMA)
     mine.write(rows(1, 2))
     prepared = mine.prepare(1)
-    table = tables.SeriesSinkTable if kind == "timeseries" else tables.DeltaSinkTable
+    table = SeriesSinkTable if kind == "timeseries" else DeltaSinkTable
     known = table.known
 
     def late(self: Any, *asked: Any) -> Any:

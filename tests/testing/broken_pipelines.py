@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from gapless.connect import Checkpoint, CheckpointStore, CommitInfo, Cursor, PreparedCommit
 from gapless.connect.backlog import Backlog
 from gapless.connect.checkpoint_store import Decision, Recovered
 from gapless.connect.identity import SinkIdentity
-from gapless.connect.sinks import staged_rows, table_sink
+from gapless.connect.sinks import aborted, staged_rows, table_sink
+from gapless.connect.sinks.change import KeyedChange
+from gapless.connect.sinks.change_kinds import PUT, Kinds
+from gapless.connect.sinks.staged_rows import StagedRows
 from gapless.connect.sinks.table_sink import TableSink
 from gapless.connect.sources.table.source import TableSource
 from gapless.errors import ObjectNotFound, StoreError
@@ -31,12 +37,13 @@ def constant_app_id(monkeypatch: pytest.MonkeyPatch) -> None:
 def rows_in_memory_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this is modelled on does: the rows of an upsert are kept by the process that prepared them."""
 
-    def add(self: Any, rows: Any) -> None:
+    def add(self: Any, rows: Any, *, close: bool) -> Callable[[], None]:
         store, kept = self.table.env.store, dict[str, bytes]()
         with monkeypatch.context() as patched:
             patched.setattr(FolderStore, "put", lambda _self, path, data, **_named: kept.update({path: bytes(data)}))
-            honest_add(self, rows)
+            undo = honest_add(self, rows, close=close)
         vars(store).setdefault("kept", {}).update(kept)
+        return undo
 
     def get(self: FolderStore, path: str, *arguments: Any) -> bytes:
         return vars(self).get("kept", {}).get(path) or honest_get(self, path, *arguments)
@@ -87,7 +94,7 @@ def forget_the_rows_of_a_failed_checkpoint(monkeypatch: pytest.MonkeyPatch) -> N
     honest = TableSource.start
 
     def broken(self: TableSource, cursor: Cursor | None = None) -> None:
-        if self._place is None:
+        if self._position is None:
             honest(self, cursor)
 
     monkeypatch.setattr(TableSource, "start", broken)
@@ -173,13 +180,13 @@ def vacuum_what_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def abort_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by this simulator: an abort deletes the files of a finalization that has looked for them already."""
-    monkeypatch.setattr(table_sink, "mark_aborted", lambda _store, _prepared: False)
-    monkeypatch.setattr(table_sink, "is_stored", lambda _store, _path: False)
+    monkeypatch.setattr(aborted, "mark_aborted", lambda _store, _prepared: False)
+    monkeypatch.setattr(aborted, "is_stored", lambda _store, _path: False)
 
 
 def abort_without_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """An abort says so in the log, and not in the document: a finalization that begins afterwards does not know."""
-    monkeypatch.setattr(table_sink, "mark_aborted", lambda _store, _prepared: True)
+    monkeypatch.setattr(aborted, "mark_aborted", lambda _store, _prepared: True)
 
 
 def read_what_is_passing_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +200,48 @@ def read_what_is_passing_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
         return data
 
     monkeypatch.setattr(CheckpointStore, "_created", broken)
+
+
+def take_removals_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sink that applies changes puts the rows that say that others are gone."""
+    honest = KeyedChange.kinds
+
+    def broken(self: KeyedChange, rows: pa.Table) -> Kinds:
+        kinds = honest(self, rows)
+        return np.full_like(kinds, PUT) if self.mode == "cdc" else kinds
+
+    monkeypatch.setattr(KeyedChange, "kinds", broken)
+
+
+def overwrite_all_for_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An overwrite of a part takes the place of the whole table, what other pipelines brought too."""
+    honest = vars(StagedRows)["change"].fget
+
+    def broken(self: StagedRows) -> dict[str, Any]:
+        return {name: value for name, value in honest(self).items() if name not in ("where", "entity")}
+
+    monkeypatch.setattr(StagedRows, "change", property(broken))
+
+
+def apply_the_first_file_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a checkpoint whose rows were staged in several files the first is applied."""
+    honest = StagedRows.tables
+
+    def broken(self: StagedRows, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        return islice(honest(self, columns), 1)
+
+    monkeypatch.setattr(StagedRows, "tables", broken)
+
+
+def delete_more_than_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deletion finds rows by the first column of its key."""
+    honest = KeyedChange.of.__func__  # type: ignore[attr-defined]  # of a class method
+
+    def broken(cls: type[KeyedChange], change: Mapping[str, Any], default_key: tuple[str, ...]) -> KeyedChange:
+        found: KeyedChange = honest(cls, change, default_key)
+        return replace(found, key=found.key[:1]) if found.mode == "delete" else found
+
+    monkeypatch.setattr(KeyedChange, "of", classmethod(broken))
 
 
 PIPELINE_PLANTS: tuple[Plant, ...] = (
@@ -213,4 +262,8 @@ PIPELINE_PLANTS: tuple[Plant, ...] = (
     abort_without_a_word,
     abort_without_a_mark,
     read_what_is_passing_as_lost,
+    take_removals_for_rows,
+    overwrite_all_for_a_part,
+    apply_the_first_file_alone,
+    delete_more_than_the_key,
 )

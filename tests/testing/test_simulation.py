@@ -28,8 +28,8 @@ from gapless.testing.simulation.watch import WatchedStore
 from gapless.testing.store.stores import DictStore, Faults, Killed, SimStore
 from testing.seeds import ROOT, first_seed, play, slices
 
-SLICES = 16
-SCHEDULES = 10_000 // SLICES
+SLICES = 10
+SCHEDULES = 6_000 // SLICES
 BUDGET_CPU_S = 200
 """Of one slice; 23 s were measured alone on a core, and 94 s beside Spark's many threads."""
 SOAK_SLICES, SOAK_SCHEDULES = 8, 10_000

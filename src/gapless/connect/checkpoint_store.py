@@ -28,7 +28,7 @@ from gapless.errors import (
 )
 from gapless.model.protocols import Store
 from gapless.store.open import open_store, probe_put_if_absent
-from gapless.tables.shared.prepared import PreparedCommit, is_intact, sealed
+from gapless.tables.shared.prepared import PreparedCommit, is_intact, sealed, text_of, with_checksum
 
 FORMAT = 1
 _CREATES = 3
@@ -49,16 +49,21 @@ class Checkpoint:
     unfinished: tuple[int, ...] = ()
     """The checkpoints before it that are decided, and that some sink had not followed yet when it was recorded; in order."""
 
-    def to_json(self) -> str:
-        """The manifest, with its checksum."""
+    @property
+    def body(self) -> dict[str, Any]:
+        """The manifest as JSON's values, with its checksum."""
         body = {
             "format": FORMAT,
             "id": self.id,
             "cursor": json.loads(self.cursor.to_json()),
-            "prepared": {name: json.loads(one.to_json()) for name, one in self.prepared.items()},
+            "prepared": {name: one.body for name, one in self.prepared.items()},
             "state": dict(self.state),
         }
-        return sealed(body | ({"unfinished": list(self.unfinished)} if self.unfinished else {}))
+        return with_checksum(body | ({"unfinished": list(self.unfinished)} if self.unfinished else {}))
+
+    def to_json(self) -> str:
+        """The manifest, with its checksum."""
+        return text_of(self.body)
 
     @classmethod
     def from_json(cls, text: str | bytes, path: str) -> Checkpoint:
@@ -135,6 +140,11 @@ class CheckpointStore:
         # A power cut may take it: the decision has a copy, and without one the sinks know what they prepared.
         if self._created(path, data, durable=False) != data:
             raise _taken(self.url, path)
+
+    def check_free(self, number: int) -> None:
+        """Raise CommitConflict where another coordinator has this number or a higher one, which `recover` gave to be the next; StoreError."""
+        if taken := [one for numbers in self._ids().values() for one in numbers if one >= number]:
+            raise _taken(self.url, _path(max(taken), "decided"))
 
     def decide(self, checkpoint: Checkpoint) -> None:
         """From now on it is to be committed, whatever comes. Raises CommitConflict where another coordinator decided this number, or has gone
@@ -293,8 +303,7 @@ def _path(number: int, suffix: str) -> str:
 
 
 def _decision(checkpoint: Checkpoint | None, *, commit: bool) -> bytes:
-    copy = None if checkpoint is None else json.loads(checkpoint.to_json())
-    return sealed({"commit": commit, "checkpoint": copy}).encode()
+    return sealed({"commit": commit, "checkpoint": None if checkpoint is None else checkpoint.body}).encode()
 
 
 def _damaged(path: str, why: str) -> CorruptTable:

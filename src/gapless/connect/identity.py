@@ -20,7 +20,9 @@ class SinkIdentity:
     pipeline: str
     sink: str
     generation: int = 1
-    """Grows each time the pipeline is made anew from nothing, so that its first checkpoints are not taken for the old one's."""
+    """Grows each time the pipeline is made anew from nothing, with an empty checkpoint store, so that its first checkpoints are not taken for the
+    old ones.
+    """
 
     def __post_init__(self) -> None:
         """Raise InvalidOption for a name that a log cannot hold apart from others."""

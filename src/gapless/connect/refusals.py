@@ -54,3 +54,14 @@ def refuse_sinks(given: object) -> InvalidOption:
         option="sinks",
         value=None,
     )
+
+
+def refuse_one_sequence(name: str, other: str, app: str) -> InvalidOption:
+    """The error for two sinks of a pipeline whose checkpoints one table knows as one sequence."""
+    return InvalidOption(
+        f"the sinks {name!r} and {other!r} are both {app} of one table",
+        why="The table knows checkpoints by that, and would leave out the rows of one of them",
+        fix="Give each sink of a table a name of its own",
+        option="name",
+        value=other,
+    )

@@ -17,6 +17,7 @@ from gapless.connect.checkpoint_store import Checkpoint, CheckpointStore, Recove
 from gapless.connect.limits import Filling, Limits, check_seconds
 from gapless.connect.pace import Pace, on_signals
 from gapless.connect.refusals import (
+    refuse_one_sequence,
     refuse_pipeline,
     refuse_sinks,
     refuse_store,
@@ -27,9 +28,9 @@ from gapless.connect.sinks.protocol import CommitInfo, Sink
 from gapless.connect.sources.protocol import Cursor, Source
 from gapless.errors import (
     GaplessError,
-    InvalidOption,
     LogWarning,
     NoCheckpointing,
+    OperationReused,
     RetractingInput,
     SinkCannotDedup,
     SourceCannotReplay,
@@ -347,7 +348,13 @@ class Runner:
 
     def _commit(self, number: int, cursor: Cursor, *, rows: bool) -> None:
         """Prepare in all sinks, record and decide; then finalize what can be."""
-        prepared = {name: self._pace.insist(partial(sink.prepare, number)) for name, sink in self.sinks.items()}
+        prepared = {}
+        try:
+            for name, sink in self.sinks.items():
+                prepared[name] = self._pace.insist(partial(sink.prepare, number))
+        except OperationReused:
+            self.store.check_free(number)  # the rows that the table has under it may be another coordinator's
+            raise
         self._check_apart(prepared)
         self._last |= {name: number for name, one in prepared.items() if one.files}
         checkpoint = Checkpoint(
@@ -386,10 +393,4 @@ class Runner:
             if other != name:
                 for mine, made in prepared.items():
                     self.sinks[mine].abort(made)
-                raise InvalidOption(
-                    f"the sinks {other!r} and {name!r} are both {one.operation.app} of one table",
-                    why="The table knows checkpoints by that, and would leave out the rows of one of them",
-                    fix="Give each sink of a table a name of its own",
-                    option="name",
-                    value=name,
-                )
+                raise refuse_one_sequence(other, name, one.operation.app)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import uuid
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from gapless.connect.sources.files import FileOptions, FileSource
 from gapless.errors import (
     InvalidOption,
     InvalidPath,
+    InvalidTime,
     InvalidValue,
+    LogWarning,
     NotSupported,
     ObjectChanged,
     ObjectNotFound,
@@ -245,11 +248,12 @@ def test_options_of_a_format_are_those_of_append_file(tmp_path: Path) -> None:
         source(f"files:{tmp_path}/*.dat").poll()
 
 
-@pytest.mark.parametrize(("start", "expected"), [("earliest", [0, 1, 2]), ("latest", []), ("time", [1, 2])])
+@pytest.mark.parametrize(("start", "expected"), [("earliest", [0, 1, 2]), ("latest", []), ("time", [1, 2]), ("text", [1, 2])])
 def test_where_it_begins(start: str, expected: list[int], tmp_path: Path) -> None:
     for value in range(3):
         land(tmp_path, f"{value}", value, age_s=10 - value)
-    given = datetime(2026, 1, 5, tzinfo=UTC) - timedelta(seconds=9) if start == "time" else start
+    time = datetime(2026, 1, 5, tzinfo=UTC) - timedelta(seconds=9)
+    given = {"time": time, "text": time.isoformat()}.get(start, start)
     reader = source(f"files:{tmp_path}/*", start=given, schema=pa.schema([("v", pa.int64())]))
     assert drained(reader) == expected
     assert reader.cursor.files_processed == len(expected)
@@ -257,25 +261,138 @@ def test_where_it_begins(start: str, expected: list[int], tmp_path: Path) -> Non
     assert drained(resumed(reader, f"{tmp_path}/*", schema=pa.schema([("v", pa.int64())]))) == [9]
 
 
+def many_days(folder: Path, days: int) -> None:
+    """A file a day, of which each holds the number of its day."""
+    for day in range(days):
+        land(folder, f"{day:03}", day, age_s=86_400 * (days - day))
+
+
 def test_a_window_keeps_the_cursor_small_and_tells_of_a_file_that_comes_later(tmp_path: Path) -> None:
-    for day in range(50):
-        land(tmp_path, f"{day:03}", day, age_s=86_400 * (50 - day))
-    options: dict[str, Any] = {"late": timedelta(days=3)}
+    many_days(tmp_path, 50)
+    options: dict[str, Any] = {"late": "3 days"}
     reader = source(f"files:{tmp_path}/*", **options)
     assert drained(reader) == list(range(50))
     land(tmp_path, "100", 100, age_s=86_400 * 2)
     assert drained(reader) == [100]
     assert drained(reader) == []
     read = reader.cursor.state["read"]
-    assert read["forgotten"] == 46
+    assert (read["forgotten"], len(read["digests"])) == (46, 46 * 8)
     again = resumed(reader, f"{tmp_path}/*", **options)
     assert drained(again) == []
     assert again.cursor.files_processed == 51
     land(tmp_path, "late", 200, age_s=86_400 * 10)
-    with pytest.raises(InvalidOption, match=r"47 files of .* are older"):
+    with pytest.raises(InvalidOption, match=r"1 file of .* came later than late= allows: 'late\.parquet'"):
         again.poll()
     os.utime(tmp_path / "late.parquet")
     assert drained(again) == [200]
+
+
+def test_a_file_that_comes_too_late_is_told_though_forgotten_ones_were_removed(tmp_path: Path) -> None:
+    many_days(tmp_path, 50)
+    options: dict[str, Any] = {"late": timedelta(days=3)}
+    reader = source(f"files:{tmp_path}/*", **options)
+    assert drained(reader) == list(range(50))
+    assert drained(reader) == []
+    for day in (0, 1, 7, 8, 30):
+        (tmp_path / f"{day:03}.parquet").unlink()
+    land(tmp_path, "late", 200, age_s=86_400 * 10)
+    land(tmp_path, "001", 201, age_s=86_400 * 10)
+    for one in (reader, resumed(reader, f"{tmp_path}/*", **options)):
+        with pytest.raises(InvalidOption, match=r"1 file of .* came later than late= allows: 'late\.parquet'"):
+            one.poll()
+    # A cursor holds what is there, not what was.
+    (tmp_path / "late.parquet").unlink()
+    assert drained(reader) == []
+    assert len(reader.cursor.state["read"]["digests"]) == 42 * 8
+
+
+@pytest.mark.parametrize("on_rewrite", ["error", "skip"])
+def test_a_forgotten_file_that_is_rewritten_is_never_read_twice(on_rewrite: str, tmp_path: Path) -> None:
+    many_days(tmp_path, 9)
+    options: dict[str, Any] = {"late": "3d", "on_rewrite": on_rewrite}
+    reader = source(f"files:{tmp_path}/*", **options)
+    assert drained(reader) == list(range(9))
+    assert drained(reader) == []
+    os.utime(tmp_path / "001.parquet")
+    for one in (reader, resumed(reader, f"{tmp_path}/*", **options)):
+        for _ in range(3):
+            if on_rewrite == "skip":
+                assert values(one.poll()) == []
+            else:
+                with pytest.raises(ObjectChanged, match=r"'001.parquet' .* was rewritten"):
+                    one.poll()
+
+
+def test_a_cursor_of_before_digests_goes_on_and_tells_what_it_cannot(tmp_path: Path) -> None:
+    """Version 0.1 told how many files it had forgotten, and not which."""
+    many_days(tmp_path, 9)
+    options: dict[str, Any] = {"late": "3d"}
+    reader = source(f"files:{tmp_path}/*", **options)
+    assert drained(reader) == list(range(9))
+    assert drained(reader) == []
+    body = json.loads(reader.cursor.to_json())
+    assert body["state"]["read"].pop("digests")
+
+    def started() -> Any:
+        again = source(f"files:{tmp_path}/*", **options)
+        again.start(Cursor.from_json(json.dumps(body)))
+        return again
+
+    assert values(started().poll()) == []
+    land(tmp_path, "late", 9, age_s=86_400 * 30)
+    with pytest.raises(InvalidOption, match=r"6 files of .* 5 such were read"):
+        started().poll()
+    for day in (0, 1):
+        (tmp_path / f"{day:03}.parquet").unlink()
+    again = started()
+    with pytest.warns(LogWarning, match=r"may have come too late: 'late.parquet', '002.parquet', '003.parquet', '004.parquet'"):
+        assert values(again.poll()) == []
+    assert values(again.poll()) == []
+
+
+def test_a_file_from_the_future_makes_no_other_one_late(tmp_path: Path) -> None:
+    """A clock that was wrong once is none that the feed is blocked by for ever."""
+    land(tmp_path, "old", 0)
+    land(tmp_path, "future", 1)
+    ahead = datetime.now(UTC).timestamp() + 86_400 * 365
+    os.utime(tmp_path / "future.parquet", (ahead, ahead))
+    reader = source(f"files:{tmp_path}/*", late="1 day")
+    assert drained(reader) == [0, 1]
+    land(tmp_path, "now", 2)
+    os.utime(tmp_path / "now.parquet")
+    again = resumed(reader, f"{tmp_path}/*", late="1 day")
+    assert (drained(reader), drained(again)) == ([2], [2])
+
+
+def test_a_pattern_that_ends_in_two_stars_names_all_files_below(tmp_path: Path) -> None:
+    land(tmp_path, "a", 1, age_s=9)
+    land(tmp_path / "x" / "day=5 ☃", "b", 2, age_s=8)
+    land(tmp_path / "x" / "_tmp", "c", 3)
+    assert drained(source(f"files:{tmp_path}/**")) == [1, 2]
+    assert drained(source(f"files:{tmp_path}/x/**")) == [2]
+
+
+def test_what_a_stranger_is_told_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,\n")
+    os.utime(tmp_path / "a.csv", (1, 1))
+    reader = source(f"files:{tmp_path}/*")
+    assert reader.poll().rows == 1
+    says = {
+        "b.csv": ("x,y\n1,2\n", r"y: null is known, int64 came: the first rows had no value in it.*schema="),
+        "c.csv": ("X,y\n1,\n", r"X: is not known\. Did you mean 'x'\?"),
+        "d.jsonl": ('{"x": 1.5}\n', r"cannot keep the value 1\.5 .*give the column a type that holds it"),
+        "README.md": ("hi", r'a pattern such as "\*\.csv" leaves it out'),
+    }
+    for name, (text, match) in says.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises((SchemaMismatch, InvalidValue, InvalidOption), match=match):
+            reader.poll()
+        (tmp_path / name).unlink()
+    cursor: Any = reader.cursor.to_json()
+    with pytest.raises(InvalidOption, match=r"Cursor\.from_json\(text\)"):
+        reader.start(cursor)
+    with pytest.raises(InvalidOption, match=r"'files:' names nothing behind its kind.*'files:landing/"):
+        source("files:")
 
 
 def test_a_young_file_waits(tmp_path: Path) -> None:
@@ -315,9 +432,10 @@ def test_what_cannot_be_is_refused_with_its_name(tmp_path: Path) -> None:
         _ = source(f"files:{tmp_path}/*").schema
     wrong: tuple[tuple[str, Any], ...] = (
         ("start", 7),
-        ("start", datetime(2026, 1, 5)),
+        ("start", "lastest"),
         ("until", 3),
         ("min_age", 5),
+        ("min_age", "5 fortnights"),
         ("late", timedelta(days=-1)),
         ("on_rewrite", "x"),
         ("schema", {"v": "int64"}),
@@ -326,6 +444,9 @@ def test_what_cannot_be_is_refused_with_its_name(tmp_path: Path) -> None:
     for name, value in wrong:
         with pytest.raises(InvalidOption, match=name):
             source(f"files:{tmp_path}/*", **{name: value})
+    for start in (datetime(2026, 1, 5), date(2026, 1, 5), "2026-01-05", "2026-13-05T00:00:00Z"):
+        with pytest.raises(InvalidTime, match="start="):
+            source(f"files:{tmp_path}/*", start=start)
     with pytest.raises(SchemaMismatch, match="comes more than once"):
         source(f"files:{tmp_path}/*", schema=pa.schema([("v", pa.int64()), ("v", pa.int64())]))
 

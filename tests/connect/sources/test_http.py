@@ -251,6 +251,53 @@ def test_what_is_refused_is_told_at_once(service: Service, answer: Answer, kind:
     assert "hunter2" not in f"{error.value} {error.value.facts}"
 
 
+def test_what_is_no_json_is_shown_and_a_page_for_people_is_told_at_once(service: Service) -> None:
+    service.answer = lambda _path, _query: (200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>Log in" + b"x" * 1000)
+    with pytest.raises(
+        UnreadableInput, match=r"is text/html; charset=utf-8, and begins with '<html>Log in.*Check the URL"
+    ) as caught:
+        asking(service)[0].poll()
+    assert len(str(caught.value)) < 500
+    assert len(service.asked) == 1
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_a_page_behind_the_last_one_that_is_not_there_is_the_end(service: Service, rows: int) -> None:
+    """Django's REST framework answers so. What is asked for first is there, or that is an error."""
+    everything = [[{"id": 1}, {"id": 2}], [{"id": 3}, {"id": 4}][:rows]]
+
+    def answer(_path: str, query: dict[str, str]) -> Answer:
+        number = int(query["page"])
+        there = number <= 2 and everything[number - 1]
+        return (200, {}, json.dumps(there).encode()) if there else (404, {}, b'{"detail": "Invalid page."}')
+
+    service.answer = answer
+    reader, _ = asking(service, pagination=PageNumber())
+    for _ in range(2):
+        assert [row["id"] for batch in reader.poll() for row in batch.to_pylist()] == (
+            [1, 2, 3, 4][: 2 + rows] if _ == 0 else []
+        )
+    everything[1] = [{"id": 3}, {"id": 4}]
+    assert [row["id"] for batch in reader.poll() for row in batch.to_pylist()] == [3, 4][rows:]
+    service.answer = lambda _path, _query: (404, {}, b"")
+    with pytest.raises(ObjectNotFound):
+        reader.poll()
+
+
+@pytest.mark.parametrize("url", ["http://", "https:///trips", "http://host:port/", "http:trips"])
+def test_a_url_without_a_host_is_refused_before_anything_is_asked(url: str) -> None:
+    with pytest.raises(InvalidOption, match="names no host"):
+        source(url)
+
+
+@pytest.mark.parametrize("value", [["a", "b"], None, True, {"a": 1}, b"x"])
+def test_what_is_no_part_of_a_query_is_refused_and_not_written_as_python_would(service: Service, value: Any) -> None:
+    with pytest.raises(InvalidOption, match="params= has 'kind' of"):
+        asking(service, params={"kind": value})
+    with pytest.raises(InvalidOption, match="params="):
+        asking(service, params=[("kind", "a")])
+
+
 def test_a_page_without_content_has_no_rows(service: Service) -> None:
     service.answer = lambda _path, _query: (204, {}, b"")
     reader, _ = asking(service, schema=pa.schema([("id", pa.int64())]))

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 from gapless.connect import Cursor, source
-from gapless.connect.sources.kafka import RECORDS, KafkaSource
+from gapless.connect.sources.kafka import RECORDS, KafkaSource, parse_start
 from gapless.errors import (
     InvalidOption,
+    InvalidTime,
     ObjectNotFound,
     SchemaMismatch,
     StoreUnavailable,
@@ -218,7 +219,7 @@ def test_what_cannot_be_read_is_told(kafka_cluster: Cluster) -> None:
         source("kafka:t", brokers="x", config={"sasl.pasword": "secret"}).poll()
     wrong: tuple[tuple[str, Any], ...] = (
         ("start", 7),
-        ("start", datetime(2026, 1, 5)),
+        ("start", "lastest"),
         ("start", {0: -1}),
         ("format", "avro"),
         ("on_missing", "skip"),
@@ -228,6 +229,15 @@ def test_what_cannot_be_read_is_told(kafka_cluster: Cluster) -> None:
     for name, value in wrong:
         with pytest.raises(InvalidOption, match=name):
             source("kafka:t", brokers="x", **{name: value})
+
+
+def test_a_time_to_begin_at_is_an_instant_as_text_or_datetime() -> None:
+    at = datetime(2026, 1, 5, 0, 0, 0, 1, tzinfo=UTC)
+    # The first millisecond that is not before it.
+    assert parse_start(at) == parse_start("2026-01-05T01:00:00.000001+01:00") == int(at.timestamp()) * 1000 + 1
+    for naive in (datetime(2026, 1, 5), "2026-01-05"):
+        with pytest.raises(InvalidTime, match="start="):
+            source("kafka:t", brokers="x", start=naive)
 
 
 def test_secrets_are_in_no_repr(kafka_cluster: Cluster) -> None:

@@ -16,6 +16,8 @@ from gapless.tables.shared.prepared import PreparedCommit
 MODES = ("append", "upsert", "overwrite", "delete", "cdc")
 ON_EMPTY = ("keep", "clear")
 """What an overwrite by a checkpoint without rows does with what is there."""
+PARTITION_OVERWRITES = ("static", "dynamic")
+"""Whether an overwrite takes the place of all rows, or of those in the partitions of its own, as Spark calls it."""
 ALL_COLUMNS = "*"
 """The key of rows that all their values tell apart, and that are counted."""
 
@@ -41,6 +43,19 @@ class KeyedChange:
             order_by=names_of(change.get("order_by")),
             change_type=change_type_of(change),
         )
+
+    @classmethod
+    def with_key(cls, change: Mapping[str, Any], columns: Sequence[str], table: str) -> KeyedChange:
+        """Of a change that names its key; `table` is what messages call one of its kind. Raises InvalidOption where none is named."""
+        if change.get("key") is None:
+            raise InvalidOption(
+                f"mode={change['mode']!r} into {table} has no key",
+                why=f"It finds rows by key; the rows have {', '.join(map(repr, columns))}",
+                fix='Pass key="id" or key=["site", "id"]',
+                option="key",
+                value=None,
+            )
+        return cls.of(change, ())
 
     @property
     def known(self) -> tuple[str, ...]:

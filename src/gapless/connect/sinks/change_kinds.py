@@ -42,7 +42,7 @@ KINDS = {
 }
 """What each spelling means: change data feeds; plain words; Debezium's `op`; Flink's row kinds; the `Op` of DMS."""
 DEFAULT_COLUMN = CHANGE_TYPE
-_SPELLINGS = pa.array(list(KINDS))
+_SPELLINGS = tuple(KINDS)
 _MEANINGS = np.array([*KINDS.values(), -1], dtype=np.int8)
 
 
@@ -52,7 +52,7 @@ def kinds_of(rows: pa.Table, column: str, key: tuple[str, ...], order_by: tuple[
     Raises InvalidValue, which names row and value, for a spelling that is not known; NullKey for a tombstone without a key.
     """
     told = pa.chunked_array([convert(chunk, pa.string()) for chunk in rows.column(column).chunks], pa.string())
-    places = pc.fill_null(pc.index_in(told, value_set=_SPELLINGS), len(KINDS))
+    places = pc.fill_null(pc.index_in(told, value_set=pa.array(_SPELLINGS)), len(KINDS))
     kinds: Kinds = _MEANINGS[places.to_numpy(zero_copy_only=False)]
     unknown = kinds < 0
     if not unknown.any():

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from gapless.errors import SchemaMismatch
+from gapless.files.write.staged_files import StagedFiles
 from gapless.model.convert import Misfit, convert
 from gapless.model.fit import refuse_misfit
 from gapless.model.operation import SequenceId
 from gapless.model.types import why_not
+from gapless.runtime.committer import calling_on_error
 from gapless.tables.shared.prepared import PreparedCommit
+
+SPILL_BYTES = 256 << 20
+"""Arrow memory of rows that are held before they are staged, and memory that files in the making hold."""
 
 
 class Epoch(Protocol):
@@ -23,16 +29,20 @@ class Epoch(Protocol):
         """Rows as they are stored. Raises DataError where one does not fit."""
         ...
 
-    def add(self, rows: Sequence[pa.RecordBatch]) -> None:
-        """Store fitted rows durably: all of them, or none. Raises StoreError."""
+    def add(self, rows: Sequence[pa.RecordBatch], *, close: bool) -> Callable[[], None]:
+        """Take fitted rows: all of them, or none. With `close` all files in the making are finished and written, and it may have no rows.
+
+        Gives what undoes it, and removes files that were written by it; not to be called once more was added. Raises StoreError.
+        """
+        ...
+
+    @property
+    def attempt(self) -> StagedFiles:
+        """The files that are written, and those of them that may not be durable yet."""
         ...
 
     def prepared(self, operation: SequenceId, change: Mapping[str, Any], attempt: str) -> PreparedCommit:
-        """The document that says all; not stored yet. Asked again it is the same. Raises what the change certainly deserves."""
-        ...
-
-    def discard(self) -> None:
-        """Remove what was stored."""
+        """The document that says all, of rows that lie in finished files; not stored yet. Raises what the change certainly deserves."""
         ...
 
 
@@ -44,35 +54,56 @@ class RunningEpoch:
     attempt: str
     begun_ns: int
     """Since 1970 UTC, by the writer's clock."""
+    rows: int = 0
+    """How many it has taken, those that are stored too."""
     held: list[pa.RecordBatch] = field(default_factory=list)
     """Fitted rows that are not stored yet."""
     held_bytes: int = 0
     """Of the rows alone: to stage slices of a large batch sooner, in many small files, would not free that."""
-    held_since_s: float = 0.0
-    """When the first of them came, by the monotonic clock."""
+    tried: list[PreparedCommit] = field(default_factory=list)
+    """Documents of it that may be stored, though no answer came."""
+    since_s: float | None = None
+    """When the first row came that may lie in no finished file yet, by the monotonic clock."""
 
-    def held_for(self, now_s: float) -> float:
-        """For how many seconds rows are held."""
-        return now_s - self.held_since_s if self.held else 0.0
+    def waited(self, now_s: float) -> float:
+        """For how many seconds rows may wait for their file to be finished."""
+        return 0.0 if self.since_s is None else now_s - self.since_s
 
     def hold(self, rows: list[pa.RecordBatch], now_s: float) -> None:
         """Keep fitted rows in memory, from now on."""
-        if not self.held:
-            self.held_since_s = now_s
+        if self.since_s is None:
+            self.since_s = now_s
         self.held += rows
+        self.rows += sum(batch.num_rows for batch in rows)
         self.held_bytes += sum(batch.nbytes for batch in rows)
 
     def release(self, rows: list[pa.RecordBatch]) -> None:
         """Hold these no longer, which came last and are not stored."""
         if self.held:
             del self.held[len(self.held) - len(rows) :]
+            self.rows -= sum(batch.num_rows for batch in rows)
             self.held_bytes -= sum(batch.nbytes for batch in rows)
 
-    def store(self) -> None:
-        """Stage what is held. After an error it is held still. Raises StoreError."""
-        if self.held:
-            self.epoch.add(self.held)
-            self.held, self.held_bytes = [], 0
+    def store(self, *, close: bool = False) -> None:
+        """Stage what is held, and make files that are finished by it durable: with `close` all of them. After an error it is held still.
+
+        Raises StoreError.
+        """
+        with calling_on_error(self.epoch.add(self.held, close=close)):
+            self.epoch.attempt.settle()
+        self._let_go(closed=close)
+
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[None]:
+        """Within it the epoch has all rows, in finished files, which may not be durable. Where it fails, rows are held as before."""
+        with calling_on_error(self.epoch.add(self.held, close=True)):
+            yield
+        self._let_go(closed=True)
+
+    def _let_go(self, *, closed: bool) -> None:
+        self.held, self.held_bytes = [], 0
+        if closed:
+            self.since_s = None
 
 
 def conformed(rows: pa.Table, schema: pa.Schema, undeclared: Collection[str]) -> pa.Table:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from gapless.errors import InvalidChange, InvalidOption, nearest
+from gapless.errors import InvalidChange, one_of
 from gapless.formats.delta.schema.arrow_types import from_arrow, to_arrow
 from gapless.model.column_ids import steps
 from gapless.model.types import bare_type, children, is_any_list, why_not, why_not_widen
@@ -30,16 +30,7 @@ Path = tuple[str, ...]
 
 def parse_policy(given: object) -> Policy:
     """Check what a caller gave; raises InvalidOption."""
-    for policy in POLICIES:
-        if given == policy:
-            return policy
-    raise InvalidOption(
-        f"schema_evolution={given!r} is not known",
-        why="It says what becomes of columns that the table lacks",
-        fix=nearest(str(given), POLICIES),
-        option="schema_evolution",
-        value=given,
-    )
+    return one_of("schema_evolution", given, POLICIES, "It says what becomes of columns that the table lacks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +119,7 @@ def evolve_series(table: TimeSeriesTable, rows: pa.Schema, policy: Policy) -> No
         else:
             table.widen_column(step.path, step.type)
 
-    _evolve(plan, apply)
+    carry_out(plan, apply)
 
 
 def evolve_delta(table: DeltaTable, rows: pa.Schema, policy: Policy) -> None:
@@ -148,11 +139,11 @@ def evolve_delta(table: DeltaTable, rows: pa.Schema, policy: Policy) -> None:
         else:
             table.alter.widen(step.path, step.type)
 
-    _evolve(plan, apply)
+    carry_out(plan, apply)
 
 
-def _evolve(plan: Callable[[], list[Step]], apply: Callable[[Step], None]) -> None:
-    """Carry a plan out, and look again where another changed the columns first."""
+def carry_out(plan: Callable[[], list[Step]], apply: Callable[[Step], None]) -> None:
+    """Carry a plan of `plan_evolution` out, and look again where another changed the columns first."""
     left = plan()
     for _ in range(_TRIES):
         try:

@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from gapless.connect.sinks.epoch import Epoch
+from gapless.connect.sinks.staged_columns import TableColumns
 from gapless.connect.sinks.staged_rows import StagedRows
 from gapless.model.operation import SequenceId
+from gapless.runtime.committer import nothing
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import Kind
 from gapless.tables.shared.landing import ChangeOutcome
@@ -21,6 +23,13 @@ class SinkTable(Protocol):
     """A table of one kind, as a sink needs it."""
 
     kind: ClassVar[Kind]
+    stages_rows: ClassVar[bool]
+    """Whether rows of an append are staged as those of other changes, since files of the table are made only when they are committed."""
+
+    @property
+    def place(self) -> str:
+        """Its kind and where it lies, for messages; nothing is opened for that."""
+        ...
 
     @property
     def env(self) -> Environment:
@@ -41,6 +50,11 @@ class SinkTable(Protocol):
     @property
     def table_id(self) -> str:
         """What tells it from a table made in its place; of the newest version that is known."""
+        ...
+
+    @property
+    def columns(self) -> TableColumns:
+        """The columns of the newest version that is known."""
         ...
 
     def begin(self, schema: pa.Schema, change: Mapping[str, Any]) -> Epoch:
@@ -71,20 +85,26 @@ class SinkTable(Protocol):
         """Which of these files the newest known version has, or keeps for older ones."""
         ...
 
-    def while_prepared(self, prepared: PreparedCommit) -> AbstractContextManager[None]:
-        """Within it, `append` and `apply` commit only while the prepared commit is not aborted."""
+    def while_prepared(self, prepared: PreparedCommit, also: Callable[[], None] = nothing) -> AbstractContextManager[None]:
+        """Within it, `append` and `apply` commit only while the prepared commit is not aborted. `also` is called for each version that they
+        are made to, once the table is at it and before the commit is put, and may raise.
+        """
         ...
 
     def give_up(self, prepared: PreparedCommit) -> None:
         """Say in the log that no finalization of it follows, unless one came first. Raises CommitConflict, CommitOutcomeUnknown, StoreError."""
         ...
 
+    def was_given_up(self, prepared: PreparedCommit) -> bool:
+        """Whether the log says that, as far back as its commits go, and the time at which it was prepared. Raises CorruptTable, StoreError."""
+        ...
+
     def append(self, prepared: PreparedCommit) -> ChangeOutcome:
         """Commit staged files as they are, or their rows."""
         ...
 
-    def apply(self, prepared: PreparedCommit, staged: StagedRows) -> ChangeOutcome:
-        """Commit another change of these rows; `skipped_rows` are those that were late."""
+    def apply(self, staged: StagedRows) -> ChangeOutcome:
+        """Commit another change of these rows; `skipped_rows` are those that were late. Raises SchemaMismatch for columns that it lacks."""
         ...
 
     def time_of(self, version: int) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Self
 
 import pyarrow as pa
 
@@ -40,6 +41,10 @@ class CommitInfo:
     """How many rows were left out, since a newer row of their key was there before them: in the table, or in the checkpoint; not counted are
     those that a newer one of the checkpoint followed. With key="*": how many removals met no such row. Of a checkpoint that was committed before, 0 where the log does not tell it any more.
     """
+    skipped_rows: int = 0
+    """How many rows of an append with `on_overlap="skip"` were left out, since their buckets were covered. As `late_rows` where it was committed
+    before.
+    """
 
 
 class Sink(ABC):
@@ -58,7 +63,8 @@ class Sink(ABC):
     def initialize(self, schema: pa.Schema) -> None:
         """Get ready for rows of these columns. Raises before the first row what such rows deserve.
 
-        Again where the columns change: after `prepare`, before the next `write`. What was prepared is not touched.
+        Again where the columns change: after `prepare`, before the next `write`; with other columns while rows wait to be prepared it is
+        refused. What was prepared is not touched.
         """
 
     @abstractmethod
@@ -88,6 +94,14 @@ class Sink(ABC):
     def close(self) -> None:
         """Give up rows that were not prepared; prepared commits stay."""
         self.abort(None)
+
+    def __enter__(self) -> Self:
+        """Itself; `close` comes at the end of the block."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close it."""
+        self.close()
 
     def write_batch(self, batch: object) -> int:
         """Another name of `write`."""

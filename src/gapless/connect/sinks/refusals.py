@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.errors import InvalidOption, RetractingInput, UnsupportedType
+from gapless.errors import CommitConflict, InvalidOption, RetractingInput, UnsupportedType
 from gapless.files.compare.row_diff import CHANGE_TYPE
 from gapless.model.types import children
 
@@ -50,5 +50,27 @@ def refuse_unnamed_key(keys: tuple[str, ...]) -> InvalidOption:
         why="Where several rows have one key, only the last would stay",
         fix=f'Pass key={list(keys)!r} where these tell rows apart, or key="*" to tell them apart by all their values',
         option="key",
+        value=None,
+    )
+
+
+def refuse_old(whose: str, version: int) -> CommitConflict:
+    """The error for rows of a checkpoint, or whatever `whose` says, that were staged so long ago that a vacuum may have taken them."""
+    return CommitConflict(
+        f"the rows of {whose} were staged half a day ago or longer",
+        why="A vacuum may have taken their files for ones that an interrupted write left; nothing was committed",
+        fix="Prepare a checkpoint more often than every half day, and send these rows again from the source",
+        version=version,
+        reason="staged too long ago",
+    )
+
+
+def refuse_columns_between(rows: int) -> InvalidOption:
+    """The error for other columns than those of so many rows that wait to be prepared."""
+    return InvalidOption(
+        f"the columns change while {rows} rows wait to be prepared",
+        why="Rows of one checkpoint have one set of columns",
+        fix="Call prepare first, and initialize with the new columns then; or give these rows up with abort(None)",
+        option="schema",
         value=None,
     )

@@ -122,7 +122,7 @@ def _field_of(option: str, name: str, rows: pa.Schema, table: pa.Schema) -> pa.F
     kind = opened(pa.nulls(0, rows.field(name).type)).type
     if not fits(field.type) or not (fits(kind) or pa.types.is_null(kind)):
         what = "cannot tell newer from older" if option == "order_by" else "are not compared"
-        fix = "Name columns of integers, decimals, times or texts" if option == "order_by" else "Name columns of plain types"
+        fix = "Name columns of numbers, times or texts" if option == "order_by" else "Name columns of plain types"
         raise _refuse(option, name, f"Values of {field.type} {what}", fix)
     return field if known else None
 

@@ -1,21 +1,34 @@
-"""Sinks into time-series and Delta tables: rows of a checkpoint, staged and committed by the table's own log."""
+"""Sinks into tables: rows of a checkpoint, staged and committed by the table's own log."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from math import inf
 from typing import Any
 
 import pyarrow as pa
 
 from gapless.connect.identity import SinkIdentity
-from gapless.connect.sinks.change import MODES, acts
+from gapless.connect.sinks.aborted import forget, shared_files, take_back, take_back_tries
+from gapless.connect.sinks.applying import apply_staged
+from gapless.connect.sinks.change import MODES, acts, rows_schema
 from gapless.connect.sinks.change_kinds import DEFAULT_COLUMN
-from gapless.connect.sinks.epoch import Epoch, RunningEpoch, conformed
+from gapless.connect.sinks.epoch import SPILL_BYTES, Epoch, RunningEpoch, conformed
 from gapless.connect.sinks.opened_table import SinkTable
+from gapless.connect.sinks.prepared_checks import (
+    check_files_are_new,
+    check_mine,
+    check_not_aborted,
+    check_same_rows,
+    check_table,
+    tell_known,
+)
 from gapless.connect.sinks.protocol import CommitInfo, Sink, SinkCapabilities
-from gapless.connect.sinks.staged_rows import RowsEpoch, StagedRows
+from gapless.connect.sinks.refusals import refuse_columns_between, refuse_old
+from gapless.connect.sinks.staged_columns import told_columns
+from gapless.connect.sinks.staged_rows import RowsEpoch
 from gapless.errors import (
     CommitConflict,
     GaplessError,
@@ -24,21 +37,18 @@ from gapless.errors import (
     PreparedFilesMissing,
     SchemaMismatch,
     UnknownColumn,
-    UnsupportedTable,
-    VersionNotFound,
 )
 from gapless.files.ingest.table_types import with_table_types
+from gapless.files.write.staged_files import StagedFiles
 from gapless.model.instant import datetime_from_ns
 from gapless.model.operation import Tally
 from gapless.model.protocols import is_old
 from gapless.runtime.metrics import DUPLICATES, SINK_ABORTED, SINK_FINALIZED, SINK_PREPARED, SINK_ROWS, Instrument
-from gapless.tables.shared.handle import is_stored
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs.rows import as_batches
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.shared.prepared import (
     PreparedCommit,
     forget_prepared,
-    mark_aborted,
     prepared_commits,
     require_not_aborted,
     require_prepared_files,
@@ -46,8 +56,6 @@ from gapless.tables.shared.prepared import (
 )
 
 _LOGGER = logging.getLogger("gapless.connect")
-SPILL_BYTES = 256 << 20
-"""Arrow memory of rows that are held before they are staged."""
 
 
 class TableSink(Sink):
@@ -72,6 +80,10 @@ class TableSink(Sink):
         self._schema: pa.Schema | None = None
         self._running: RunningEpoch | None = None
         self._last: int | None = None
+
+    def __repr__(self) -> str:
+        """The table, whose checkpoints, and what becomes of rows."""
+        return f"<{type(self).__name__} {self._table.place}, {self._identity.app}, {self._change['mode']}>"
 
     def __getstate__(self) -> dict[str, object]:
         """All that it was made with; raises NotSupported once it is initialized."""
@@ -99,7 +111,8 @@ class TableSink(Sink):
     def initialize(self, schema: pa.Schema) -> None:
         """Open the table, or make it where the options say how, and check that it takes rows of these columns.
 
-        Raises TableNotFound, SchemaMismatch, UnsupportedType, InvalidOption, RetractingInput for rows that tell of changes where the mode is not
+        Raises TableNotFound, SchemaMismatch, UnsupportedType, InvalidOption (also for other columns than those of rows that wait to be
+        prepared), RetractingInput for rows that tell of changes where the mode is not
         "cdc", NotSupported for an append-only table of which rows would go, UnsupportedTable, StoreError: an error of the store is never taken
         for a table that is not there.
         """
@@ -111,6 +124,10 @@ class TableSink(Sink):
                 option="schema",
                 value=schema,
             )
+        if self._running is not None and schema.remove_metadata() != self._schema:
+            if self._running.rows:
+                raise refuse_columns_between(self._running.rows)
+            self.abort(None)
         self._table.open(schema, self._change)
         self._table.check(schema, self._change)
         self._schema = schema.remove_metadata()
@@ -127,9 +144,10 @@ class TableSink(Sink):
         now_s = self._table.env.clock.monotonic()
         fitted = running.epoch.fit(rows)
         running.hold(fitted, now_s)
-        if running.held_bytes >= self._spill_bytes or running.held_for(now_s) >= (self._spill_seconds or inf):
+        late = running.waited(now_s) >= (self._spill_seconds or inf)
+        if late or running.held_bytes >= self._spill_bytes:
             try:
-                running.store()
+                running.store(close=late)
             except BaseException:
                 running.release(fitted)
                 raise
@@ -138,7 +156,9 @@ class TableSink(Sink):
 
     def prepare(self, checkpoint_id: int) -> PreparedCommit:
         """Stage all rows and store the document that names them; see `Sink.prepare`. Raises InvalidOption for a number that is not larger
-        than the last one's, DataError, StoreError.
+        than the last one's, CommitConflict where another process committed a document of a try that failed, OperationReused for a number that
+        the table has with another number of rows, DataError, StoreError. Warns (LogWarning) of one that the table has or has passed, where
+        that cannot be told: these rows are left out.
         """
         schema, operation = self._ready(), self._identity.operation(checkpoint_id)
         if self._last is not None and checkpoint_id <= self._last:
@@ -150,10 +170,19 @@ class TableSink(Sink):
                 value=checkpoint_id,
             )
         running = self._running = self._running or self._begin(schema)
-        running.store()
-        prepared = running.epoch.prepared(operation, self._change, running.attempt)
+        env = self._table.env
+        if running.tried:
+            take_back_tries(self._table, running)
+            # A document without an answer may come to light yet: it must not be taken for the next one.
+            running.attempt = env.ids.uuid()
+        with running.closed():
+            prepared = running.epoch.prepared(operation, self._change, running.attempt)
+            if acts(prepared):
+                if self._last is None:  # another process may have used the number
+                    tell_known(prepared, self._table)
+                running.tried.append(prepared)
+                store_prepared(env.store, prepared, running.epoch.attempt.deferred)
         if acts(prepared):
-            store_prepared(self._table.env.store, prepared)
             self._check_young(running, prepared)
         self._running, self._last = None, checkpoint_id
         self._count(SINK_PREPARED, 1)
@@ -161,11 +190,16 @@ class TableSink(Sink):
 
     def finalize(self, prepared: PreparedCommit) -> CommitInfo:
         """Commit it; see `Sink.finalize`. Raises CommitConflict where an earlier checkpoint of this sink is still to be finalized,
-        PreparedFilesMissing, VersionNotFound where another table lies in the place, and as the change itself.
+        PreparedFilesMissing (also where it was aborted), VersionNotFound where another table lies in the place, OperationReused where the table
+        has other rows under its number or its files under another one, and as the change itself.
         """
-        self._check_mine(prepared)
+        check_mine(prepared, self._identity)
         known = self._known(prepared)
-        self._check_table(prepared)
+        check_table(prepared, self._table)
+        if known is not None:
+            check_same_rows(prepared, known)
+        else:
+            check_files_are_new(prepared, self._table)
         if known is None and acts(prepared):
             self._check_order(prepared)
             try:
@@ -175,15 +209,16 @@ class TableSink(Sink):
                 known = self._finalized_elsewhere(prepared, error)
         elif known is None:
             known = ChangeOutcome(Tally(), self._table.version)
-        self._forget(prepared)
+        forget(self._table, prepared)
         self._count(SINK_FINALIZED, 1)
-        time_ns = self._table.time_of(known.version)
+        time_ns, appends = self._table.time_of(known.version), prepared.change["mode"] == "append"
         return CommitInfo(
             checkpoint_id=prepared.checkpoint_id,
             version=known.version,
             commit_timestamp=None if time_ns is None else datetime_from_ns(time_ns),
             already_committed=known.already,
-            late_rows=0 if prepared.change["mode"] == "append" else known.tally.skipped_rows,
+            late_rows=0 if appends else known.tally.skipped_rows,
+            skipped_rows=known.tally.skipped_rows if appends else 0,
         )
 
     def abort(self, prepared: PreparedCommit | None = None) -> bool:
@@ -191,18 +226,12 @@ class TableSink(Sink):
         if prepared is None:
             running, self._running = self._running, None
             if running is not None:
-                running.epoch.discard()
+                self._discard(running)
             return True
-        self._check_mine(prepared)
-        if not self._is_committed(prepared) and acts(prepared) and prepared.table_id == self._table.table_id:
-            store = self._table.env.store
-            # In this order: who finalizes it and has not seen the mark has read a version before the entry of `give_up`, and meets that.
-            if mark_aborted(store, prepared) or any(is_stored(store, path) for path in prepared.needs):
-                self._table.give_up(prepared)
-        committed = self._is_committed(prepared)
-        self._forget(prepared)
-        self._count(SINK_ABORTED, 0 if committed else 1)
-        return not committed
+        check_mine(prepared, self._identity)
+        taken_back = take_back(self._table, prepared, self._running)
+        self._count(SINK_ABORTED, int(taken_back))
+        return taken_back
 
     def pending(self) -> list[PreparedCommit]:
         """See `Sink.pending`. Raises CorruptTable for a document that cannot be read, StoreError."""
@@ -219,6 +248,8 @@ class TableSink(Sink):
 
     def _known(self, prepared: PreparedCommit) -> ChangeOutcome | None:
         known = self._table.known(prepared.operation, prepared.change["mode"])
+        if known is not None:
+            check_not_aborted(prepared, self._table)
         self._count(DUPLICATES, 0 if known is None else 1)
         return known
 
@@ -235,12 +266,14 @@ class TableSink(Sink):
 
     def _begin(self, schema: pa.Schema) -> RunningEpoch:
         epoch: Epoch
-        if self._change["mode"] == "append":
+        env = self._table.env
+        if self._change["mode"] == "append" and not self._table.stages_rows:
             epoch = self._table.begin(schema, self._change)
         else:
             check = self._table.row_check(schema, self._change)
-            epoch = RowsEpoch(table=self._table, app=self._identity.app, check=check)
-        env = self._table.env
+            columns = told_columns(rows_schema(schema, self._change), self._table.columns)
+            attempt = StagedFiles(env, committed_here=True)
+            epoch = RowsEpoch(table=self._table, app=self._identity.app, check=check, columns=columns, attempt=attempt)
         return RunningEpoch(epoch=epoch, attempt=env.ids.uuid(), begun_ns=env.clock.now_ns())
 
     def _commit(self, prepared: PreparedCommit) -> ChangeOutcome:
@@ -272,10 +305,10 @@ class TableSink(Sink):
         return known
 
     def _committed(self, prepared: PreparedCommit) -> ChangeOutcome:
-        with self._table.while_prepared(prepared):
-            if prepared.change["mode"] == "append":
+        if prepared.change["mode"] == "append":
+            with self._table.while_prepared(prepared):
                 return self._table.append(prepared)
-            outcome = self._table.apply(prepared, StagedRows(self._table.env.store, prepared))
+        outcome = apply_staged(self._table, prepared, partial(self._table.while_prepared, prepared))
         if outcome.tally.skipped_rows and not outcome.already:
             _LOGGER.info(
                 "%s: checkpoint %d of %s left out %d rows that were late",
@@ -286,15 +319,14 @@ class TableSink(Sink):
             )
         return outcome
 
-    def _is_committed(self, prepared: PreparedCommit) -> bool:
-        known = self._table.known(prepared.operation, prepared.change["mode"])
-        return known is not None or bool(self._table.held(prepared.data_files))
-
-    def _forget(self, prepared: PreparedCommit) -> None:
-        """Remove the document, and files that no version has: rows that were read back and written anew, or were never the table's files."""
-        if acts(prepared):
-            unneeded = () if self._table.held(prepared.data_files) else prepared.needs
-            forget_prepared(self._table.env.store, prepared, unneeded)
+    def _discard(self, running: RunningEpoch) -> None:
+        """Remove what was staged, unless a document may name it."""
+        try:
+            take_back_tries(self._table, running)
+        except GaplessError as error:
+            _LOGGER.warning("%s: what was staged stays until vacuum takes it: %s", self._table.env.store.url, error.what)
+        else:
+            running.epoch.attempt.discard()
 
     def _check_young(self, running: RunningEpoch, prepared: PreparedCommit) -> None:
         """Raise CommitConflict where a vacuum could have taken a file for one that was left behind, before the document said otherwise.
@@ -305,55 +337,14 @@ class TableSink(Sink):
             return
         forget_prepared(self._table.env.store, prepared, prepared.needs)
         self._running = None
-        raise CommitConflict(
-            f"the rows of checkpoint {prepared.checkpoint_id} of {self._identity.app} were staged half a day ago or longer",
-            why="A vacuum may have taken their files for ones that an interrupted write left; nothing was committed",
-            fix="Prepare a checkpoint more often than every half day, and send these rows again from the source",
-            version=self._table.version,
-            reason="staged too long ago",
-        )
-
-    def _check_mine(self, prepared: PreparedCommit) -> None:
-        if not isinstance(prepared, PreparedCommit):
-            raise InvalidOption(
-                f"a {type(prepared).__name__} is no prepared commit",
-                why="It is what prepare gave",
-                fix="Read a stored one with PreparedCommit.from_json",
-                option="prepared",
-                value=prepared,
-            )
-        if prepared.change.get("mode") not in MODES:
-            raise UnsupportedTable(
-                f"the prepared commit is to make a change {prepared.change.get('mode')!r}, which this release does not know",
-                why="A newer one prepared it",
-                fix="Finalize or abort it with that release",
-                needs=f"mode {prepared.change.get('mode')!r}",
-            )
-        if prepared.operation.app != self._identity.app:
-            raise InvalidOption(
-                f"the prepared commit is one of {prepared.operation.app}, and this sink is {self._identity.app}",
-                why="Each sink finalizes and aborts its own checkpoints",
-                fix="Make the sink with the pipeline, name and generation that prepared it",
-                option="prepared",
-                value=prepared.path,
-            )
-
-    def _check_table(self, prepared: PreparedCommit) -> None:
-        if prepared.table_id != self._table.table_id:
-            raise VersionNotFound(
-                f"the table at {self._table.env.store.url} is not the one that checkpoint {prepared.checkpoint_id} was prepared for",
-                why="That was removed, and another one made in its place",
-                fix="Abort the prepared commit, and start the pipeline anew with a higher generation",
-                version=self._table.version,
-            )
+        raise refuse_old(f"checkpoint {prepared.checkpoint_id} of {self._identity.app}", self._table.version)
 
     def _check_order(self, prepared: PreparedCommit) -> None:
         """A later checkpoint that is known says that all before it are: so none may be left out."""
-        for earlier in self.pending():
-            if earlier.checkpoint_id >= prepared.checkpoint_id:
-                continue
+        for earlier in prepared_commits(self._table.env.store, self._identity.app, before=prepared):
             if self._table.known(earlier.operation, earlier.change["mode"]) is not None:
-                self._forget(earlier)  # finalized by a process that died before it removed the document
+                # Finalized by a process that died before it removed the document.
+                forget(self._table, earlier, but=shared_files(self._table, earlier, self._running))
                 continue
             raise CommitConflict(
                 f"checkpoint {earlier.checkpoint_id} of {self._identity.app} is prepared, and comes before {prepared.checkpoint_id}",

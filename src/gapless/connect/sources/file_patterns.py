@@ -31,7 +31,8 @@ def split_pattern(location: str) -> tuple[str, str]:
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Whether a relative path matches, `*` within a name and `**` for any number of folders; hidden parts never do.
+    """Whether a relative path matches, `*` within a name and `**` for any number of folders, at the end with all files in these; hidden
+    parts never do.
 
     >>> [matches(path, "**/*.csv") for path in ("a.csv", "b/c/a.csv", "_tmp/a.csv", "a.json")]
     [True, True, False, False]
@@ -43,6 +44,8 @@ def matches(path: str, pattern: str) -> bool:
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     if not pattern:
         return not parts
-    if pattern[0] == "**" and len(pattern) > 1:
+    if list(pattern) == ["**"]:
+        return bool(parts)
+    if pattern[0] == "**":
         return any(_matches(parts[skipped:], pattern[1:]) for skipped in range(len(parts)))
     return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
 from gapless.connect.sources.file_memory import FileMemory, SeenFile
 from gapless.connect.sources.file_patterns import matches, split_pattern
-from gapless.connect.sources.positioned import Piece, Position, PositionedSource
-from gapless.errors import InvalidOption, InvalidPath, ObjectChanged, nearest
+from gapless.connect.sources.piecewise import Piece
+from gapless.connect.sources.positioned import Position, PositionedSource, start_time
+from gapless.errors import InvalidOption, InvalidPath, LogWarning, ObjectChanged, one_of
 from gapless.files.ingest.files import open_files
 from gapless.files.ingest.input_file import InputFile
 from gapless.model.input_formats import Format, parse_format
-from gapless.model.instant import datetime_from_ns, ns_from_datetime
+from gapless.model.instant import datetime_from_ns
 from gapless.model.protocols import ObjectInfo
+from gapless.model.time.duration import parse_duration
 from gapless.runtime.environment import Environment
 from gapless.store.open import open_store
 
 OnRewrite = Literal["error", "skip"]
+ON_REWRITE: tuple[OnRewrite, ...] = get_args(OnRewrite)
 _COPIED_BYTES = 8 << 20
+_NAMES_SHOWN = 5
 _NS_PER_US, _NS_PER_S = 1000, 10**9
 
 
@@ -79,10 +84,10 @@ class FileSource(PositionedSource):
     def _stored(self, position: Position) -> Mapping[str, Any]:
         return {"read": self._memory.to_json(position.state["read"]), "current": position.state["current"]}
 
-    def _read(self, position: Position) -> Iterator[Piece]:
+    def _read(self, position: Position) -> Iterator[Piece[Position]]:
         self._memory.go_back(position.state["read"])
         if self._options.late_ns is not None:
-            self._memory.forget(self._options.late_ns)
+            self._memory.forget(self._options.late_ns, self._env.clock.now_ns())
         done, current = position.files_processed, position.state["current"]
         if current is not None:
             yield from self._file(current["path"], done, current)
@@ -107,27 +112,47 @@ class FileSource(PositionedSource):
         return sorted(map(self._state_of, found))
 
     def _new(self) -> list[SeenFile]:
-        """Those not read yet. Raises ObjectChanged for one that was rewritten, InvalidOption for one that may have come too late."""
+        """Those not read yet. Raises ObjectChanged for one that was rewritten, InvalidOption for those that came too late."""
         listed, youngest = self._listed(), self._env.clock.now_ns() - self._options.min_age_ns
         if self._options.on_rewrite == "error" and (changed := next(filter(self._memory.has_other, listed), None)):
             raise self._rewritten(changed)
-        found = [one for one in listed if not self._memory.knows(one.path)]
-        forgotten = [one for one in found if self._memory.may_have_forgotten(one)]
-        if len(forgotten) > self._memory.forgotten:
+        if self._memory.digests is None:
+            self._take_for_read(self._memory.too_late(listed))
+        elif late := self._memory.too_late(listed):
             raise InvalidOption(
-                f"{len(forgotten)} files of {self.place} are older than those that are remembered, and"
+                f"{len(late)} file{'s' * (len(late) > 1)} of {self.place} came later than late= allows: {_names(late)}",
+                why=f"All that were modified before {datetime_from_ns(self._memory.horizon_ns or 0).isoformat()} are taken for read,"
+                " and of these none was",
+                fix="Give each a newer time (touch), so that it is read, or move it away; a larger late= waits longer",
+                option="late",
+                value=self._options.late_ns,
+            )
+        self._memory.keep_listed(listed)
+        found = [one for one in listed if not self._memory.knows(one.path)]
+        return [one for one in found if not self._options.min_age_ns or one.modified_ns <= youngest]
+
+    def _take_for_read(self, old: list[SeenFile]) -> None:
+        """Warn of old files that a cursor of an earlier version does not tell apart; raises InvalidOption where there are too many."""
+        if len(old) > self._memory.forgotten:
+            raise InvalidOption(
+                f"{len(old)} files of {self.place} are older than those that are remembered, and"
                 f" {self._memory.forgotten} such were read",
-                why=f"One of them came later than late= allows, the last by path is {max(one.path for one in forgotten)!r}",
+                why=f"One of them came later than late= allows, of {_names(old)}",
                 fix="Give the late file a newer time (touch), or begin again with a larger late=",
                 option="late",
                 value=self._options.late_ns,
             )
-        left_out = set(forgotten)
-        return [one for one in found if one not in left_out and (not self._options.min_age_ns or one.modified_ns <= youngest)]
+        if len(old) < self._memory.forgotten and old:
+            warnings.warn(
+                f"of {self._memory.forgotten} old files of {self.place} that were read, some were removed, and the cursor does not say"
+                f" which: those that are there are taken for read, though one may have come too late: {_names(old)}",
+                LogWarning,
+                stacklevel=2,
+            )
 
     # -- one file --------------------------------------------------------------------------------------------------------
 
-    def _file(self, path: str, done: int, begun: Mapping[str, Any] | None) -> Iterator[Piece]:
+    def _file(self, path: str, done: int, begun: Mapping[str, Any] | None) -> Iterator[Piece[Position]]:
         """The rows of a file, `done` files after the first; of one that was begun those that are left."""
         seen, total = self._seen(path), self._memory.total
         if begun is not None and (seen.size, seen.modified_ns) != (begun["size"], begun["modified_ns"]):
@@ -185,6 +210,12 @@ class FileSource(PositionedSource):
         )
 
 
+def _names(files: list[SeenFile]) -> str:
+    """The paths of the newest, for a message."""
+    shown = [repr(one.path) for one in sorted(files)[-_NAMES_SHOWN:]]
+    return f"{len(files) - len(shown)} and " * (len(files) > len(shown)) + ", ".join(shown)
+
+
 def _within(seen: SeenFile, done: int, total: int, first: int, rows: int) -> Position:
     """In the file, `rows` after its row `first`; `total` files are remembered."""
     current = {"path": seen.path, "size": seen.size, "modified_ns": seen.modified_ns, "row": first + rows}
@@ -192,7 +223,7 @@ def _within(seen: SeenFile, done: int, total: int, first: int, rows: int) -> Pos
     return Position(state={"read": total, "current": current}, files_processed=done, timestamp=time)
 
 
-def _past(seen: SeenFile, done: int, total: int, last: Piece | None, count: int, rows: int) -> Position:
+def _past(seen: SeenFile, done: int, total: int, last: Piece[Position] | None, count: int, rows: int) -> Position:
     """Behind the file after all `count` of its last rows, else within it."""
     if last is not None and rows < count:
         return last.after(rows)
@@ -206,8 +237,8 @@ def open_file_source(
     schema: pa.Schema | None = None,
     format: object = None,  # noqa: A002 - as everywhere
     start: object = None,
-    min_age: timedelta = timedelta(0),
-    late: timedelta | None = None,
+    min_age: timedelta | str = timedelta(0),
+    late: timedelta | str | None = None,
     on_rewrite: OnRewrite = "error",
     storage_options: Mapping[str, str] | None = None,
 ) -> FileSource:
@@ -217,30 +248,24 @@ def open_file_source(
         location: A path or URL whose end has `*`, `?`, `[…]` or `**`. What begins with `.` or `_` is never a data file.
         schema: The columns; without it those of the first file.
         format: A `gl.Csv`, `gl.Json` or `gl.Parquet`, or the name of one; without it each file's suffix says it.
-        start: None or "earliest" for all files, "latest" for those that come from now on, or a time with its zone: those modified from then on.
-        min_age: A file is read only when it was last modified so long ago, by this machine's clock.
-        late: How much older than the newest file that was read a file may be when it comes. Those that are older are forgotten, which
-            keeps the cursor small; without it every file is remembered.
+        start: None or "earliest" for all files, "latest" for those that come from now on, or a time with its zone, also as an ISO text: those modified from then on.
+        min_age: A file is read only when it was last modified so long ago, by this machine's clock: "5 minutes", or a timedelta.
+        late: How much older than the newest file that was read a file may be when it comes: "3 days", or a timedelta. One that comes
+            later is an error that names it. Of those that are older and were read the cursor keeps eight bytes each, as long as they
+            are there; without it, path, size and time of every file.
         on_rewrite: What is done about a file that was read and then changed: "error", or "skip" the change.
         storage_options: Options of the object store, in obstore's names.
 
     Raises InvalidOption, InvalidPath, UnsupportedType.
     """
     root, pattern = split_pattern(location)
-    if on_rewrite not in ("error", "skip"):
-        raise InvalidOption(
-            f"on_rewrite={on_rewrite!r} is not known",
-            fix=nearest(str(on_rewrite), ("error", "skip")),
-            option="on_rewrite",
-            value=on_rewrite,
-        )
     options = FileOptions(
         pattern=pattern,
         format=parse_format(format),
         start=_parse_start(start),
-        min_age_ns=_parse_duration("min_age", min_age),
-        late_ns=None if late is None else _parse_duration("late", late),
-        on_rewrite=on_rewrite,
+        min_age_ns=_ns(parse_duration(min_age, "min_age")),
+        late_ns=None if late is None else _ns(parse_duration(late, "late")),
+        on_rewrite=one_of("on_rewrite", on_rewrite, ON_REWRITE),
     )
     return FileSource(Environment(store=open_store(root, storage_options)), options, schema)
 
@@ -250,23 +275,16 @@ def _parse_start(start: object) -> Literal["earliest", "latest"] | int:
         return "earliest"
     if start == "latest":
         return "latest"
-    if isinstance(start, datetime) and start.tzinfo is not None:
-        return ns_from_datetime(start)
+    if (time_ns := start_time(start)) is not None:
+        return time_ns
     raise InvalidOption(
         f"start={start!r} is no place among files",
         why="A source of files begins with all of them, with those to come, or with those modified from a time on",
-        fix='Pass "earliest", "latest", or a datetime with its zone',
+        fix='Pass "earliest", "latest", or a time such as "2026-01-05T00:00:00Z"',
         option="start",
         value=start,
     )
 
 
-def _parse_duration(name: str, value: object) -> int:
-    if not isinstance(value, timedelta) or value < timedelta(0):
-        raise InvalidOption(
-            f"{name}={value!r} is no duration",
-            fix=f"Pass a timedelta, such as {name}=timedelta(hours=1)",
-            option=name,
-            value=value,
-        )
-    return value // timedelta(microseconds=1) * _NS_PER_US
+def _ns(length: timedelta) -> int:
+    return length // timedelta(microseconds=1) * _NS_PER_US

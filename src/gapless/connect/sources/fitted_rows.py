@@ -48,6 +48,8 @@ def fitted(part: Batches, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         if field.name not in given:
             differences += [] if field.nullable else [f"{field.name}: is missing, and may not be null"]
         elif reason := why_not(given[field.name].type, field.type):
+            if pa.types.is_null(field.type):
+                reason = "the first rows had no value in it, so that its type was not known"
             differences.append(f"{field.name}: {field.type} is known, {given[field.name].type} came: {reason}")
     if differences:
         raise _mismatch(part.source, differences)

@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.connect.sources.http_pages import Mark, Page, Pagination, SinglePage, at_path
-from gapless.connect.sources.http_service import HttpService
-from gapless.connect.sources.positioned import Piece, Position, PositionedSource
+from gapless.connect.sources.http_service import HttpService, check_request
+from gapless.connect.sources.piecewise import Piece
+from gapless.connect.sources.positioned import Position, PositionedSource
 from gapless.connect.sources.protocol import SourceCapabilities
-from gapless.errors import InvalidOption, UnreadableInput, shorten
+from gapless.errors import InvalidOption, ObjectNotFound, UnreadableInput, shorten
 from gapless.files.ingest.json_records import json_records
 from gapless.runtime.environment import RandomIds, SystemClock
 
@@ -54,18 +55,23 @@ class HttpSource(PositionedSource):
             raise ValueError(f"page {page!r}, row {row!r}")
         return Position(state={"page": page, "row": row, "digest": digest})
 
-    def _read(self, position: Position) -> Iterator[Piece]:
+    def _read(self, position: Position) -> Iterator[Piece[Position]]:
         try:
             yield from self._pages(position)
         finally:
             # Who is up to date, or stops reading, holds no connection.
             self._service.close()
 
-    def _pages(self, position: Position) -> Iterator[Piece]:
+    def _pages(self, position: Position) -> Iterator[Piece[Position]]:
         mark, row, told = (position.state[name] for name in ("page", "row", "digest"))
-        before = None if row else told
+        before, asked = None if row else told, mark
         while True:
-            page = self._page(mark)
+            try:
+                page = self._page(mark)
+            except ObjectNotFound:
+                if mark == asked or not self._pagination.ends_with_404:
+                    raise
+                return
             self._check_same(page.records, row, told)
             self._pagination.check(mark, page, self.place)
             digest = _digest(page.records)
@@ -163,6 +169,7 @@ def open_http_source(
             option="pagination",
             value=pagination,
         )
+    check_request(url, {} if params is None else params)
     if type(timeout_s) not in (int, float) or timeout_s <= 0:
         raise InvalidOption(
             f"timeout_s={timeout_s!r} is no time to wait", fix="Pass seconds, such as 30.0", option="timeout_s", value=timeout_s

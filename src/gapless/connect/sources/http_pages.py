@@ -30,6 +30,9 @@ class Pagination(ABC):
     replays: ClassVar[bool]
     """Whether a page that is asked for again, later, has the same rows: only what is named by a token or a value of the rows has."""
 
+    ends_with_404: ClassVar[bool] = False
+    """Whether services may say of the page behind the last one that it is not there."""
+
     @abstractmethod
     def first(self, start: object) -> Mark:
         """The page to begin with; raises InvalidOption for a start that it does not have."""
@@ -125,12 +128,13 @@ class NextLink(LinkHeader):
 
 @dataclass(frozen=True, slots=True)
 class PageNumber(Pagination):
-    """Pages are counted."""
+    """Pages are counted. The one behind the last has no rows, or is not there (404)."""
 
     parameter: str = "page"
     number: int = 1
     """Of the first page."""
     replays = False
+    ends_with_404 = True
 
     def first(self, start: object) -> Mark:
         """See `Pagination.first`."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from gapless.connect.location import without_secrets
-from gapless.connect.sources.protocol import missing_library
 from gapless.errors import (
     AccessDenied,
     GaplessError,
@@ -20,10 +19,12 @@ from gapless.errors import (
     ObjectNotFound,
     StoreUnavailable,
     UnreadableInput,
+    shorten,
 )
 from gapless.files.ingest.json_records import load_json
 from gapless.model.instant import ns_from_datetime
 from gapless.model.protocols import Clock, IdSource
+from gapless.tables.shared.library_errors import missing_library
 
 if TYPE_CHECKING:
     from httpx import Client, Response
@@ -36,6 +37,32 @@ _LONGEST_ASKED_S = 300.0
 _AGAIN = frozenset({408, 425, 429})
 _DENIED = frozenset({401, 403, 407})
 _GONE = frozenset({404, 410})
+
+
+def check_request(url: str, params: object) -> None:
+    """Raise InvalidOption for a URL that names no host, and for what is no part of a query. Values are not shown: they may be secrets."""
+    try:
+        host, _ = urlsplit(url).hostname, urlsplit(url).port
+    except ValueError:
+        host = None
+    if not host:
+        raise InvalidOption(
+            f"the URL {without_secrets(url)!r} names no host",
+            why="An HTTP service is asked at a host, perhaps with a port",
+            fix="Pass such as 'https://api.example.com/trips'",
+            option="url",
+            value=None,
+        )
+    given = params if isinstance(params, Mapping) else {"params": params}
+    for name, value in given.items():
+        if not isinstance(params, Mapping) or type(value) not in (str, int, float):
+            raise InvalidOption(
+                f"params= has {name!r} of {type(value).__name__}",
+                why="A query has a text for each name",
+                fix='Pass texts, such as params={"kind": "a,b"}; what comes several times goes into the URL: "?kind=a&kind=b"',
+                option="params",
+                value=None,
+            )
 
 
 class _Again(Exception):
@@ -118,7 +145,14 @@ class HttpService:
         try:
             return load_json(response.content, self.place), response.links.get("next", {}).get("url")
         except UnreadableInput as error:
-            raise _Again(error) from error
+            kind = response.headers.get("content-type", "")
+            told = UnreadableInput(
+                error.what,
+                why=f"{error.why}. It is {kind or 'of no type'}, and begins with {shorten(response.text[:60])}",
+                fix="Check the URL and headers=: a page to log in, say, is no JSON",
+                source=self.place,
+            )
+            raise (told if "html" in kind else _Again(told)) from error
 
     def _refused(self, response: Response) -> Exception:
         status = response.status_code

@@ -11,8 +11,9 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from gapless.connect.sources.kafka_topic import Arrived, KafkaTopic, Record
-from gapless.connect.sources.positioned import Piece, Position, PositionedSource
-from gapless.errors import InvalidOption, UnreadableInput, VersionNotFound, nearest, shorten
+from gapless.connect.sources.piecewise import Piece
+from gapless.connect.sources.positioned import Position, PositionedSource, start_time
+from gapless.errors import InvalidOption, UnreadableInput, VersionNotFound, one_of, shorten
 from gapless.files.ingest.batches import Batches
 from gapless.files.ingest.json_records import json_records, load_json
 from gapless.runtime.environment import SystemClock
@@ -98,7 +99,7 @@ class KafkaSource(PositionedSource):
         self._told = position.state["offsets"]
         return {"offsets": {str(partition): offset for partition, offset in sorted(self._told.items())}}
 
-    def _read(self, position: Position) -> Iterator[Piece]:
+    def _read(self, position: Position) -> Iterator[Piece[Position]]:
         offsets, ends = self._reachable(position.state["offsets"])
         time = position.timestamp
         for arrived in self._topic.read(offsets, ends):
@@ -223,8 +224,7 @@ def open_kafka_source(
     Raises InvalidOption, UnsupportedType; NotSupported without confluent-kafka, as it is started.
     """
     for option, value, known in (("format", format, FORMATS), ("on_missing", on_missing, ON_MISSING)):
-        if value not in known:
-            raise InvalidOption(f"{option}={value!r} is not known", fix=nearest(str(value), known), option=option, value=value)
+        one_of(option, value, known)
     if format == "bytes" and schema is not None:
         raise InvalidOption(
             "schema= was given for records whose values are bytes",
@@ -242,23 +242,24 @@ def open_kafka_source(
     settings = dict(config or {})
     group = settings.pop("group.id", None)
     reached = KafkaTopic(name=topic, brokers=brokers, clock=SystemClock(), group=group, config=settings)
-    return KafkaSource(reached, start=_parse_start(start), values=values, schema=whole, on_missing=on_missing)
+    return KafkaSource(reached, start=parse_start(start), values=values, schema=whole, on_missing=on_missing)
 
 
-def _parse_start(start: object) -> str | int | Mapping[int, int]:
+def parse_start(start: object) -> str | int | Mapping[int, int]:
+    """Where a caller lets it begin: a word, milliseconds since 1970 UTC, or offsets by partition. Raises InvalidOption, InvalidTime."""
     if start is None or start == "earliest":
         return "earliest"
     if start == "latest":
         return "latest"
-    if isinstance(start, datetime) and start.tzinfo is not None:
+    if (time_ns := start_time(start)) is not None:
         # The first millisecond that is not before it.
-        return -((_EPOCH - start) // timedelta(milliseconds=1))
+        return -(-time_ns // 10**6)
     if isinstance(start, Mapping) and all(type(one) is int and one >= 0 for pair in start.items() for one in pair):
         return dict(start)
     raise InvalidOption(
         f"start={start!r} is no place in a topic",
         why="A source of a topic begins at its first records, behind its last, at a time, or at offsets by partition",
-        fix='Pass "earliest", "latest", a datetime with its zone, or a dict such as {0: 100}',
+        fix='Pass "earliest", "latest", a time such as "2026-01-05T00:00:00Z", or a dict such as {0: 100}',
         option="start",
         value=start,
     )

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gapless.connect.sources.protocol import missing_library
 from gapless.errors import (
     AccessDenied,
     GaplessError,
@@ -19,6 +18,7 @@ from gapless.errors import (
     VersionNotFound,
 )
 from gapless.model.protocols import Clock
+from gapless.tables.shared.library_errors import missing_library
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message

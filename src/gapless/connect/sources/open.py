@@ -6,24 +6,27 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from gapless.connect.location import split_url
+from gapless.connect.location import place_of
 from gapless.connect.sources.kinds import OPENERS, open_kind
 from gapless.connect.sources.protocol import Source
 from gapless.connect.sources.table.delta_table import DeltaSourceTable
+from gapless.connect.sources.table.hudi_table import HudiSourceTable
+from gapless.connect.sources.table.iceberg import open_iceberg_source
 from gapless.connect.sources.table.options import TableSourceOptions
 from gapless.connect.sources.table.series_table import SeriesSourceTable
 from gapless.connect.sources.table.source import TableSource
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.timeseries.table import TimeSeriesTable
 
-KINDS = ("timeseries", "delta", *OPENERS)
+KINDS = ("timeseries", "delta", "iceberg", "hudi", *OPENERS)
 
 
 def source(url: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None, **options: Any) -> Source:
     """A source out of a table, or of what else `url` begins with: "files:landing/*.parquet".
 
     Args:
-        url: As in `sink`.
+        url: As in `sink`: "delta:trips", or the path or URL alone of a table; "hudi:trips" is a Hudi table of either type (`gapless[hudi]`),
+            whose versions are instants.
         storage_options: Options of the object store, in obstore's names.
         options: Sources other than tables have their own, by kind. Of tables:
 
@@ -39,15 +42,26 @@ def source(url: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
             on_change: What to do with commits that changed or removed rows: "error", "skip" them whole, or "tell" the `_change_type` of each row.
             on_missing_versions: What to do where versions can be told no longer: "error", or go on at the "earliest" that can, with a warning.
             on_schema_change: What to do where the table's columns change: "error", "keep" the columns of the start, or "evolve" with the table.
+            catalog_type, catalog_uri, catalog_name, warehouse, namespace, table_name, catalog_properties: Of Iceberg tables, as in `sink`. Their
+                versions are the sequence numbers of snapshots.
+            ref: Of Iceberg tables: the branch that is followed, or the tag up to which is read.
+            snapshot_id: Of Iceberg tables: all rows of the snapshot with this id.
 
     Times are aware datetimes, or ISO texts with an offset. Raises InvalidOption, InvalidTime, TableNotFound, StoreError.
     """
-    kind, location = split_url(url, KINDS)
+    kind, location = place_of(url, KINDS, storage_options)
     if kind in OPENERS:
         given = {"storage_options": storage_options, **options}
         return open_kind(kind, location, {name: value for name, value in given.items() if value is not None})
+    if kind == "iceberg":
+        return open_iceberg_source(location, storage_options, options)
     asked = TableSourceOptions.parse(options)
     pass_missing = asked.on_missing_versions == "earliest"
+    if kind == "hudi":
+        hudi = HudiSourceTable(
+            location=location, storage_options=storage_options, on_change=asked.on_change, pass_missing=pass_missing
+        )
+        return TableSource(hudi, asked)
     if kind == "delta":
         delta = DeltaTable.open(location, storage_options=storage_options)
         return TableSource(DeltaSourceTable(delta, pass_missing=pass_missing), asked)

@@ -1,21 +1,22 @@
-"""Sources other than tables: what reads on from a position, piece by piece, made into a source by one loop."""
+"""Sources other than tables: what reads on from a position, piece by piece, made into a source."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from gapless.connect.sources.fitted_rows import as_declared, fitted
-from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities, check_limit, refuse_pickling
-from gapless.errors import CorruptTable, GaplessError, InvalidOption, SchemaMismatch
+from gapless.connect.sources.piecewise import Piece, PiecewiseSource
+from gapless.connect.sources.protocol import Cursor, SourceCapabilities
+from gapless.errors import CorruptTable, InvalidOption, SchemaMismatch, shorten
 from gapless.files.ingest.batches import Batches
 from gapless.formats.timeseries.codec.schema import decode_schema, encode_schema
-from gapless.runtime.metrics import SOURCE_ROWS
+from gapless.tables.shared.versions import parse_instant_value
 
 _SCHEMA, _PLACE = "schema", "place"
 
@@ -31,31 +32,7 @@ class Position:
     """In UTC; see `Cursor.timestamp`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """Some rows in their order; perhaps none, where the source only moved on."""
-
-    rows: pa.RecordBatch
-    after: Callable[[int], Position]
-    """Where the source stands after the first so many of them."""
-    given: int = 0
-    """How many of the rows that `after` counts came before these."""
-
-    def first(self, rows: int) -> Piece:
-        """The first so many rows."""
-        return Piece(rows=self.rows.slice(0, rows), after=self.after, given=self.given)
-
-    def rest(self, rows: int) -> Piece:
-        """Those after the first so many."""
-        return Piece(rows=self.rows.slice(rows), after=self.after, given=self.given + rows)
-
-    @property
-    def end(self) -> Position:
-        """Where the source stands after all of them."""
-        return self.after(self.given + self.rows.num_rows)
-
-
-class PositionedSource(Source):
+class PositionedSource(PiecewiseSource[Position]):
     """A source that reads on from a position. Who derives from it says where it begins, and reads.
 
     Rows have the declared schema; where none was declared, the columns of the first rows, which the cursor then holds.
@@ -66,22 +43,14 @@ class PositionedSource(Source):
 
     def __init__(self, place: str, schema: pa.Schema | None) -> None:
         """`place` tells what is read from other places of the kind, with no secrets in it; `schema` is declared, or None."""
+        super().__init__()
         self.place = place
         self._declared = None if schema is None else as_declared(schema, place)
         self._schema = self._declared
-        self._position: Position | None = None
-        self._reading: Iterator[Piece] | None = None
-        self._left: Piece | None = None
 
     def __repr__(self) -> str:
         """Its kind and place."""
         return f"<{type(self).__name__} {self.place}>"
-
-    def __getstate__(self) -> dict[str, object]:
-        """All that it was made with; raises NotSupported once it is started."""
-        if self._position is not None:
-            raise refuse_pickling()
-        return self.__dict__
 
     # -- what a kind of source says --------------------------------------------------------------------------------------
 
@@ -94,7 +63,7 @@ class PositionedSource(Source):
         """The position of a cursor; raises KeyError, TypeError or ValueError for a state that is none."""
 
     @abstractmethod
-    def _read(self, position: Position) -> Iterator[Piece]:
+    def _read(self, position: Position) -> Iterator[Piece[Position]]:
         """The rows from a position on that are there now."""
 
     def _stored(self, position: Position) -> Mapping[str, Any]:
@@ -145,28 +114,6 @@ class PositionedSource(Source):
             schema, position = self._known(cursor)
         self._schema, self._position, self._reading, self._left = schema, position, None, None
 
-    def poll(self, limit: int | None = None) -> Polled:
-        """See `Source.poll`. Rows before an error are given first: it comes with the next poll. After an error the source stands
-        where it was. Raises as the kind of source says.
-        """
-        check_limit(limit)
-        before, taken, room = self._started(), list[pa.RecordBatch](), limit
-        try:
-            while (room is None or room > 0) and (piece := self._next()) is not None:
-                if room is not None and piece.rows.num_rows > room:
-                    self._left, piece = piece.rest(room), piece.first(room)
-                self._position = piece.end
-                if piece.rows.num_rows:
-                    taken.append(piece.rows)
-                room = None if room is None else room - piece.rows.num_rows
-        except BaseException as error:
-            self._reading = self._left = None
-            if not taken or not isinstance(error, GaplessError):
-                self._position = before
-                raise
-        SOURCE_ROWS.add(sum(rows.num_rows for rows in taken), self.kind, self.place)
-        return Polled(taken)
-
     # -- for kinds of sources --------------------------------------------------------------------------------------------
 
     def _fitted(self, part: Batches) -> Iterator[pa.RecordBatch]:
@@ -186,17 +133,11 @@ class PositionedSource(Source):
 
     # -- steps -----------------------------------------------------------------------------------------------------------
 
-    def _started(self) -> Position:
-        if self._position is None:
-            self.start(None)
-        assert self._position is not None
-        return self._position
+    @property
+    def _counted_as(self) -> tuple[str, str]:
+        return self.kind, self.place
 
-    def _next(self) -> Piece | None:
-        """The next rows; None where there are none now."""
-        if self._left is not None:
-            piece, self._left = self._left, None
-            return piece
+    def _read_on(self) -> Piece[Position] | None:
         if self._reading is None:
             self._reading = self._read(self._started())
         found = next(self._reading, None)
@@ -204,7 +145,7 @@ class PositionedSource(Source):
             self._reading = None
         return found
 
-    def _peek(self) -> Piece | None:
+    def _peek(self) -> Piece[Position] | None:
         """As `_next`, outside of a poll: after an error the source stands where it was."""
         try:
             return self._next()
@@ -214,10 +155,10 @@ class PositionedSource(Source):
 
     def _known(self, cursor: object) -> tuple[pa.Schema | None, Position]:
         """The schema and position of a cursor."""
-        if not isinstance(cursor, Cursor) or cursor.source != self.kind:
-            raise _no_cursor(
-                self, cursor, f"It is one of {getattr(cursor, 'source', cursor)!r}, and this source is one of {self.kind!r}"
-            )
+        if not isinstance(cursor, Cursor):
+            raise _no_cursor(self, cursor, f"It is {shorten(cursor)}, and no Cursor")
+        if cursor.source != self.kind:
+            raise _no_cursor(self, cursor, f"It is one of {cursor.source!r}, and this source is one of {self.kind!r}")
         state = dict(cursor.state)
         if state.get(_PLACE) != self.place:
             raise _no_cursor(self, cursor, f"It is one of {state.get(_PLACE)}")
@@ -230,11 +171,20 @@ class PositionedSource(Source):
         return schema, Position(state=position.state, files_processed=cursor.files_processed, timestamp=cursor.timestamp)
 
 
+def start_time(start: object) -> int | None:
+    """A place to begin at that is a time, an aware datetime or an ISO text with an offset, as nanoseconds since 1970 UTC; None for what is none.
+
+    Raises InvalidTime for one without a zone, or that cannot be read.
+    """
+    is_time = isinstance(start, date) or (isinstance(start, str) and start[:1].isdigit())
+    return parse_instant_value(start, name="start") if is_time else None
+
+
 def _no_cursor(source: PositionedSource, cursor: object, why: str) -> InvalidOption:
     return InvalidOption(
         f"this cursor cannot start the source of {source.place}",
         why=why,
-        fix="Pass one that this source gave",
+        fix="Pass Cursor.from_json(text)" if isinstance(cursor, str) else "Pass one that this source gave",
         option="cursor",
         value=cursor,
     )

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -139,6 +139,14 @@ class Source(ABC):
     def close(self) -> None:  # noqa: B027  # most sources hold nothing
         """Let go of what it holds."""
 
+    def __enter__(self) -> Self:
+        """Itself; `close` comes at the end of the block."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close it."""
+        self.close()
+
     def poll_next(self, limit: int | None = None) -> Polled:
         """Another name of `poll`."""
         return self.poll(limit)
@@ -168,11 +176,4 @@ def refuse_pickling() -> NotSupported:
         why="It is in the middle of reading",
         fix="Send its cursor, and make it in the other process: gl.connect.source(…), then start(cursor)",
         feature="pickling of a source at work",
-    )
-
-
-def missing_library(what: str, library: str, extra: str) -> NotSupported:
-    """The error for a kind of source whose library is not installed; `extra` of gapless brings it."""
-    return NotSupported(
-        f"reading {what} needs {library}", why="It is not installed", fix=f"pip install 'gapless[{extra}]'", feature=extra
     )

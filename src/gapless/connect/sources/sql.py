@@ -9,18 +9,21 @@ from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pyarrow as pa
 
-from gapless.connect.sources.positioned import Piece, Position, PositionedSource
+from gapless.connect.sources.piecewise import Piece
+from gapless.connect.sources.positioned import Position, PositionedSource
 from gapless.connect.sources.sql_rows import Keys, SqlRows, open_engine, open_rows
 from gapless.connect.sources.sql_types import to_arrow
-from gapless.errors import DuplicateKey, InvalidOption, NullKey, UnsupportedType
+from gapless.errors import DuplicateKey, InvalidOption, InvalidValue, NullKey, UnsupportedType
 from gapless.files.ingest.batches import Batches
 from gapless.model.instant import datetime_from_ns
 from gapless.model.protocols import Clock
+from gapless.model.time.duration import parse_duration
 from gapless.runtime.environment import SystemClock
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs.rows import as_batches
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -58,6 +61,7 @@ class SqlSource(PositionedSource):
         super().__init__(self._rows.place, self._rows.schema)
         self._options, self._clock = options, clock
         self._check_lag()
+        self._start = self._begin()
 
     def close(self) -> None:
         """Leave the database."""
@@ -73,15 +77,14 @@ class SqlSource(PositionedSource):
             raise ValueError(f"{len(after)} values of {', '.join(self._rows.order)}")
         return Position(state={"after": after})
 
-    def _read(self, position: Position) -> Iterator[Piece]:
+    def _read(self, position: Position) -> Iterator[Piece[Position]]:
         if self._rows.checks_nulls and self._rows.has_null():
             raise self._null()
-        start = None if self._options.start in (None, "earliest", "latest") else self._options.start
         after = None if position.state["after"] is None else _decoded(position.state["after"])
         bound = self._bound()
         while not (bound is None and self._options.lag is not None):
             # One more than a page: the row that is known already.
-            found, keys = self._rows.page(after=after, start=start, bound=bound, rows=_PAGE_ROWS + 1)
+            found, keys = self._rows.page(after=after, start=self._start, bound=bound, rows=_PAGE_ROWS + 1)
             known = 1 if keys and keys[0] == after else 0
             self._check_keys(keys)
             rows, keys = found[known:], keys[known:]
@@ -138,6 +141,31 @@ class SqlSource(PositionedSource):
             row=0,
         )
 
+    def _begin(self) -> object:
+        """The first value of the cursor column, as a value of its type where that is known; None for all. Raises InvalidOption."""
+        start, column = self._options.start, self._rows.order[0]
+        schema = self._rows.schema
+        if start in (None, "earliest", "latest"):
+            return None
+        if schema is None or column not in schema.names:
+            return start
+        field = schema.field(column)
+        try:
+            if isinstance(start, str) and pa.types.is_timestamp(field.type):
+                start = datetime.fromisoformat(start)
+            if isinstance(start, str) and pa.types.is_date(field.type):
+                start = date.fromisoformat(start)
+            to_arrow([start], field, self.place)
+        except (ValueError, InvalidValue) as error:
+            raise InvalidOption(
+                f"start={start!r} is no value of column {column!r}, of {field.type}",
+                why=error.why if isinstance(error, InvalidValue) else str(error),
+                fix='Pass "earliest", "latest", or the first value of the column; a time with a zone only where the column has one',
+                option="start",
+                value=start,
+            ) from error
+        return start
+
     # -- how far ---------------------------------------------------------------------------------------------------------
 
     def _check_lag(self) -> None:
@@ -155,7 +183,7 @@ class SqlSource(PositionedSource):
             raise InvalidOption(
                 f"lag={lag!r} is none for a cursor column {known}",
                 why="Rows that are younger wait: by the clock in a column of timestamps, by number in one of integers",
-                fix="Pass a timedelta or a whole number, as the column has it; declare a query's columns with schema=",
+                fix="Pass a length of time or a whole number, as the column has it; declare a query's columns with schema=",
                 option="lag",
                 value=lag,
             )
@@ -186,11 +214,11 @@ def _encode(value: object, column: str) -> list[object]:
             return ["datetime", value.isoformat()]
         case date():
             return ["date", value.isoformat()]
-        case Decimal():
-            return ["Decimal", str(value)]
+        case Decimal() | UUID():
+            return [type(value).__name__, str(value)]
     raise UnsupportedType(
         f"column {column!r} holds {value!r}, a {type(value).__name__}",
-        why="A cursor holds whole numbers, texts, times, dates and decimals",
+        why="A cursor holds whole numbers, texts, times, dates, decimals and UUIDs",
         fix="Go by another column, or cast it in query=",
         column=column,
         type=type(value).__name__,
@@ -205,6 +233,7 @@ def _decoded(keys: Sequence[Sequence[Any]]) -> Keys:
         "datetime": datetime.fromisoformat,
         "date": date.fromisoformat,
         "Decimal": Decimal,
+        "UUID": UUID,
     }
     return tuple(read[kind](value) for kind, value in keys)
 
@@ -217,7 +246,7 @@ def open_sql_source(
     query: str | None = None,
     key: str | Sequence[str] = (),
     start: object = None,
-    lag: timedelta | int | None = None,
+    lag: timedelta | str | int | None = None,
     schema: pa.Schema | None = None,
 ) -> SqlSource:
     """A source of the rows of a table or query, through SQLAlchemy.
@@ -229,8 +258,9 @@ def open_sql_source(
         query: a SELECT.
         key: Columns that tell rows with one value of the cursor column apart; without it the table's primary key.
         start: None or "earliest" for all rows, "latest" for those behind the last, or the first value of the cursor column.
-        lag: Rows wait until they are so old, by this machine's clock (a column of timestamps; one without a zone is taken for UTC), or until
-            the largest value is so far away (integers): those that are committed later with a smaller value are not missed so.
+        lag: Rows wait until they are so old, by this machine's clock ("5 minutes", or a timedelta: a column of timestamps; one without a zone
+            is taken for UTC), or until the largest value is so far away (integers): those that are committed later with a smaller value are
+            not missed so.
         schema: The columns that are read, and their types; without it those of the table, or what the values of the query show.
 
     Raises InvalidOption, NotSupported, ObjectNotFound, UnknownColumn, UnsupportedType, StoreUnavailable, AccessDenied.
@@ -252,5 +282,6 @@ def open_sql_source(
             option="key",
             value=key,
         )
-    options = SqlOptions(table=table, query=query, order=order, start=start, lag=lag, schema=schema)
+    wait = parse_duration(lag, "lag") if isinstance(lag, str) else lag
+    options = SqlOptions(table=table, query=query, order=order, start=start, lag=wait, schema=schema)
     return SqlSource(open_engine(url), options, SystemClock())

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import InvalidOperation
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gapless.connect.sources.protocol import missing_library
 from gapless.connect.sources.sql_types import arrow_type, sql_type
 from gapless.errors import (
     AccessDenied,
@@ -24,14 +25,18 @@ from gapless.errors import (
     UnreadableInput,
     nearest,
 )
+from gapless.tables.shared.library_errors import missing_library
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Engine, FromClause
 
 Keys = tuple[object, ...]
 """Of one row the values of the cursor column and of the key, which together are unique."""
+_PACKAGES = {"MySQLdb": "mysqlclient", "cx_Oracle": "cx-Oracle"}
+"""Of drivers whose package has another name."""
 _WRONG = ("syntax error", "no such")
 """What SQLite says of a query, which is not told from a failure by the kind of its error."""
+_NO_DATABASE = ("does not exist", "unknown database")
 _DENIED = ("authentication", "permission denied", "access denied", "not authorized", "login failed")
 
 
@@ -133,6 +138,17 @@ def typed(place: str) -> Iterator[None]:
                 fix="Check user, password and grants",
                 path=place,
             ) from None
+        if isinstance(error, exc.DataError):
+            raise UnreadableInput(
+                f"{place} cannot be read: {said}",
+                why="A row has a value that the driver, or the query, does not take",
+                fix="Mend the value, or cast the column in query=",
+                source=place,
+            ) from None
+        if isinstance(error, exc.OperationalError) and any(one in said.lower() for one in _NO_DATABASE):
+            raise ObjectNotFound(
+                f"{place} cannot be read: {said}", why="The server does not know it", fix="Check the URL's database", path=place
+            ) from None
         if isinstance(error, exc.ProgrammingError) or any(one in said for one in _WRONG):
             raise InvalidOption(
                 f"{place} cannot be asked so: {said}",
@@ -154,18 +170,18 @@ def typed(place: str) -> Iterator[None]:
 
 
 def open_engine(url: str) -> Engine:
-    """An engine of a database. Raises NotSupported without SQLAlchemy or the driver, InvalidOption; neither shows the URL."""
+    """An engine of a database. Raises NotSupported without SQLAlchemy or the driver, InvalidOption, ObjectNotFound for a file that is not there; none shows the URL."""
     try:
         import sqlalchemy as sa
     except ModuleNotFoundError as error:
         raise missing_library("SQL databases", "SQLAlchemy", "sql") from error
     try:
-        return sa.create_engine(url, poolclass=sa.NullPool)
+        engine = sa.create_engine(url, poolclass=sa.NullPool)
     except ModuleNotFoundError as error:
         raise NotSupported(
             f"this database needs the driver {error.name!r}",
             why="It is not installed",
-            fix=f"pip install {error.name}; or name another driver in the URL, as in postgresql+psycopg://",
+            fix=f"pip install {_PACKAGES.get(error.name or '', error.name)}; or name another driver in the URL, as in postgresql+psycopg://",
             feature="sql",
         ) from None
     except (sa.exc.ArgumentError, ValueError) as error:
@@ -177,6 +193,15 @@ def open_engine(url: str) -> Engine:
             option="url",
             value=None,
         ) from None
+    name = engine.url.database or ":memory:"
+    if engine.dialect.name == "sqlite" and not name.startswith((":memory:", "file:")) and not Path(name).exists():
+        raise ObjectNotFound(
+            f"there is no database {name!r}",
+            why="SQLite would make an empty one of that name",
+            fix="Check the path: 'sql:sqlite:///beside.db' lies beside, 'sql:sqlite:////var/lib/trips.db' has its whole path",
+            path=name,
+        )
+    return engine
 
 
 def open_rows(
@@ -239,7 +264,10 @@ def _columns_of(engine: Engine, name: str, place: str) -> tuple[dict[str, Any], 
 
     schema, _, table = name.rpartition(".")
     tables: list[str] = []
-    with typed(place):
+    with typed(place), warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", sa.exc.SAWarning
+        )  # of types that it does not know, which are refused where they are wanted
         inspector = sa.inspect(engine)
         try:
             found = {one["name"]: one for one in inspector.get_columns(table, schema=schema or None)}
@@ -249,33 +277,49 @@ def _columns_of(engine: Engine, name: str, place: str) -> tuple[dict[str, Any], 
     raise ObjectNotFound(
         f"there is no table {name!r} in {engine.url.database!r}",
         why="The database does not know it",
-        fix=f"{nearest(table, tables)} A table of another schema is schema.table",
+        fix=f"A table of another schema is named schema.table. {nearest(table, tables)}",
         path=name,
     )
 
 
 def _read_as(type_: Any, wanted: pa.DataType | None, dialect: str) -> Any:
-    """The type as which a column is read: its own, but for SQLite's decimals, which SQLAlchemy would round."""
+    """The type as which a column is read: its own, but for SQLite's decimals, which SQLAlchemy would round, and JSON, which is its text."""
     import sqlalchemy as sa
 
+    if isinstance(type_, sa.JSON):
+        return _json_text()
     raw = isinstance(type_, sa.Numeric) and not isinstance(type_, sa.Float)
     return sql_type(wanted) if raw or (dialect == "sqlite" and isinstance(type_, sa.types.NullType)) else type_
+
+
+def _json_text() -> Any:
+    """JSON as the server writes it: values that a driver reads from it lose digits."""
+    import sqlalchemy as sa
+
+    class JsonText(sa.types.UserDefinedType[str]):
+        cache_ok = True
+
+        def column_expression(self, colexpr: Any) -> Any:
+            return sa.cast(colexpr, sa.Text())
+
+    return JsonText()
 
 
 def _query_rows(engine: Engine, query: str, order: Sequence[str], declared: pa.Schema | None) -> SqlRows:
     import sqlalchemy as sa
 
     place = _place(engine, f"query-{hashlib.sha256(query.encode()).hexdigest()[:12]}", order[0])
-    bare = query.strip().rstrip(";")
+    # A comment at its end would hide what comes behind it.
+    bare = query.strip().rstrip(";").replace(":", "\\:") + "\n"
     with typed(place), engine.connect() as connection:
-        whole = sa.text(bare.replace(":", "\\:")).columns().subquery("gapless_rows")
+        whole = sa.text(bare).columns().subquery("gapless_rows")
         names = list(connection.execute(sa.select(sa.text("*")).select_from(whole).where(sa.false())).keys())
     for one in (*order, *(declared.names if declared is not None else ())):
         _check_column(one, names, place)
     types = {} if declared is None else dict(zip(declared.names, declared.types, strict=True))
     kept = names if declared is None else list(dict.fromkeys((*declared.names, *order)))
     columns = [sa.column(one, sql_type(types.get(one))) for one in kept]
-    rows = sa.text(bare.replace(":", "\\:")).columns(*columns).subquery("gapless_rows")
+    rows = sa.text(bare).columns(*columns).subquery("gapless_rows")
     return SqlRows(engine=engine, place=place, rows=rows, schema=declared, order=tuple(order), checks_nulls=True)
 
 

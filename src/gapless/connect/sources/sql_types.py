@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from gapless.errors import InvalidValue, UnsupportedType, shorten
 if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
+_ADDRESSES = IPv4Address | IPv6Address | IPv4Interface | IPv6Interface | IPv4Network | IPv6Network
 _MOST_DIGITS_128, _MOST_DIGITS_256 = 38, 76
 
 
@@ -29,6 +31,7 @@ def arrow_type(type_: TypeEngine[Any], column: str, dialect: str) -> pa.DataType
         (sa.LargeBinary, pa.binary()),
         (sa.String, pa.string()),
         (sa.Uuid, pa.string()),
+        (sa.JSON, pa.string()),
     )
     if isinstance(type_, sa.Integer):
         return _integer(type_, dialect)
@@ -38,6 +41,8 @@ def arrow_type(type_: TypeEngine[Any], column: str, dialect: str) -> pa.DataType
         return _decimal(type_, column)
     if isinstance(type_, sa.DateTime):
         return pa.timestamp("us", "UTC" if type_.timezone else None)
+    if isinstance(type_, sa.Time) and type_.timezone:
+        raise _unsupported(column, type_, "Arrow's times of day have no offset")
     found = next((arrow for kind, arrow in simple if isinstance(type_, kind)), None)
     if found is None:
         raise _unsupported(column, type_, "No Arrow type is known to hold each of its values")
@@ -60,8 +65,11 @@ def _decimal(type_: Any, column: str) -> pa.DataType:
 
 
 def _unsupported(column: str, type_: object, why: str) -> UnsupportedType:
+    import sqlalchemy as sa
+
+    named = "a SQL type that SQLAlchemy does not know" if isinstance(type_, sa.types.NullType) else f"the SQL type {type_!r}"
     return UnsupportedType(
-        f"column {column!r} has the SQL type {type_!r}",
+        f"column {column!r} has {named}",
         why=why,
         fix="Pass schema= with the columns that are wanted and their types, or query= that casts or leaves it out",
         column=column,
@@ -110,6 +118,8 @@ def _plain_of(type_: pa.DataType) -> Callable[[Any], object]:
         return _as_decimal
     if pa.types.is_timestamp(type_):
         return _as_local if type_.tz is None else _as_instant
+    if pa.types.is_time(type_):
+        return _as_time
     if pa.types.is_string(type_):
         return _as_text
     return bytes if pa.types.is_binary(type_) else _as_it_is
@@ -130,26 +140,37 @@ def _as_decimal(value: object) -> Decimal:
 
 
 def _as_local(value: object) -> object:
+    if not isinstance(value, date):
+        raise TypeError("It is no time")
     if isinstance(value, datetime) and value.tzinfo is not None:
         raise ValueError("It has a zone, and the column has none")
     return value
 
 
 def _as_instant(value: object) -> object:
-    if isinstance(value, datetime) and value.tzinfo is None:
+    if not isinstance(value, datetime):
+        raise TypeError("It is no time with a zone")
+    if value.tzinfo is None:
         raise ValueError("It has no zone, and the column holds instants")
     return value
 
 
+def _as_time(value: object) -> object:
+    if isinstance(value, time) and value.tzinfo is not None:
+        raise ValueError("It has an offset, and the column has none")
+    return value
+
+
 def _as_text(value: object) -> object:
-    return str(value) if isinstance(value, uuid.UUID) else value
+    """What has one text only is that: a UUID, a number of any digits, an address."""
+    return str(value) if isinstance(value, uuid.UUID | Decimal | _ADDRESSES) else value
 
 
 def _invalid(field: pa.Field, row: int, value: object, why: str, source: str) -> InvalidValue:
     return InvalidValue(
         f"column {field.name!r} holds {shorten(value)} in row {row} (from 0) of {source}",
         why=f"As {field.type}: {why}",
-        fix="Mend the value, or declare another type with schema=",
+        fix="Mend the value, declare another type with schema=, or cast the column in query=",
         column=field.name,
         row=row,
         value=value,

@@ -69,6 +69,37 @@ class Upserting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Changing:
+    """Rows that take the place of those with their index value and entity, and others whose key's rows go; of several of one key the last
+    counts.
+    """
+
+    rows: Rows
+    removes: frozenset[int]
+    """The numbers of those that go."""
+    operation_id: OperationName = None
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        newest = {row[:2]: row for row in self.rows}
+        puts = (row for row in newest.values() if row[2] not in self.removes)
+        return tuple(sorted((*(row for row in before if row[:2] not in newest), *puts)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overwriting:
+    """Rows that take the place of all of some entities."""
+
+    rows: Rows
+    entities: tuple[str, ...]
+    operation_id: OperationName = None
+
+    def after(self, before: Rows, _at: RowsAt) -> Rows:
+        """The rows once it is done."""
+        return tuple(sorted((*(row for row in before if row[1] not in self.entities), *self.rows)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Merging:
     """Rows of which each marks all those with its index value and entity, or comes in where there is none; no two have one key."""
 
@@ -173,7 +204,7 @@ class Maintenance:
         return before
 
 
-Intent = Appending | Upserting | Merging | Updating | Deleting | Replacing | Restoring | Maintenance
+Intent = Appending | Upserting | Changing | Overwriting | Merging | Updating | Deleting | Replacing | Restoring | Maintenance
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from gapless.files.compare.row_diff import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE, PREIMAGE
 
-_PASSES = (pa.array([DELETE, PREIMAGE]), pa.array([INSERT, POSTIMAGE]))
+_PASSES = ((DELETE, PREIMAGE), (INSERT, POSTIMAGE))
 
 
 def removals_first(read: Callable[[], Iterable[pa.RecordBatch | pa.Table]]) -> Iterator[pa.RecordBatch]:
@@ -19,5 +19,5 @@ def removals_first(read: Callable[[], Iterable[pa.RecordBatch | pa.Table]]) -> I
     """
     for kinds in _PASSES:
         for rows in read():
-            found = rows.filter(pc.is_in(rows.column(CHANGE_TYPE), value_set=kinds))
+            found = rows.filter(pc.is_in(rows.column(CHANGE_TYPE), value_set=pa.array(kinds)))
             yield from found.to_batches() if isinstance(found, pa.Table) else (found,)

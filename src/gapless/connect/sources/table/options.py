@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from gapless.connect.sources.table.source_table import Begin
-from gapless.errors import InvalidOption, nearest
+from gapless.errors import InvalidOption, nearest, one_of
 from gapless.model.time.duration import parse_duration
 from gapless.tables.shared.versions import parse_instant_value, whole_number
 
@@ -15,6 +15,9 @@ Mode = Literal["batch", "snapshot", "incremental", "continuous"]
 OnChange = Literal["error", "skip", "tell"]
 OnMissingVersions = Literal["error", "earliest"]
 OnSchemaChange = Literal["error", "keep", "evolve"]
+ON_CHANGE: tuple[OnChange, ...] = get_args(OnChange)
+ON_MISSING_VERSIONS: tuple[OnMissingVersions, ...] = get_args(OnMissingVersions)
+ON_SCHEMA_CHANGE: tuple[OnSchemaChange, ...] = get_args(OnSchemaChange)
 
 _ALWAYS = ("on_change", "on_missing_versions", "on_schema_change")
 _OF_MODE: dict[Mode, tuple[str, ...]] = {
@@ -53,16 +56,16 @@ class TableSourceOptions:
         return self.mode in ("batch", "snapshot")
 
     @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> TableSourceOptions:
-        """As a caller gave them; raises InvalidOption, InvalidTime."""
+    def parse(cls, options: Mapping[str, Any], others: Sequence[str] = ()) -> TableSourceOptions:
+        """As a caller gave them; `others` are options that such a table has besides, which were taken out. Raises InvalidOption, InvalidTime."""
         given = {name: value for name, value in options.items() if value is not None}
-        mode: Mode = _one_of("mode", given.get("mode", "continuous"), Mode)
+        mode = one_of("mode", given.get("mode", "continuous"), tuple(_OF_MODE))
         for name, value in given.items():
             if name not in _KNOWN:
                 raise InvalidOption(
                     f"{name}={value!r} is no option of a source out of a table",
-                    why=f"Known are {', '.join(_KNOWN)} and storage_options",
-                    fix=nearest(name, _KNOWN),
+                    why=f"Known are {', '.join((*_KNOWN, *others))} and storage_options",
+                    fix=nearest(name, (*_KNOWN, *others)),
                     option=name,
                     value=value,
                 )
@@ -86,18 +89,10 @@ class TableSourceOptions:
             until=until_version,
             until_ns=None if until is None or until_version is not None else _instant("until", until),
             poll_interval=_interval(given.get("poll_interval", 0.0)),
-            on_change=_one_of("on_change", given.get("on_change", "error"), OnChange),
-            on_missing_versions=_one_of("on_missing_versions", given.get("on_missing_versions", "error"), OnMissingVersions),
-            on_schema_change=_one_of("on_schema_change", given.get("on_schema_change", "error"), OnSchemaChange),
+            on_change=one_of("on_change", given.get("on_change", "error"), ON_CHANGE),
+            on_missing_versions=one_of("on_missing_versions", given.get("on_missing_versions", "error"), ON_MISSING_VERSIONS),
+            on_schema_change=one_of("on_schema_change", given.get("on_schema_change", "error"), ON_SCHEMA_CHANGE),
         )
-
-
-def _one_of(name: str, value: object, choices: Any) -> Any:
-    if value not in get_args(choices):
-        raise InvalidOption(
-            f"{name}={value!r} is not known", fix=nearest(str(value), get_args(choices)), option=name, value=value
-        )
-    return value
 
 
 def _not_of_mode(name: str, value: object, mode: Mode) -> InvalidOption:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
-
 from gapless.connect.sources.protocol import Cursor
-from gapless.errors import InvalidOption
+from gapless.errors import InvalidOption, shorten
 
 KIND = "table"
 
@@ -23,10 +21,22 @@ class Place:
     row: int = 0
     whole: bool = False
     """Whether the version's rows are all that it has, rather than what its commit changed."""
+    files: int = 0
+    """How many data files the versions had that were read to their end."""
+    time: datetime | None = None
+    """Commit time of the last rows."""
 
-    def past(self) -> Place:
-        """The beginning of what follows its version."""
-        return Place(version=self.version + 1)
+    def past(self, files: int = 0) -> Place:
+        """The beginning of what follows its version, of which so many files were read."""
+        return replace(self.at(self.version + 1), files=self.files + files)
+
+    def at(self, version: int) -> Place:
+        """The beginning of what the commit of another version changed."""
+        return replace(self, version=version, row=0, whole=False)
+
+    def after(self, first: int, time: datetime, rows: int) -> Place:
+        """In its version, `rows` after the row `first`, which was committed at a time."""
+        return replace(self, row=first + rows, time=time)
 
     def state(self, table_id: str, columns: Mapping[str, Any] | None) -> dict[str, Any]:
         """What a cursor keeps: of which table this is, and the columns that are kept whatever becomes of the table's."""
@@ -47,13 +57,19 @@ class Place:
         state = cursor.state if isinstance(cursor, Cursor) else {}
         if not isinstance(cursor, Cursor) or cursor.source != KIND or {"table_id", "version", "row", "whole"} - state.keys():
             raise InvalidOption(
-                f"a cursor of {getattr(cursor, 'source', cursor)!r} cannot start a table's source",
+                f"{shorten(cursor)} cannot start a table's source",
                 why="It does not say which version of which table is next",
-                fix="Pass one that this source gave",
+                fix="Pass Cursor.from_json(text)" if isinstance(cursor, str) else "Pass one that this source gave",
                 option="cursor",
                 value=cursor,
             )
-        place = cls(version=state["version"], row=state["row"], whole=state["whole"])
+        place = cls(
+            version=state["version"],
+            row=state["row"],
+            whole=state["whole"],
+            files=cursor.files_processed,
+            time=cursor.timestamp,
+        )
         if type(place.version) is not int or type(place.row) is not int or place.version < 0 or place.row < 0:
             raise InvalidOption(
                 f"version {place.version!r} and row {place.row!r} of a cursor are no place in a table",
@@ -63,21 +79,3 @@ class Place:
                 value=cursor,
             )
         return place
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """Rows, and where the first of them is."""
-
-    place: Place
-    time: datetime
-    batch: pa.RecordBatch
-
-    @property
-    def end(self) -> Place:
-        """After the last of them."""
-        return replace(self.place, row=self.place.row + self.batch.num_rows)
-
-    def rest(self, rows: int) -> Piece:
-        """Those after the first `rows`."""
-        return replace(self, place=replace(self.place, row=self.place.row + rows), batch=self.batch.slice(rows))

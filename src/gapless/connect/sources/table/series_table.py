@@ -14,7 +14,8 @@ from gapless.connect.sources.table.source_table import FOLLOWER, Begin, CommitRe
 from gapless.errors import VersionNotFound
 from gapless.formats.timeseries.actions import TableMeta, TableState
 from gapless.formats.timeseries.codec.metadata import decode_meta, encode_meta
-from gapless.formats.timeseries.stream_plan import Cursor, OnChange, changes_rows, commit_items
+from gapless.formats.timeseries.stream_plan import changes_rows, commit_items
+from gapless.log.stream_plan import Cursor, OnChange
 from gapless.tables.shared.handle import Kind
 from gapless.tables.timeseries.handle import context_of
 from gapless.tables.timeseries.read.stream_log import StreamLog, StreamOptions, StreamStart, first_cursor

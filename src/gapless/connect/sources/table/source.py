@@ -1,26 +1,27 @@
-"""Sources out of time-series and Delta tables: all rows of a version first, then what each later commit did."""
+"""Sources out of tables: all rows of a version first, then what each later commit did."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from gapless.connect.sources.protocol import Cursor, Polled, Source, SourceCapabilities, check_limit, refuse_pickling
+from gapless.connect.location import without_secrets
+from gapless.connect.sources.piecewise import Piece, PiecewiseSource
+from gapless.connect.sources.protocol import Cursor, Polled, SourceCapabilities
 from gapless.connect.sources.table.columns import check_telling, decoded, differences, why_not_kept
 from gapless.connect.sources.table.options import TableSourceOptions
-from gapless.connect.sources.table.place import KIND, Piece, Place
+from gapless.connect.sources.table.place import KIND, Place
 from gapless.connect.sources.table.source_table import CommitRead, SourceColumns, SourceTable
 from gapless.errors import GaplessError, InvalidOption, VersionNotFound
 from gapless.model.instant import datetime_from_ns
-from gapless.runtime.metrics import SOURCE_LAG, SOURCE_ROWS
+from gapless.runtime.metrics import SOURCE_LAG
 from gapless.tables.shared.changes import TYPE_FIELD
 
 
-class TableSource(Source):
+class TableSource(PiecewiseSource[Place]):
     """A source out of one table. Made by `gl.connect.source`.
 
     Rows come in the order of versions, and within one always in the same order, so that a cursor is a version and a row of it. A commit
@@ -29,25 +30,19 @@ class TableSource(Source):
 
     def __init__(self, table: SourceTable, options: TableSourceOptions) -> None:
         """Nothing is read before it is started."""
+        super().__init__()
         self._table, self._options = table, options
-        self._place: Place | None = None
         self._columns: SourceColumns | None = None
         self._kept: Mapping[str, Any] | None = None
         self._schema_changed = False
-        self._timestamp: datetime | None = None
-        self._files = 0
         self._newest = -1
         self._asked: tuple[float, int] | None = None
         self._end: int | None = None
         self._read: CommitRead | None = None
-        self._rows: Iterator[Piece] | None = None
-        self._left: Piece | None = None
 
-    def __getstate__(self) -> dict[str, object]:
-        """All that it was made with; raises NotSupported once it is started."""
-        if self._place is not None:
-            raise refuse_pickling()
-        return self.__dict__
+    def __repr__(self) -> str:
+        """The table."""
+        return f"<{type(self).__name__} {self._table.kind}:{without_secrets(self._table.url)}>"
 
     @property
     def capabilities(self) -> SourceCapabilities:
@@ -77,17 +72,17 @@ class TableSource(Source):
         place = self._started()
         return Cursor(
             source=KIND,
-            state=place.state(self._table.table_id, self._kept),
+            state={**place.state(self._table.table_id, self._kept), **self._table.mark(place)},
             table_version=place.version,
-            files_processed=self._files,
-            timestamp=self._timestamp,
+            files_processed=place.files,
+            timestamp=place.time,
         )
 
     @property
     def ended(self) -> bool:
         """See `Source.ended`."""
-        place = self._place
-        if place is None or self._rows is not None or self._left is not None:
+        place = self._position
+        if place is None or self._reading is not None or self._left is not None:
             return False
         if self._options.is_one_version:
             return not place.whole
@@ -106,8 +101,7 @@ class TableSource(Source):
         self._kept = self._table.encode(self._columns) if keeps else None
         if self._options.on_change == "tell":
             check_telling(self._columns)
-        self._files, self._timestamp = (0, None) if cursor is None else (cursor.files_processed, cursor.timestamp)
-        self._place, self._read, self._rows, self._left, self._schema_changed = place, None, None, None, False
+        self._position, self._read, self._reading, self._left, self._schema_changed = place, None, None, None, False
         if self._options.mode == "incremental":
             self._end = self._last(self._newest)
 
@@ -116,36 +110,17 @@ class TableSource(Source):
         changed and that is one, VersionNotFound where versions can be told no longer, CorruptTable, StoreError. Rows before the error are
         given first: it comes with the next poll. After an error the source stands where it was.
         """
-        check_limit(limit)
-        before, taken, room = (self._started(), self._timestamp, self._files), list[pa.RecordBatch](), limit
-        self._look()
-        try:
-            while (room is None or room > 0) and (piece := self._next()) is not None:
-                if room is not None and piece.batch.num_rows > room:
-                    self._left = piece.rest(room)
-                    piece = replace(piece, batch=piece.batch.slice(0, room))
-                self._place, self._timestamp = piece.end, piece.time
-                taken.append(piece.batch)
-                room = None if room is None else room - piece.batch.num_rows
-            self._look_ahead()
-        except BaseException as error:
-            self._rows = self._left = None
-            if not taken or not isinstance(error, GaplessError):
-                self._place, self._timestamp, self._files = before
-                self._tell_lag()
-                raise
-        self._tell_lag()
-        SOURCE_ROWS.add(sum(batch.num_rows for batch in taken), self._table.kind, self._table.url)
+        return super().poll(limit)
+
+    def _polled(self, taken: list[pa.RecordBatch]) -> Polled:
         changed, self._schema_changed = self._schema_changed, False
         return Polled(taken, schema_changed=changed)
 
-    # -- where it stands -------------------------------------------------------------------------------------------------
+    @property
+    def _counted_as(self) -> tuple[str, str]:
+        return self._table.kind, self._table.url
 
-    def _started(self) -> Place:
-        if self._place is None:
-            self.start(None)
-        assert self._place is not None
-        return self._place
+    # -- where it stands -------------------------------------------------------------------------------------------------
 
     def _first(self) -> Place:
         options = self._options
@@ -169,12 +144,13 @@ class TableSource(Source):
                 fix="Start without the cursor, into a sink that knows which rows it has",
                 version=place.version - (not place.whole),
             )
+        self._table.check_mark(place, cursor.state)
         return place
 
     def _look(self) -> None:
         """Ask for the newest version, once in the options' interval."""
         now = self._table.clock.monotonic()
-        if self._rows is not None or self._left is not None or self._end is not None:
+        if self._reading is not None or self._left is not None or self._end is not None:
             return
         if self._asked is None or now - self._asked[0] >= self._options.poll_interval:
             at_ns = self._table.clock.now_ns()
@@ -193,17 +169,14 @@ class TableSource(Source):
 
     # -- rows ------------------------------------------------------------------------------------------------------------
 
-    def _next(self) -> Piece | None:
+    def _read_on(self) -> Piece[Place] | None:
         """The next rows; None where there are none now, or they have other columns."""
-        if self._left is not None:
-            piece, self._left = self._left, None
-            return piece
-        while self._rows is not None or self._open():
-            assert self._rows is not None
+        while self._reading is not None or self._open():
+            assert self._reading is not None
             try:
-                found = next(self._rows, None)
+                found = next(self._reading, None)
             except VersionNotFound as gone:
-                self._rows, self._place = None, self._past_missing(self._started(), gone)
+                self._reading, self._position = None, self._past_missing(self._started(), gone)
                 continue
             if found is not None:
                 return found
@@ -213,39 +186,46 @@ class TableSource(Source):
     def _finish(self) -> None:
         """All rows of the version were given."""
         assert self._read is not None
-        self._files += self._read.files
-        self._rows, self._read, self._place = None, None, self._started().past()
+        self._position = self._started().past(self._read.files)
+        self._reading = self._read = None
 
     def _look_ahead(self) -> None:
         """Move on to the next version where all rows of this one were given: its files may be gone when the cursor is used."""
-        if self._rows is None or self._left is not None:
+        if self._reading is None or self._left is not None:
             return
         try:
-            self._left = next(self._rows, None)
+            self._left = next(self._reading, None)
         except GaplessError:  # comes again with the next poll
-            self._rows = None
+            self._reading = None
         else:
             if self._left is None:
                 self._finish()
 
     def _open(self) -> bool:
         """Go to the next version whose rows are given; whether there is one now, in the columns of now."""
-        while (place := self._started()).version <= self._last_of(place):
+        while (place := self._next_place()).version <= self._last_of(place):
             try:
                 read = self._table.whole(place.version) if place.whole else self._table.commit(place.version)
             except VersionNotFound as gone:
-                self._place = self._past_missing(place, gone)
+                self._position = self._past_missing(place, gone)
                 continue
             if not self._in_columns(read, place.version):
                 return False
             if read.changes_rows and self._options.on_change != "tell":
                 if self._options.on_change == "error":
                     raise _changed(place.version)
-                self._place = place.past()
+                self._position = place.past()
                 continue
-            self._read, self._rows = read, self._pieces(place, read)
+            self._read, self._reading = read, self._pieces(place, read)
             return True
         return False
+
+    def _next_place(self) -> Place:
+        """Where it stands, at the next version that there is."""
+        place = self._started()
+        if not place.whole and (there := self._table.at_or_after(place.version)) != place.version:
+            place = self._position = place.at(there)
+        return place
 
     def _last_of(self, place: Place) -> int:
         """The last version that may be read now."""
@@ -253,17 +233,17 @@ class TableSource(Source):
             return place.version if place.whole else -1
         return self._last(self._newest) if self._end is None else self._end
 
-    def _tell_lag(self) -> None:
+    def _tell(self) -> None:
         """Count the versions that are not read to their end, of those that it knows of; nothing is asked of the table."""
         place, last = self._started(), self._newest if self._end is None else self._end
         if self._options.is_one_version:
             last = place.version if place.whole else -1
-        SOURCE_LAG.set(max(0, last + 1 - place.version), self._table.kind, self._table.url)
+        SOURCE_LAG.set(self._table.count(place.version, last), self._table.kind, self._table.url)
 
     def _past_missing(self, place: Place, gone: VersionNotFound) -> Place:
         if self._options.is_one_version:
             raise gone
-        return Place(version=self._table.past_missing(place, gone))
+        return place.at(self._table.past_missing(place, gone))
 
     def _in_columns(self, read: CommitRead, version: int) -> bool:
         """Whether a version's rows are given in the columns of now; raises SchemaMismatch."""
@@ -282,7 +262,7 @@ class TableSource(Source):
                 return True
         raise differing.error(version, self._table.url)
 
-    def _pieces(self, place: Place, read: CommitRead) -> Iterator[Piece]:
+    def _pieces(self, place: Place, read: CommitRead) -> Iterator[Piece[Place]]:
         """The rows of a version from the place on."""
         assert self._columns is not None
         schema, width, row = self.schema, len(self._columns.schema), 0
@@ -293,7 +273,7 @@ class TableSource(Source):
                 if start < batch.num_rows:
                     columns = [*batch.columns[:width], *(batch.columns[-1:] if telling else ())]
                     left = pa.RecordBatch.from_arrays(columns, schema=schema).slice(start)
-                    yield Piece(place=replace(place, row=row - left.num_rows), time=time, batch=left)
+                    yield Piece(rows=left, after=partial(place.after, row - left.num_rows, time))
 
 
 def _changed(version: int) -> InvalidOption:

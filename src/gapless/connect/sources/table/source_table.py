@@ -101,6 +101,14 @@ class SourceTable(Protocol):
         """The newest version, asked for now. Raises VersionNotFound where another table lies there now, StoreError."""
         ...
 
+    def at_or_after(self, version: int) -> int:
+        """The first version that there is from this one on, of those that are known; this one where there is none."""
+        ...
+
+    def count(self, first: int, last: int) -> int:
+        """How many versions there are from the first to the last, inclusive; 0 where the last comes before."""
+        ...
+
     def begin(self, at: Begin) -> tuple[int, bool]:
         """The version to begin with, and whether with all its rows. Raises VersionNotFound, InvalidTime."""
         ...
@@ -137,6 +145,14 @@ class SourceTable(Protocol):
         """The version to go on with, where what is next can be told no longer; raises VersionNotFound where that is an error."""
         ...
 
+    def mark(self, place: Place) -> Mapping[str, Any]:
+        """What a cursor keeps besides: of a table whose history may go back and on in another way, what was read last."""
+        ...
+
+    def check_mark(self, place: Place, state: Mapping[str, Any]) -> None:
+        """Raise VersionNotFound where what a cursor's state says was read last is not before the place any more."""
+        ...
+
 
 class ReadLog(Protocol):
     """The log of a table, as it is followed."""
@@ -156,7 +172,19 @@ class ReadLog(Protocol):
         ...
 
 
-class FollowedTable(ABC):
+class ConsecutiveVersions:
+    """Of tables whose versions are counted."""
+
+    def at_or_after(self, version: int) -> int:
+        """See `SourceTable.at_or_after`: there are all of them."""
+        return version
+
+    def count(self, first: int, last: int) -> int:
+        """See `SourceTable.count`."""
+        return max(0, last + 1 - first)
+
+
+class FollowedTable(ConsecutiveVersions, ABC):
     """What tables of every kind do alike as sources; its class says how that kind's log is followed, and what its columns are."""
 
     versions: ClassVar[Versions[Any, Any]]
@@ -196,6 +224,13 @@ class FollowedTable(ABC):
     def last_by(self, time_ns: int) -> int:
         """See `SourceTable.last_by`."""
         return self.versions.at_time(self._log.env, self._log.newest, time_ns, name="until")
+
+    def mark(self, place: Place) -> Mapping[str, Any]:  # noqa: ARG002 - a log only grows
+        """See `SourceTable.mark`."""
+        return {}
+
+    def check_mark(self, place: Place, state: Mapping[str, Any]) -> None:  # a log only grows
+        """See `SourceTable.check_mark`."""
 
     def columns_at(self, version: int) -> SourceColumns:
         """See `SourceTable.columns_at`."""

@@ -29,7 +29,16 @@ from gapless.errors import (
 )
 from gapless.runtime.environment import Environment
 from gapless.testing.simulation.pipelines.stores import FolderStore
-from gapless.testing.simulation.pipelines.tasks import ByHand, Mode, Pipeline, PipelineHistory, PreparedRows, Ran, RunPipeline
+from gapless.testing.simulation.pipelines.tasks import (
+    ByHand,
+    Mode,
+    Pipeline,
+    PipelineHistory,
+    PreparedRows,
+    Ran,
+    RunPipeline,
+    removes,
+)
 from gapless.testing.simulation.process import Kind
 from gapless.testing.simulation.series import SCHEMA, rows_of, to_batch
 from gapless.testing.simulation.tasks import Intent, Maintenance, Pause, PauseUntil, Sent
@@ -104,7 +113,11 @@ class Host:
 def _marking(pipeline: Pipeline) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     def transform(batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = zip(*(batch.column(name).to_pylist() for name in SCHEMA.names), strict=True)
-        return to_batch(tuple(pipeline.marked(row) for row in columns))
+        rows = tuple(pipeline.marked(row) for row in columns)
+        if pipeline.mode != "cdc":
+            return to_batch(rows)
+        kinds = ["delete" if removes("cdc", row) else "upsert" for row in rows]
+        return to_batch(rows).append_column("_change_type", pa.array(kinds, pa.string()))
 
     return transform
 
@@ -134,7 +147,12 @@ class NotedSink(TableSink):
         of: Pipeline | None = None,
     ) -> None:
         """Into the sink's table of a process."""
-        options: dict[str, Any] = {"key": ["ts", "entity"]} if mode == "upsert" else {}
+        options: dict[str, Any] = {"key": ["ts", "entity"]} if mode in ("upsert", "cdc", "delete") else {}
+        self._entities = () if of is None else of.entities
+        if mode == "overwrite":
+            names = ", ".join(map(repr, self._entities))
+            part = {"where": f"entity IN ({names})"} if host.sink.name == "delta" else {"entity": {"entity": self._entities}}
+            options |= part
         if mode == "append" and host.sink.name != "delta":
             options["on_overlap"] = "allow"
         made = sink(
@@ -160,10 +178,12 @@ class NotedSink(TableSink):
 
     def prepare(self, checkpoint_id: int) -> PreparedCommit:
         """See `Sink.prepare`."""
-        prepared = super().prepare(checkpoint_id)
+        with self._taking_back():
+            prepared = super().prepare(checkpoint_id)
         began = None if self._reader is None else self._reader.began
         rows, self._noted = tuple(self._noted), []
-        self._host.history.prepared[prepared.attempt] = PreparedRows(rows=rows, start=began, mode=self._mode)
+        said = PreparedRows(rows=rows, start=began, mode=self._mode, entities=self._entities)
+        self._host.history.prepared[prepared.attempt] = said
         return prepared
 
     def finalize(self, prepared: PreparedCommit) -> CommitInfo:
@@ -175,9 +195,15 @@ class NotedSink(TableSink):
         """See `Sink.abort`."""
         if prepared is None:
             self._noted = []
-            return super().abort()
+            with self._taking_back():
+                return super().abort()
         with self._sending(Maintenance(care="abort")):
             return super().abort(prepared)
+
+    def _taking_back(self) -> contextlib.AbstractContextManager[None]:
+        """Put into the history that documents of tries that failed are aborted first, where there may be some."""
+        tried = self._running is not None and self._running.tried
+        return self._sending(Maintenance(care="abort")) if tried else contextlib.nullcontext()
 
     @contextlib.contextmanager
     def _sending(self, intent: Intent) -> Iterator[None]:

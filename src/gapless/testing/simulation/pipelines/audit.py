@@ -8,7 +8,7 @@ from typing import Any
 
 from gapless.connect import CommitInfo
 from gapless.testing.simulation.pipelines.stores import CheckpointWatch, Marked
-from gapless.testing.simulation.pipelines.tasks import ByHand, Pipeline, PipelineHistory, Ran, RunPipeline
+from gapless.testing.simulation.pipelines.tasks import ByHand, Pipeline, PipelineHistory, Ran, RunPipeline, removes
 from gapless.testing.simulation.tasks import Row
 from gapless.testing.simulation.watch import Ledger, Logged
 
@@ -25,7 +25,7 @@ def _given(
     pipeline: Pipeline, source: Ledger, start: Mapping[str, Any], cursor: Mapping[str, Any]
 ) -> tuple[Counter[Row], Counter[Row]]:
     """The rows up to a cursor, marked: those of all versions before it, folded, and those of its own, of which it has so many."""
-    whole: Counter[Row] = Counter()
+    whole: Counter[Row] = Counter(pipeline.initial)
     if cursor["whole"]:
         return whole, _marked(pipeline, Counter(source.rows_at(cursor["version"])))
     version = start["version"]
@@ -48,12 +48,33 @@ def _check_rows(
     """The rows of a pipeline in a version of the sink are those up to the cursor."""
     whole, last = _given(pipeline, source, start, cursor)
     there = Counter(found)
-    taken = Counter({row: count for row, count in last.items() if there[row] > whole[row]}) if cursor["row"] else Counter()
+    keys, left = {row[:2] for row in whole}, {row[:2] for row in there}
+    gone = {row for row in last if removes(pipeline.mode, row)}
+    silent = sum(row[:2] not in keys for row in gone) if cursor["row"] else 0  # of which nobody sees whether they were taken
+    seen = {row: row[:2] in keys - left if row in gone else there[row] > whole[row] for row in last}
+    taken = Counter({row: count for row, count in last.items() if seen[row]}) if cursor["row"] else Counter()
     wanted = pipeline.applied(whole, taken)
-    if taken.total() != cursor["row"]:
+    if not taken.total() <= cursor["row"] <= taken.total() + silent:
         yield f"{taken.total()} rows of version {cursor['version']} are there, and the cursor is after {cursor['row']} of them"
     if there != wanted:
         yield f"it has too many {dict(there - wanted)} and lacks {dict(wanted - there)} up to {dict(cursor)}"
+
+
+def _check_overwritten(
+    pipeline: Pipeline, source: Ledger, before: Mapping[str, Any], cursor: Mapping[str, Any], found: tuple[Row, ...]
+) -> Iterator[str]:
+    """The rows of a pipeline that overwrites are those from one cursor to the next: of a version that they divide so many as they say."""
+    there = Counter(found)
+    for version in range(before["version"], cursor["version"] + 1):
+        commit = source.commits.get(version)
+        rows = Counter[Row]() if commit is None else _marked(pipeline, _inserted(commit))
+        first = before["row"] if version == before["version"] else 0
+        wanted = (cursor["row"] if version == cursor["version"] else rows.total()) - first
+        if (have := (there & rows).total()) != wanted:
+            yield f"it has {have} rows of version {version}, and should have {wanted} from {dict(before)} to {dict(cursor)}"
+        there -= rows
+    if there:
+        yield f"it has {dict(there)} too many from {dict(before)} to {dict(cursor)}"
 
 
 def _cursor(mark: Marked) -> Mapping[str, Any]:
@@ -77,6 +98,7 @@ def check_pipeline(
     truths = {mark.number: mark for mark in watch.truths() if f"checkpoints/{mark.folder}" == pipeline.folder}
     start = start_of(pipeline, watch, history)
     at: Mapping[str, Any] | None = None
+    before = start
     for commit in sink.commits.values():
         for operation in commit.operations:
             if operation.get("app_id") != pipeline.app:
@@ -86,12 +108,17 @@ def check_pipeline(
                 yield f"version {commit.version} holds checkpoint {operation['sequence']}, which was not decided"
                 return
             at = _cursor(mark)
+            earlier = [one for one in truths.values() if one.number < mark.number and one.body["commit"]]
+            before = _cursor(max(earlier, key=lambda one: one.number)) if earlier else start
         own = pipeline.own(commit.rows)
         if at is None or start is None:
-            if own:
-                yield f"version {commit.version} has rows of it before any checkpoint"
+            if own not in ((), tuple(sorted(pipeline.initial))):
+                yield f"version {commit.version} has other rows of it than {pipeline.initial} before any checkpoint"
             continue
-        faults = [*_check_rows(pipeline, source, start, at, own)]
+        if pipeline.mode == "overwrite" and before is not None:
+            faults = [*_check_overwritten(pipeline, source, before, at, own)]
+        else:
+            faults = [*_check_rows(pipeline, source, start, at, own)]
         yield from (f"version {commit.version}: {fault}" for fault in faults)
         if faults:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
@@ -32,6 +32,9 @@ CLEANING = ("expire", "clean_log", "vacuum")
 CLEANED_CHANCE = 0.2
 """Of how many sources versions are taken away."""
 _MODES: tuple[Mode, ...] = ("append", "append", "upsert")
+_CHANGES: Mapping[Mode, tuple[Mode, ...]] = {"append": ("overwrite",), "upsert": ("cdc", "delete")}
+_CHANGES_EVERY = 4
+"""Of so many seeds, one has pipelines that overwrite, delete or apply changes in the place of others."""
 _ACTS: tuple[Act, ...] = ("finalize", "abort")
 HAND_LANE = 9
 """Marks the rows that are prepared by hand."""
@@ -77,7 +80,7 @@ def draw_pipelines(random: Random, seed: int) -> PipelineScenario:
         sink=sink,
         of_source=replace(of_source, actors=actors, typed=_typed(source, of_source)),
         of_sink=replace(of_sink, actors=others, typed=_typed(sink, of_sink), outage_s=of_source.outage_s, **shared),
-        runs={**_runs(random, nights), **_hands(random)},
+        runs={**_runs(random, seed, nights), **_hands(random)},
         cleaned=cleaned,
     )
 
@@ -128,13 +131,15 @@ def _apart(tasks: list[Task], kind: Kind) -> list[Task]:
     return found
 
 
-def _runs(random: Random, nights: list[float]) -> dict[str, list[Any]]:
+def _runs(random: Random, seed: int, nights: list[float]) -> dict[str, list[Any]]:
     """One or two pipelines, of which each is run by one actor or two, and some are made anew."""
     lanes = count(1)
     runs: dict[str, list[Any]] = {}
     for name in ("p", "q")[: random.choice((1, 1, 2))]:
         mode = random.choice(_MODES)
         start = "earliest" if mode == "upsert" else random.choice((None, None, "earliest", "latest"))
+        if seed % _CHANGES_EVERY == 1:
+            mode, start = _CHANGES[mode][seed // _CHANGES_EVERY % len(_CHANGES[mode])], "earliest"
         pipeline = Pipeline(
             name=name,
             lane=next(lanes),

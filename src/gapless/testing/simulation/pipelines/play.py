@@ -24,8 +24,9 @@ from gapless.testing.simulation.pipelines.draw import PipelineScenario, draw_pip
 from gapless.testing.simulation.pipelines.stores import URL, CheckpointWatch, PartedStore
 from gapless.testing.simulation.pipelines.tasks import ByHand, Pipeline, PipelineHistory, RunPipeline
 from gapless.testing.simulation.process import Kind
+from gapless.testing.simulation.series import to_batch
 from gapless.testing.simulation.simulation import SKEWS_NS, Run, World, small_parts
-from gapless.testing.simulation.tasks import History
+from gapless.testing.simulation.tasks import Appending, History, Sent
 from gapless.testing.simulation.timeline import SimClock, SimIds, Timeline, seeded
 from gapless.testing.simulation.watch import Watched, WatchedStore
 from gapless.testing.store.stores import DictStore, Faults, SimStore, Step
@@ -74,7 +75,26 @@ class _Play:
         ):
             ids = SimIds(seeded(random.getrandbits(64)))
             kind.make(Environment(store=store, clock=SimClock(self.timeline), ids=ids), of_table)
+        self._begin()
         probe_put_if_absent(_AtRoot(DictStore()))  # once and for all of this URL
+
+    def _begin(self) -> None:
+        """Append what pipelines that only delete may delete."""
+        rows = tuple(row for pipeline in self.scenario.pipelines for row in pipeline.initial)
+        if not rows:
+            return
+        ids, started_ns = SimIds(seeded(3)), self.timeline.now_ns
+        table = self.scenario.sink.open(Environment(store=self.sink, clock=SimClock(self.timeline), ids=ids))
+        table.append(to_batch(rows))
+        sent = Sent(
+            actor="first",
+            intent=Appending(rows=rows, on_overlap="allow"),
+            outcome="unknown",
+            ids=frozenset(ids.given),
+            started_ns=started_ns,
+            ended_ns=self.timeline.now_ns,
+        )
+        self.of_sink.sent.append(sent)
 
     def _now_ns(self) -> int:
         return self.timeline.now_ns

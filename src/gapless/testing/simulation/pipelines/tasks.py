@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gapless.connect import PreparedCommit
-from gapless.testing.simulation.tasks import Appending, History, Intent, Row, Upserting
+from gapless.testing.simulation.tasks import (
+    BUCKET_WIDTH,
+    Appending,
+    Changing,
+    History,
+    Intent,
+    Overwriting,
+    Row,
+    Upserting,
+)
 
-Mode = Literal["append", "upsert"]
+Mode = Literal["append", "upsert", "cdc", "delete", "overwrite"]
 """What a sink does with rows."""
 Act = Literal["prepare", "finalize", "abort"]
 """What is done by hand."""
@@ -32,6 +41,20 @@ class Pipeline:
     max_backlog: int = 4
 
     @property
+    def entities(self) -> tuple[str, ...]:
+        """Those of its rows in the sink."""
+        return tuple(f"{self.lane}{entity}" for entity in "xy")
+
+    @property
+    def initial(self) -> tuple[Row, ...]:
+        """The rows in the sink before it runs: what a pipeline may delete that only deletes."""
+        if self.mode != "delete":
+            return ()
+        places = [BUCKET_WIDTH * bucket + spot for bucket in range(4) for spot in range(3)]
+        keys = [(at, entity) for entity in self.entities for at in places]
+        return tuple((*key, (self.lane + 1) * SHIFT - 1 - n) for n, key in enumerate(keys))
+
+    @property
     def app(self) -> str:
         """What the sink's log calls its commits."""
         return f"{self.name}/main#{self.generation}"
@@ -52,10 +75,16 @@ class Pipeline:
 
     def applied(self, before: Counter[Row], rows: Counter[Row]) -> Counter[Row]:
         """Its rows once further ones came, of which no two have one key."""
-        if self.mode == "append":
+        if self.mode in ("append", "overwrite"):
             return before + rows
         keys = {row[:2] for row in rows}
-        return Counter({row: count for row, count in before.items() if row[:2] not in keys}) + rows
+        puts = Counter({row: count for row, count in rows.items() if not removes(self.mode, row)})
+        return Counter({row: count for row, count in before.items() if row[:2] not in keys}) + puts
+
+
+def removes(mode: Mode, row: Row) -> bool:
+    """Whether a row says that the one of its key goes."""
+    return mode == "delete" or (mode == "cdc" and row[2] % 3 == 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +120,18 @@ class PreparedRows:
     start: dict[str, Any] | None
     """Where its source began, if without a cursor."""
     mode: Mode
+    entities: tuple[str, ...] = ()
+    """What an overwrite takes the place of."""
 
     @property
     def intent(self) -> Intent:
         """The change that its finalization is."""
-        from_rows = {row[:2]: row for row in self.rows}
         if self.mode == "upsert":
-            return Upserting(rows=tuple(from_rows.values()))
+            return Upserting(rows=tuple({row[:2]: row for row in self.rows}.values()))
+        if self.mode in ("cdc", "delete"):
+            return Changing(rows=self.rows, removes=frozenset(row[2] for row in self.rows if removes(self.mode, row)))
+        if self.mode == "overwrite":
+            return Overwriting(rows=self.rows, entities=self.entities)
         return Appending(rows=self.rows, on_overlap="allow")
 
 
