@@ -25,6 +25,7 @@ from typing import Any
 
 from spark_contenders import Read, readers, session, writers, written_rows
 from spark_data import CASES, FILES, SMALL_FILES, SMALL_ROWS, Case, Ticks, make_ticks, normal
+from spark_delta import THEIRS, delta_rows, read_ours, read_theirs, streams_into_delta, writers_of_delta
 
 Seconds = dict[str, list[float]]
 """By contender, a figure a round."""
@@ -91,23 +92,52 @@ def reading(case: Case, ways: Mapping[str, Read], ticks: Ticks, repeats: int) ->
 def writing(spark: Any, ticks: Ticks, folder: Path, repeats: int, *, peers: bool) -> Seconds:
     frame = spark.read.parquet(*map(str, ticks.arrived)).cache()
     expected = tuple(frame.selectExpr("count(*)", "sum(volume)").first())
+    took = writes(writers(frame, peers=peers), lambda name, place: written_rows(spark, name, place), expected, folder, repeats)
+    frame.unpersist()
+    return took
+
+
+def writing_delta(spark: Any, ticks: Ticks, folder: Path, repeats: int) -> Seconds:
+    frame = spark.read.parquet(*map(str, ticks.arrived)).cache()
+    expected = tuple(frame.selectExpr("count(*)", "sum(volume)").first())
+    took = writes(writers_of_delta(frame, ticks), lambda _, place: delta_rows(place), expected, folder / "delta", repeats)
+    frame.unpersist()
+    return took
+
+
+def streaming_delta(spark: Any, ticks: Ticks, folder: Path, repeats: int) -> Seconds:
+    expected = tuple(spark.read.parquet(*map(str, ticks.arrived)).selectExpr("count(*)", "sum(volume)").first())
+    ways = streams_into_delta(spark, ticks)
+    took = writes(ways, lambda _, place: delta_rows(place), expected, folder / "streams", repeats)
+    for name, values in took.items():
+        print(f"  {name:32} {expected[0] / statistics.median(values):,.0f} rows/s")
+    return took
+
+
+def writes(
+    ways: Mapping[str, Callable[[Path], object]],
+    count: Callable[[str, Path], object],
+    expected: object,
+    folder: Path,
+    repeats: int,
+) -> Seconds:
+    """Seconds of each way to write in each round, each to a place of its own that is looked at and removed."""
     places = iter(folder / f"written_{number}" for number in range(1_000_000))
+    folder.mkdir(exist_ok=True)
 
     def write(name: str, act: Callable[[Path], object]) -> float:
         place = next(places)
         took = seconds(lambda: act(place))
-        found = written_rows(spark, name, place)
+        found = count(name, place)
         assert found == expected, f"{name} wrote {found}, and was given {expected}"
         shutil.rmtree(place, ignore_errors=True)
         return took
 
-    ways = writers(frame, peers=peers)
     fit = {name: act for name, act in ways.items() if _works(name, lambda name=name, act=act: write(name, act))}
     took: Seconds = {name: [] for name in fit}
     for _ in range(repeats):
         for name, act in fit.items():
             took[name].append(write(name, act))
-    frame.unpersist()
     return took
 
 
@@ -157,7 +187,17 @@ def blocks(
     ways = cache(lambda: readers(spark, ticks, peers=peers))
     for case in CASES:
         yield case.name, lambda case=case: reading(case, ways(), ticks, repeats)
-    yield "write", lambda: writing(spark, ticks, folder, max(1, repeats // 2), peers=peers)
+    few = max(1, repeats // 2)
+    yield "write", lambda: writing(spark, ticks, folder, few, peers=peers)
+    if peers:
+        both = {
+            THEIRS: lambda case: read_theirs(spark, ticks, case),
+            "gapless.spark.read, Delta": lambda case: read_ours(spark, ticks, case),
+        }
+        for case in CASES:
+            yield f"Delta, {case.name}", lambda case=case: ways() and reading(case, both, ticks, repeats)
+        yield "Delta, write", lambda: writing_delta(spark, ticks, folder, few)
+        yield "Delta, stream of batches, each once", lambda: streaming_delta(spark, ticks, folder, few)
     if small is None:
         return
     ways_of_many = cache(lambda: readers(spark, small, peers=peers, many=True))

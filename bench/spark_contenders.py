@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_data import COLUMNS, SYMBOL, Case, Ticks
+from spark_delta import delta_place, read_theirs
 
 import gapless as gl
 
@@ -102,8 +103,7 @@ class Readers:
         return reader.load(self.ticks.table.url)
 
     def delta(self, case: Case) -> Any:
-        frame = self.spark.read.format("delta").load(str(_delta(self.ticks)))
-        return self._late(frame) if case.late else frame
+        return read_theirs(self.spark, self.ticks, case)
 
     def iceberg(self, case: Case) -> Any:
         frame = self.spark.table(_iceberg(self.ticks))
@@ -161,22 +161,18 @@ def written_rows(spark: Any, name: str, place: Path) -> tuple[int, int]:
     return count, volume
 
 
-def _delta(ticks: Ticks) -> Path:
-    return ticks.arrived[0].parent.parent / "delta"
-
-
 def _iceberg(ticks: Ticks) -> str:
     return f"ice.read.{ticks.arrived[0].parent.parent.name}"
 
 
 def _make_peers(spark: Any, ticks: Ticks) -> None:
     """Delta and Iceberg tables of the very files of the table: hard links, described once more."""
-    for place in (_delta(ticks), _delta(ticks).with_name("linked")):
+    for place in (delta_place(ticks), delta_place(ticks).with_name("linked")):
         _link(ticks.segments, place)
-    spark.sql(f"CONVERT TO DELTA parquet.`{_delta(ticks)}`")
+    spark.sql(f"CONVERT TO DELTA parquet.`{delta_place(ticks)}`")
     name = _iceberg(ticks)
     spark.sql(f"CREATE TABLE {name} ({COLUMNS}) USING iceberg")
-    linked = _delta(ticks).with_name("linked")
+    linked = delta_place(ticks).with_name("linked")
     spark.sql(f"CALL ice.system.add_files(table => '{name.removeprefix('ice.')}', source_table => '`parquet`.`{linked}`')")
 
 

@@ -358,9 +358,9 @@ def test_a_type_that_spark_cannot_hold_can_be_left_out(spark: Any, tmp_path: Pat
 
 
 def test_what_tasks_get_is_small(sites: gl.TimeSeriesTable) -> None:
-    from gapless.spark.source import Reader, ReadRequest
+    from gapless.spark.source import Reader, scan_of
 
-    reader = Reader(ReadRequest.of(parse_options({"path": sites.url}, "read")))
+    reader = Reader(scan_of(parse_options({"path": sites.url}, "read")))
     copy = pickle.loads(pickle.dumps(reader))
     with pytest.raises(AttributeError):
         copy.partitions()

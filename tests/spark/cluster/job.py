@@ -168,7 +168,7 @@ class Straggler(Encoding):
 def speculation(spark: SparkSession, folder: Path) -> list[int]:
     """A write of which one task hangs, so that a second one runs beside it elsewhere: segments of the table, and files in its folder."""
     table = gl.create(folder / "speculation", index="ts", entity=["site"], bucket="1h")
-    with patch("gapless.spark.writing.staging.Encoding", Straggler):
+    with patch("gapless.spark.writing.series_target.Encoding", Straggler):
         write(hours(spark, 0, HOURS), table, spread=False)
     return [len(table.segments()), len(list((folder / "speculation" / "data").glob("*.parquet")))]
 

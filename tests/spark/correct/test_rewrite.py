@@ -31,7 +31,7 @@ from gapless.spark.correct.corrections import delete, replace, upsert, upsert_fr
 from gapless.spark.correct.revise import Revised, Reviser, RevisionTask
 from gapless.spark.setup.executors import spread_work
 from gapless.spark.writing.encode import Encoding, Outcome
-from gapless.spark.writing.staging import Delivery
+from gapless.spark.writing.target import Delivery
 
 # pyspark leaves sockets of collected answers to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -208,7 +208,7 @@ def _rows(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
 
 @pytest.mark.parametrize("key", [None, "v"])
 def test_arriving_rows_in_many_segments(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
-    monkeypatch.setattr("gapless.spark.writing.staging.Encoding", SmallRuns)
+    monkeypatch.setattr("gapless.spark.writing.series_target.Encoding", SmallRuns)
     monkeypatch.setattr("gapless.spark.correct.corrections.Reviser", FewKeys)
     one, other = twins(tmp_path)
     minutes = pa.array([at(h / 4) for h in range(40, 140)], pa.timestamp("us", "UTC"))

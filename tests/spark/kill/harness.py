@@ -21,10 +21,9 @@ import gapless as gl
 from gapless.runtime.environment import Environment, SystemClock
 from gapless.spark.checkpoint.check import check_checkpoint
 from gapless.store.open import open_store
-from gapless.tables.timeseries.lifecycle import open_table
-from gapless.tables.timeseries.table import TimeSeriesTable
 from spark.kill.killing import PLAN, Kill, kill, processes
 from spark.kill.pipeline import Query
+from spark.kinds import TableKind
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).resolve().parent
@@ -61,6 +60,7 @@ class Pipeline:
 
     folder: Path
     queries: tuple[Query, ...]
+    kind: TableKind
     sent: dict[str, list[list[Row]]] = field(default_factory=dict)
     """By the query's input: the rows of each of its files."""
     lives: list[Life] = field(default_factory=list)
@@ -71,8 +71,8 @@ class Pipeline:
             self.sent.setdefault(query.input, [])
             places = [query.table] if query.source == "files" else [query.table, query.input]
             for place in places:
-                if not Path(place, "_timeseries_log").exists():
-                    gl.create(place, index="ts", entity=["site"], bucket="1h")
+                if not self.kind.lies_at(place):
+                    self.kind.create_sites(place)
             if query.source == "files":
                 Path(query.input).mkdir(exist_ok=True)
 
@@ -90,7 +90,7 @@ class Pipeline:
     def _put(self, place: str, at: int, rows: list[Row]) -> None:
         if any(query.source == "table" and query.input == place for query in self.queries):
             ts, site, v = zip(*rows, strict=True)
-            gl.open(place).append({"ts": list(ts), "site": list(site), "v": list(v)}, on_overlap="allow")
+            self.kind.append(place, {"ts": list(ts), "site": list(site), "v": list(v)})
             return
         path = Path(place, f"{at:04}.json")
         lines = [json.dumps({"ts": ts.isoformat(), "site": site, "v": v}) + "\n" for ts, site, v in rows]
@@ -105,7 +105,7 @@ class Pipeline:
         placed = doom is not None and doom.place != "at random"
         if placed:
             assert doom is not None
-            environment[PLAN] = json.dumps(asdict(replace(doom, note=str(note))))
+            environment[PLAN] = json.dumps(asdict(replace(doom, note=str(note), kind=self.kind.name)))
         command = [sys.executable, "-m", "spark.kill.pipeline", json.dumps([asdict(one) for one in queries or self.queries])]
         log = self.folder / f"life-{len(self.lives)}.log"
         with log.open("wb") as errors, subprocess.Popen(
@@ -130,7 +130,7 @@ class Pipeline:
     def next_batch(self, sink: str) -> int:
         """The batch after the newest that the table has of the query with this sink."""
         query = next(one for one in self.queries if one.sink == sink)
-        newest = check_checkpoint(query.checkpoint, table=query.table, app_id=query.app_id).table_batch
+        newest = check_checkpoint(query.checkpoint, table=query.name, app_id=query.app_id).table_batch
         return 0 if newest is None else newest + 1
 
     def forget_newest_commits(self) -> list[Path]:
@@ -151,7 +151,7 @@ class Pipeline:
     def check_between_lives(self) -> None:
         """Tables hold whole batches, each once, and Spark's checkpoints are sound whoever was killed."""
         for place in sorted({query.table for query in self.queries}):
-            held = Counter(rows_of(place))
+            held = Counter(self.rows_of(place))
             doubled = [row for row, times in held.items() if times > 1]
             assert not doubled, f"{len(doubled)} rows are there more than once: {doubled[:3]}"
             files = [rows for query in self.queries if query.table == place for rows in self.sent[query.input]]
@@ -159,7 +159,7 @@ class Pipeline:
             assert not torn, f"batches are there in part: {torn}"
             assert not held.keys() - {row for rows in files for row in rows}
         for query in self.queries:
-            report = check_checkpoint(query.checkpoint, table=query.table, app_id=query.app_id)
+            report = check_checkpoint(query.checkpoint, table=query.name, app_id=query.app_id)
             assert report.ok, report.problems
 
     def check_drained(self) -> str:
@@ -169,16 +169,17 @@ class Pipeline:
         for place in sorted({query.table for query in self.queries}):
             inputs = {query.input for query in self.queries if query.table == place}
             expected = sorted(row for one in inputs for rows in self.sent[one] for row in rows)
-            assert sorted(rows_of(place)) == expected
-            table = gl.open(place)
-            names = [str(Path(place, one.path)) for one in table.segments()]
+            assert sorted(self.rows_of(place)) == expected
+            table = self.kind.open(place)
+            names = [str(Path(place, path)) for path in self.kind.live(table)]
             read = duckdb.execute("SELECT count(*), sum(v) FROM read_parquet($1)", [names]).fetchone()
             assert read == (len(expected), sum(row[2] for row in expected))
-            covered = {(site, ts.replace(minute=0)) for ts, site, _ in expected}
-            assert table.coverage().covered == len(covered)
-            assert table.verify(deep=True).ok
-            orphans += _check_vacuum(place)
-            assert sorted(rows_of(place)) == expected
+            if isinstance(table, gl.TimeSeriesTable):
+                covered = {(site, ts.replace(minute=0)) for ts, site, _ in expected}
+                assert table.coverage().covered == len(covered)
+            assert self.kind.is_whole(table)
+            orphans += self._check_vacuum(place)
+            assert sorted(self.rows_of(place)) == expected
         files = sum(len(self.sent[query.input]) for query in self.queries)
         kills = [life.struck for life in self.lives if life.struck]
         placed = Counter(f"{one['place']} of {one['sink'] or 'any'}, {one['whom']}" for one in kills)
@@ -188,40 +189,23 @@ class Pipeline:
             f"sent, each there once; {orphans} orphans, vacuumed"
         )
 
+    def rows_of(self, place: str) -> list[Row]:
+        """What a reader of the table sees."""
+        return [(row["ts"], row["site"], row["v"]) for row in self.kind.all_rows(place)]
 
-def rows_of(place: str) -> list[Row]:
-    """What a reader of the table sees."""
-    table = gl.open(place)
-    if table.schema is None:
-        return []
-    return [(row["ts"], row["site"], row["v"]) for row in table.scan().to_arrow().to_pylist()]
+    def rows_in_folder(self, place: str) -> int:
+        """What a reader of the folder sees who does not ask the log."""
+        found = (path for path in self.kind.objects(place) if path.endswith(".parquet"))
+        return sum(pq.ParquetFile(Path(place, path)).metadata.num_rows for path in found)
 
-
-def rows_in_folder(place: str) -> int:
-    """What a reader of the folder sees who does not ask the log."""
-    return sum(pq.ParquetFile(path).metadata.num_rows for path in Path(place, "data").glob("*.parquet"))
-
-
-def stored(place: str) -> set[str]:
-    """Files with data or coverage, of finished writes and others."""
-    return {
-        path.relative_to(place).as_posix()
-        for folder in ("data", "_coverage")
-        for path in Path(place, folder).rglob("*")
-        if path.is_file()
-    }
-
-
-def _check_vacuum(place: str) -> int:
-    """Vacuum takes what no version names, and nothing else; how many files."""
-    env = Environment(store=open_store(place), clock=LaterClock())
-    table = TimeSeriesTable(env, place, open_table(env, place))
-    live = {path for one in table.segments() for path in (one.path, getattr(one.coverage, "path", None)) if path is not None}
-    orphans = {path for path in stored(place) if path not in live}
-    taken = {entry.path for entry in table.vacuum(timedelta(0), dry_run=False).deleted}
-    assert orphans == taken
-    assert stored(place) == live
-    return len(orphans)
+    def _check_vacuum(self, place: str) -> int:
+        """Vacuum takes what no version names, and nothing else; how many files."""
+        live, stored = self.kind.kept(place), self.kind.objects(place)
+        orphans = stored - live
+        taken = self.kind.vacuum(Environment(store=open_store(place), clock=LaterClock()), place)
+        assert orphans == taken
+        assert self.kind.objects(place) == live
+        return len(orphans)
 
 
 def _end(session: int) -> None:

@@ -23,6 +23,13 @@ class Query:
     table: str
     checkpoint: str
     app_id: str | None = None
+    kind: str = ""
+    """What stands before the place of the table, where `batch_writer` needs it: "iceberg:"."""
+
+    @property
+    def name(self) -> str:
+        """The table, as `batch_writer` and `check_checkpoint` take it."""
+        return f"{self.kind}{self.table}"
 
 
 def start(spark: Any, query: Query) -> Any:
@@ -39,7 +46,7 @@ def start(spark: Any, query: Query) -> Any:
     if query.source == "files":
         writer = writer.trigger(availableNow=True)
     if query.sink == "foreachBatch":
-        return writer.foreachBatch(batch_writer(query.table, app_id=query.app_id)).start()
+        return writer.foreachBatch(batch_writer(query.name, app_id=query.app_id)).start()
     named = {} if query.app_id is None else {"appId": query.app_id}
     return writer.format("gapless").options(**named).start(query.table)
 

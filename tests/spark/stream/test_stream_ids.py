@@ -14,7 +14,8 @@ import gapless as gl
 from gapless.errors import LogWarning, StreamRestarted
 from gapless.model.operation import AppendReport, SequenceId
 from gapless.spark.stream.batch_dedup import Stream, check_batch, normal_location
-from gapless.spark.writing.staging import Delivery, append_outcomes, begin, overwrite_outcomes
+from gapless.spark.writing.staging import append_outcomes, begin, overwrite_outcomes, target_of
+from gapless.spark.writing.target import Delivery
 
 ONE = Stream(query="q-one", location="/chk/one")
 
@@ -28,7 +29,7 @@ def send(table: gl.TimeSeriesTable, stream: Stream, *batches: int) -> list[bool]
     """Write batches, one row each, as a sink does; whether each was written."""
     written = []
     for batch in batches:
-        admitted = check_batch(gl.open(table.url), stream, batch)
+        admitted = check_batch(target_of(gl.open(table.url)), stream, batch)
         written.append(not isinstance(admitted, AppendReport))
         if not isinstance(admitted, AppendReport):
             assert isinstance(admitted.operation, SequenceId)
@@ -50,7 +51,7 @@ def test_eo_02_a_batch_at_or_below_the_highest_is_there_already(table: gl.TimeSe
 def test_the_report_of_a_known_batch_is_that_of_its_commit(table: gl.TimeSeriesTable, caplog: pytest.LogCaptureFixture) -> None:
     send(table, ONE, 0, 1)
     caplog.set_level(logging.INFO, logger="gapless.spark")
-    report = check_batch(table, ONE, 1)
+    report = check_batch(target_of(table), ONE, 1)
     assert isinstance(report, AppendReport)
     assert [record.getMessage() for record in caplog.records if record.name == "gapless.spark"] == [
         f"{table.url}: batch 1 is in version {report.version} already and is passed over"
@@ -61,7 +62,7 @@ def test_the_report_of_a_known_batch_is_that_of_its_commit(table: gl.TimeSeriesT
 def test_a_stream_leaves_one_trace_before_its_first_batch(table: gl.TimeSeriesTable) -> None:
     send(table, ONE, 0, 1)
     assert table.refresh().version == 4, "one commit for the table, one for the trace, two for the batches"
-    check_batch(table, ONE, 2)
+    check_batch(target_of(table), ONE, 2)
     assert table.refresh().version == 4
 
 
@@ -90,9 +91,9 @@ def test_a_query_without_a_location_is_not_that_of_another_without_one(table: gl
 
 
 def test_a_query_that_failed_in_its_first_batch_stands_in_no_ones_way(table: gl.TimeSeriesTable) -> None:
-    check_batch(table, ONE, 0)  # its trace, and then nothing
+    check_batch(target_of(table), ONE, 0)  # its trace, and then nothing
     assert send(table, ONE, 0) == [True]
-    check_batch(table, Stream(query="q-two", location="/chk/two"), 0)
+    check_batch(target_of(table), Stream(query="q-two", location="/chk/two"), 0)
     assert send(table, Stream(query="q-three", location="/chk/two"), 0) == [True]
 
 
@@ -190,7 +191,7 @@ def test_eo_04_a_commit_that_was_still_under_way_at_the_restart_is_found_before_
     pytest.importorskip("pyspark")
     send(table, ONE, 0)
     table.refresh()
-    admitted = check_batch(table, ONE, 1)
+    admitted = check_batch(target_of(table), ONE, 1)
     assert isinstance(admitted, Delivery), "the table does not know the batch yet"
     batch = pa.record_batch({"n": pa.array([1, 2], pa.int64())})
     encoding = begin(table, batch.schema)

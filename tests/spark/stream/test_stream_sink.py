@@ -24,6 +24,7 @@ from gapless.errors import InvalidOption, LogWarning, NotSupported, TableNotFoun
 from gapless.spark.setup.options import NewTable
 from gapless.spark.stream.batch_writer import batch_writer
 from gapless.spark.writing.append import open_or_create
+from spark.kinds import BOTH_KINDS, Series, TableKind, live_files
 
 # pyspark leaves sockets of collected answers to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -65,9 +66,18 @@ def feed(tmp_path: Path) -> Feed:
     return Feed(tmp_path / "feed")
 
 
+BY_KIND = pytest.mark.parametrize("kind", BOTH_KINDS)
+"""Tables of both kinds; without it, time-series tables."""
+
+
 @pytest.fixture
-def table(tmp_path: Path) -> gl.TimeSeriesTable:
-    return gl.create(tmp_path / "t", index="n", index_type="int64", bucket=1)
+def kind() -> TableKind:
+    return Series()
+
+
+@pytest.fixture
+def table(kind: TableKind, tmp_path: Path) -> Any:
+    return kind.create(tmp_path / "t")
 
 
 def run(frame: Any, sink: str, path: Path | str, checkpoint: Path, *, mode: str = "append", **options: str) -> str:
@@ -90,9 +100,9 @@ def refusal(call: Callable[[], object]) -> str:
     return str(failed.value)
 
 
-def rows_of(table: gl.TimeSeriesTable) -> list[tuple[int, int]]:
+def rows_of(table: Any) -> list[tuple[int, int]]:
     """Read by pyarrow from the files that the log names."""
-    files = [Path(table.url) / segment.path for segment in table.refresh().segments()]
+    files = [Path(table.url) / path for path in live_files(table)]
     return sorted((row["n"], row["v"]) for file in files for row in pq.read_table(file).to_pylist())
 
 
@@ -111,32 +121,36 @@ def forget_newest(checkpoint: Path) -> Path:
 # -- each batch once ---------------------------------------------------------------------------------------------------
 
 
+@BY_KIND
 @BOTH_IN_TIME
 def test_eo_03_a_restart_goes_on_and_a_batch_sent_again_is_there_once(
-    spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable, sink: str
+    spark: Any, tmp_path: Path, kind: TableKind, feed: Feed, table: Any, sink: str
 ) -> None:
     checkpoint = tmp_path / "chk"
     feed.drop([1, 2], [3], [4, 5, 6])
     run(feed.read(spark), sink, tmp_path / "t", checkpoint)
     assert rows_of(table) == rows(1, 2, 3, 4, 5, 6)
-    assert table.version == 1 + 1 + 3, "the table, the trace of the query, three batches"
+    made = kind.first
+    assert table.version == made + 1 + 3, "the table, the trace of the query, three batches"
     done = forget_newest(checkpoint)
     run(feed.read(spark), sink, tmp_path / "t", checkpoint)
     assert done.exists(), "Spark did not send the batch again, so this tests nothing"
-    assert (rows_of(table), table.version) == (rows(1, 2, 3, 4, 5, 6), 5)
+    assert (rows_of(table), table.version) == (rows(1, 2, 3, 4, 5, 6), made + 4)
     done = forget_newest(checkpoint)
     feed.drop([7], [6])
     run(feed.read(spark), sink, tmp_path / "t", checkpoint)
     assert done.exists()
-    assert (rows_of(table), table.version) == (rows(1, 2, 3, 4, 5, 6, 6, 7), 7)
+    assert (rows_of(table), table.version) == (rows(1, 2, 3, 4, 5, 6, 6, 7), made + 6)
     assert table.verify(deep=True).ok
-    instants = {segment.path.rpartition("_")[2] for segment in table.segments()}
-    assert len(instants) == 5, "each batch names its files by its own time"
+    if kind.name == "timeseries":
+        instants = {segment.path.rpartition("_")[2] for segment in table.segments()}
+        assert len(instants) == 5, "each batch names its files by its own time"
 
 
+@BY_KIND
 @BOTH_IN_TIME
 def test_a_lost_checkpoint_is_refused_and_goes_on_under_the_old_name(
-    spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable, sink: str
+    spark: Any, tmp_path: Path, kind: TableKind, feed: Feed, table: Any, sink: str
 ) -> None:
     checkpoint = tmp_path / "chk"
     feed.drop([1, 2], [3])
@@ -146,7 +160,7 @@ def test_a_lost_checkpoint_is_refused_and_goes_on_under_the_old_name(
     assert f"its checkpoint lies at {checkpoint}, where query {lost} had its own" in message
     assert f"Pass app_id='{lost}'" in message
     assert "[stream-restarted]" in message
-    assert (rows_of(table), table.version) == (rows(1, 2, 3), 4)
+    assert (rows_of(table), table.version) == (rows(1, 2, 3), kind.first + 3)
     feed.drop([4])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -158,8 +172,9 @@ def test_a_lost_checkpoint_is_refused_and_goes_on_under_the_old_name(
         assert "2 batches of query" in told[0]
 
 
+@BY_KIND
 def test_the_same_app_id_at_a_new_location_passes_over_what_is_there(
-    spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable
+    spark: Any, tmp_path: Path, kind: TableKind, feed: Feed, table: Any
 ) -> None:
     feed.drop([1], [2], [3])
     run(feed.read(spark), "foreachBatch", tmp_path / "t", tmp_path / "one", appId="meters")
@@ -170,10 +185,11 @@ def test_the_same_app_id_at_a_new_location_passes_over_what_is_there(
     assert rows_of(table) == rows(1, 2, 3, 4, 5)
 
 
-def test_a_checkpoint_of_another_table_is_refused(spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable) -> None:
+@BY_KIND
+def test_a_checkpoint_of_another_table_is_refused(spark: Any, tmp_path: Path, kind: TableKind, feed: Feed, table: Any) -> None:
     feed.drop([1], [2])
     run(feed.read(spark), "format", tmp_path / "t", tmp_path / "chk")
-    other = gl.create(tmp_path / "other", index="n", index_type="int64", bucket=1)
+    other = kind.create(tmp_path / "other")
     feed.drop([3])
     message = refusal(lambda: run(feed.read(spark), "format", tmp_path / "other", tmp_path / "chk"))
     assert "batch 2 is the first that the table sees of query" in message
@@ -194,7 +210,10 @@ def test_two_queries_into_one_table_keep_apart(spark: Any, tmp_path: Path, feed:
     assert rows_of(table) == rows(1, 2, 3, 1, 4, 5)
 
 
-def test_two_queries_at_once_lose_and_double_nothing(spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable) -> None:
+@BY_KIND
+def test_two_queries_at_once_lose_and_double_nothing(
+    spark: Any, tmp_path: Path, kind: TableKind, feed: Feed, table: Any
+) -> None:
     second = Feed(tmp_path / "second")
     feed.drop(*([n] for n in range(5)))
     second.drop(*([100 + n] for n in range(5)))
@@ -210,17 +229,16 @@ def test_two_queries_at_once_lose_and_double_nothing(spark: Any, tmp_path: Path,
         for query in queries:
             query.stop()
     assert rows_of(table) == rows(*range(5), *range(100, 105))
-    assert duckdb.execute("select count(*), sum(v) from read_parquet($1)", [f"{table.url}/data/*.parquet"]).fetchone() == (
-        10,
-        5200,
-    )
+    files = [f"{table.url}/{path}" for path in live_files(table)]
+    assert duckdb.execute("select count(*), sum(v) from read_parquet($1)", [files]).fetchone() == (10, 5200)
 
 
-def test_batches_without_rows_are_recorded(spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable) -> None:
+@BY_KIND
+def test_batches_without_rows_are_recorded(spark: Any, tmp_path: Path, kind: TableKind, feed: Feed, table: Any) -> None:
     feed.drop([1], [2], [30])
     run(feed.read(spark).where("n > 10"), "format", tmp_path / "t", tmp_path / "chk")
     assert rows_of(table) == rows(30)
-    assert table.version == 1 + 1 + 3
+    assert table.version == kind.first + 1 + 3
     run(feed.read(spark).where("n > 10"), "format", tmp_path / "t", tmp_path / "chk")
     feed.drop([40])
     run(feed.read(spark).where("n > 10"), "format", tmp_path / "t", tmp_path / "chk")
@@ -240,9 +258,10 @@ def test_a_checkpoint_that_spark_deletes_with_its_query_is_not_recorded(
 # -- modes -------------------------------------------------------------------------------------------------------------
 
 
+@BY_KIND
 @BOTH_IN_TIME
 def test_in_complete_mode_each_batch_takes_the_place_of_all_rows(
-    spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable, sink: str
+    spark: Any, tmp_path: Path, kind: TableKind, feed: Feed, table: Any, sink: str
 ) -> None:
     def once_only() -> Any:
         return feed.read(spark).groupBy("n").count().where("count = 1").selectExpr("n", "n * 10 as v")
@@ -260,7 +279,8 @@ def test_in_complete_mode_each_batch_takes_the_place_of_all_rows(
     assert table.version == before + 1
 
 
-def test_in_update_mode_each_batch_upserts_by_key(spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable) -> None:
+@BY_KIND
+def test_in_update_mode_each_batch_upserts_by_key(spark: Any, tmp_path: Path, kind: TableKind, feed: Feed, table: Any) -> None:
     def counts() -> Any:
         return feed.read(spark).groupBy("n").count().toDF("n", "v")
 
@@ -301,8 +321,9 @@ def test_a_mode_that_is_not_that_of_the_query_is_refused(
     assert table.refresh().version == 1
 
 
+@BY_KIND
 def test_eo_05_a_second_part_of_a_batch_needs_a_name_of_its_own(
-    spark: Any, tmp_path: Path, feed: Feed, table: gl.TimeSeriesTable
+    spark: Any, tmp_path: Path, kind: TableKind, feed: Feed, table: Any
 ) -> None:
     low, high = batch_writer(table), batch_writer(table.url, "update", key="n")
 
@@ -446,8 +467,9 @@ def test_a_writer_outlives_its_table(spark: Any, tmp_path: Path) -> None:
 # -- writers travel ----------------------------------------------------------------------------------------------------
 
 
+@BY_KIND
 def test_a_writer_can_be_pickled_and_used_outside_of_a_stream_with_an_app_id(
-    spark: Any, tmp_path: Path, table: gl.TimeSeriesTable, monkeypatch: pytest.MonkeyPatch
+    spark: Any, tmp_path: Path, kind: TableKind, table: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = spark.createDataFrame([(1, 10), (2, 20)], "n bigint, v bigint")
     with pytest.raises(InvalidOption, match="foreachBatch, or pass app_id"):

@@ -18,7 +18,8 @@ from gapless.model.operation import JobId, SequenceId
 from gapless.model.properties import OnOverlap
 from gapless.runtime.committer import Committer
 from gapless.spark.writing.encode import Encoding, Outcome
-from gapless.spark.writing.staging import Delivery, append_outcomes, begin, find_applied_write, overwrite_outcomes
+from gapless.spark.writing.staging import append_outcomes, begin, find_applied_write, overwrite_outcomes
+from gapless.spark.writing.target import Delivery
 from gapless.tables.timeseries.read.view import TableView
 from gapless.tables.timeseries.table import TimeSeriesTable
 

@@ -276,7 +276,7 @@ class LostOnce(Encoding):
 
 def test_a_task_that_is_tried_again_leaves_each_row_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = air(tmp_path / "t")
-    monkeypatch.setattr("gapless.spark.writing.staging.Encoding", LostOnce)
+    monkeypatch.setattr("gapless.spark.writing.series_target.Encoding", LostOnce)
     report = write(spark.createDataFrame(hours(0, 100)), table)
     assert rows_of(table) == sorted(hours(0, 100).to_pylist(), key=repr)
     live = {segment.path.rpartition("/")[2] for segment in table.segments()}
@@ -302,7 +302,7 @@ def test_eo_10_only_the_whole_batch_counts(spark: Any, tmp_path: Path, monkeypat
     table = air(tmp_path / "t")
     batch = "timestamp_micros(1767225600000000 + id * 3600000000) as ts", "'a' as site", "id as v"
     with monkeypatch.context() as patched:
-        patched.setattr("gapless.spark.writing.staging.Encoding", HalfLost)
+        patched.setattr("gapless.spark.writing.series_target.Encoding", HalfLost)
         with pytest.raises(Exception, match="lost"):
             write(spark.range(0, 120, 1, 4).selectExpr(*batch), table, operation_id=("job", 7))
     orphans = files_of(table)
@@ -336,7 +336,7 @@ def found_time(hour: int) -> datetime:
 def test_a_writer_that_came_first(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Any, first: int) -> None:
     table = air(tmp_path / "t")
     table.append(hours(0, 1))
-    monkeypatch.setattr("gapless.spark.writing.staging.Encoding", Overtaken)
+    monkeypatch.setattr("gapless.spark.writing.series_target.Encoding", Overtaken)
     frame = spark.createDataFrame(hours(first, 2)).coalesce(1)
     if (policy, first) == ("reject", 4):
         with pytest.raises(CoverageOverlap):

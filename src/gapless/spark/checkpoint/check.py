@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gapless.errors import ObjectNotFound
 from gapless.model.operation import SequenceId, operation_key
@@ -29,11 +30,11 @@ from gapless.spark.checkpoint.findings import (
     sentence,
 )
 from gapless.spark.checkpoint.logs import examine_commits, examine_metadata, examine_offsets
-from gapless.spark.setup.executors import job_context
-from gapless.spark.writing.staging import open_to_write
+from gapless.spark.setup.tables import Table
+from gapless.spark.stream.batch_tables import applied_to
 from gapless.store.open import open_store
 from gapless.tables.shared.handle import Location
-from gapless.tables.timeseries.table import TimeSeriesTable
+from gapless.tables.shared.landing import AppliedOperation
 
 
 def examine_checkpoint(facts: CheckpointFacts) -> list[CheckpointFinding]:
@@ -187,17 +188,20 @@ _CHECKSUM = re.compile(r"\.(\d{1,18}(?:\.compact)?)\.crc")
 def check_checkpoint(
     location: str | os.PathLike[str],
     *,
-    table: TimeSeriesTable | Location | None = None,
+    table: Table | Location | None = None,
     app_id: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> CheckpointReport:
     """Look at the checkpoint folder of a query that does not run now: whether Spark can go on, and what mends it if not.
 
     Args:
         location: Path or URL of the folder, as the query's `checkpointLocation` has it.
-        table: The table that the query writes to. Then it is asked which batches it has, and repairs that depend on it are definite.
+        table: The table that the query writes to, as `batch_writer` takes it. Then it is asked which batches it has, and repairs that depend
+            on it are definite.
         app_id: Under which the query writes to it; without it, its batches are known by the query's id.
         storage_options: For a bucket, as in `gl.open`.
+        options: Of an Iceberg or Hudi table: how it is reached, as `batch_writer` takes them.
 
     Finds metadata, offsets, commits and logs of sources that are missing, empty or cut off, logs out of step, what is left of unfinished
     writes and removed files, and a checkpoint and a table that are not of one moment. Changes nothing, and reads the newest files
@@ -210,7 +214,7 @@ def check_checkpoint(
     store = open_store(location, storage_options)
     metadata = _get(store, "metadata")
     query = _query(metadata)
-    sink = None if table is None else _sink(table, app_id, query)
+    sink = None if table is None else _sink(applied_to(table, options), app_id, query)
     facts = CheckpointFacts(
         metadata=metadata,
         checksums={} if (checksum := _get(store, hidden("metadata"))) is None else {"metadata": checksum},
@@ -249,10 +253,8 @@ def _query(metadata: bytes | None) -> str | None:
         return query_in(metadata)
 
 
-def _sink(table: TimeSeriesTable | Location, app_id: str | None, query: str | None) -> Sink | None:
-    """What the table's newest version has of the query; None where the query has no name."""
-    known = job_context(open_to_write(table))
-    applied = known.committer.refresh(known.snapshot).state.applied
+def _sink(applied: Mapping[str, AppliedOperation], app_id: str | None, query: str | None) -> Sink | None:
+    """What a table that has applied this has of the query; None where the query has no name."""
     names = [name for name in (app_id, query) if name is not None]
     if not names:
         return None

@@ -27,8 +27,10 @@ from gapless.spark.correct.revise import CorrectionContext
 from gapless.spark.correct.revision_plan import Arrived
 from gapless.spark.setup.executors import job_context, required, spread_work
 from gapless.spark.writing.append import arrow_schema, written
-from gapless.spark.writing.encode import Encoding
-from gapless.spark.writing.staging import begin, gather
+from gapless.spark.writing.bucket_columns import repartition
+from gapless.spark.writing.encode import Encoding, Outcome
+from gapless.spark.writing.series_target import SeriesTarget, gather
+from gapless.spark.writing.target import Delivery
 from gapless.tables.timeseries.correct.row_selection import BaseVersion, Filter
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write.refusals import refuse_duplicates
@@ -109,7 +111,10 @@ class StagedInput:
         columns = _columns_of(state)
         if self._encoding is None or self._columns != columns:
             self.discard()
-            self._encoding, self._columns = begin(self.handle, arrow_schema(self.frame)), columns
+            self._encoding, self._columns = (
+                SeriesTarget(handle=self.handle).begin(arrow_schema(self.frame), Delivery()),
+                columns,
+            )
             seen = job_context(self.handle, to_write=True).snapshot
             if _columns_of(seen.state) != columns:
                 self._encoding = None
@@ -124,8 +129,9 @@ class StagedInput:
         """
         if self._attempt is None:
             assert self._encoding is not None
-            outcomes = written(self.frame, self._encoding, spread=True)
-            self._attempt = gather(job_context(self.handle, to_write=True), self._encoding, outcomes)
+            outcomes = written(repartition(self.frame, self.handle.index), self._encoding)
+            stored = [one for one in outcomes if isinstance(one, Outcome)]
+            self._attempt = gather(job_context(self.handle, to_write=True), self._encoding, stored)
         if self._examined is None or self._examined[0] != distinct:
             self._examined = distinct, self._examine(before, self._attempt, distinct)
         return Arrived(attempt=self._attempt, coverage=self._attempt.covered, bounds=self._examined[1])

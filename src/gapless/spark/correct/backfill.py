@@ -16,8 +16,10 @@ from gapless.model.operation import AppendReport
 from gapless.model.properties import with_defaults
 from gapless.model.schema import entity_types
 from gapless.spark.setup.executors import job_context, parallelism, required, spread_work
+from gapless.spark.setup.tables import series_of
 from gapless.spark.writing.encode import Encoding, Outcome
-from gapless.spark.writing.staging import Delivery, append_outcomes, begin, open_to_write
+from gapless.spark.writing.series_target import SeriesTarget
+from gapless.spark.writing.target import Delivery
 from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.table import TimeSeriesTable
 from gapless.tables.timeseries.write.fill import (
@@ -78,7 +80,7 @@ def backfill(
     Raises as `table.fill`; NotSupported for a table in memory and for a Delta table, InvalidOption for a view, and for a `fetch` that cannot be pickled.
     """
     chosen = with_defaults("backfill", options, BACKFILL_DEFAULTS)
-    handle = open_to_write(table)
+    handle = series_of(table, "backfill")
     context = job_context(handle, to_write=True)
     question = handle.refresh().coverage(
         chosen["start"],
@@ -214,7 +216,7 @@ class _Executors:
     def ask(self, gaps: Sequence[tuple[FetchedRows, Gap[Any]]]) -> list[object]:
         schema = gaps[0][0].schema
         try:
-            encoding = None if schema is None else begin(self.handle, schema)
+            encoding = None if schema is None else SeriesTarget(handle=self.handle).begin(schema, Delivery())
         except GaplessError as error:
             # A matter of the table and not of the gaps: raised where answers are appended.
             return [error] * len(gaps)
@@ -229,7 +231,8 @@ class _Executors:
             case Failure():
                 raise answer.error
             case Stored():
-                return append_outcomes(self.handle, Delivery(on_overlap="skip"), answer.encoding, [answer.outcome])
+                target = SeriesTarget(handle=self.handle)
+                return target.append(Delivery(on_overlap="skip"), answer.encoding, [answer.outcome])
             case pa.Table():
                 return self.handle.append(answer, on_overlap="skip")
         return None

@@ -14,14 +14,15 @@ from gapless.model.index import EntityType
 from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
 from gapless.runtime.environment import Environment
+from gapless.spark.correct.delta_compact import compact_delta
 from gapless.spark.setup.executors import job_context, parallelism, spread_work
+from gapless.spark.setup.tables import Table, open_to_write, refuse_given
 from gapless.spark.writing.encode import Outcome
-from gapless.spark.writing.staging import open_to_write
+from gapless.tables.delta.table import DeltaTable
 from gapless.tables.shared.compaction import TARGET_BYTES, CompactionReport, GivenUp, WrittenBin
 from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.care.compact import Compactor, SegmentBin, write_bin
 from gapless.tables.timeseries.care.compact_plan import Bin, CompactOptions
-from gapless.tables.timeseries.table import TimeSeriesTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 
 def compact(
     spark: SparkSession,
-    table: TimeSeriesTable | Location,
+    table: Table | Location,
     *,
-    target_size: int = TARGET_BYTES,
+    target_size: int | None = None,
+    where: str | None = None,
     window: str | int | None = None,
     codec: str | None = None,
     cluster_by: str | Sequence[str] = (),
@@ -42,7 +44,9 @@ def compact(
     Args:
         spark: A session; as many bins are written at once, and committed together, as its executors run tasks.
         table: A table, or the path or URL of one, that executors can reach.
-        target_size: Bytes of Parquet that a segment shall have; this and the others as in `table.compact`.
+        target_size: Bytes of Parquet that a file shall have, 128 MiB where neither this nor a Delta table says it; this and the others as in
+            `table.compact`.
+        where: Of a Delta table, only files that may hold a row for which it is true; the others below are of time-series tables.
         window: No segment that is written crosses an edge of these windows.
         codec: Segments of another codec are written again with this one.
         cluster_by: Columns along whose z-order rows shall lie.
@@ -51,13 +55,18 @@ def compact(
     Runs beside appends, changes and readers, and gives up the bins that these overtook. A task that is tried again, or killed, leaves
     files that `table.vacuum` takes away, and each row once. A task takes up to about 1 GiB of its executor's memory beside Spark's own.
 
-    Raises as `table.compact`; NotSupported for a table in memory and for a Delta table, InvalidOption for a view. Errors of Spark itself are not touched; what
+    Raises as `table.compact`; NotSupported for a table in memory, InvalidOption for a view. Errors of Spark itself are not touched; what
     was committed until then stands.
     """
     handle = open_to_write(table)
+    if isinstance(handle, DeltaTable):
+        given = {"window": window, "codec": codec, "cluster_by": cluster_by, "resort": resort or None}
+        refuse_given(given, "a Delta table", "Leave it out; table.zorder(columns) lays rows along a curve")
+        return compact_delta(spark, handle, target_size, where)
+    refuse_given({"where": where}, "a time-series table", "Leave it out")
     context = job_context(handle, to_write=True)
     options = CompactOptions.parse(
-        target_size=target_size,
+        target_size=TARGET_BYTES if target_size is None else target_size,
         window=window,
         codec=codec,
         cluster_by=cluster_by,

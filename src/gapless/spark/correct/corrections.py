@@ -17,10 +17,15 @@ from gapless.formats.timeseries.actions import TableState
 from gapless.model.operation import ChangeReport, OperationArgument, OperationId, Tally, parse_operation
 from gapless.model.segment import Segment
 from gapless.spark.correct.arrivals import StagedInput
+from gapless.spark.correct.delta_changes import change_rows
+from gapless.spark.correct.delta_merge import upsert_delta
 from gapless.spark.correct.revise import ByKey, CorrectionContext, Revised, Reviser
 from gapless.spark.correct.revision_plan import Arrived, ConditionRequest, CorrectionRequest, RevisionPlanner, UpsertRequest
 from gapless.spark.setup.executors import job_context, parallelism, spread_work
-from gapless.spark.writing.staging import Delivery, open_to_write
+from gapless.spark.setup.tables import Table, open_to_write, refuse_given, series_of
+from gapless.spark.writing.target import Delivery
+from gapless.tables.delta.table import DeltaTable
+from gapless.tables.delta.write.delete import Delete
 from gapless.tables.shared.handle import Location
 from gapless.tables.shared.landing import ChangeOutcome
 from gapless.tables.timeseries.context import SeriesContext
@@ -143,7 +148,7 @@ def _gathered(answers: Sequence[Revised | GaplessError], before: BaseVersion, at
 
 def upsert(
     frame: DataFrame,
-    table: TimeSeriesTable | Location,
+    table: Table | Location,
     *,
     key: str | Sequence[str] | None = None,
     operation_id: OperationArgument = None,
@@ -162,14 +167,17 @@ def upsert(
     driver holds what the log says of segments and at most a bit for each arriving row. A task holds the arriving rows that one segment's
     successor takes and the keys that may meet it. Tasks that are tried again leave each row once, and files that `table.vacuum`
     takes away. The report counts as that of `table.upsert`.
-    Raises DuplicateKey where rows of the DataFrame share a key, and as `table.upsert`; NotSupported for a table in memory and for a Delta table,
-    InvalidOption for a view; errors of Spark itself are not touched.
+
+    A Delta table has no key of its own, so that `key` is to be given. The upsert is a merge (`gapless.spark.merge`): the DataFrame is held
+    in memory, columns that it lacks stay as they are, and the report counts as that of a merge.
+
+    Raises DuplicateKey where rows of the DataFrame share a key, and as `table.upsert`; NotSupported for a table in memory, InvalidOption
+    for a view; errors of Spark itself are not touched.
     """
-    handle, operation = open_to_write(table), parse_operation(operation_id)
-    return _upserted(frame, handle, key, operation)
+    return _upserted(frame, open_to_write(table), key, parse_operation(operation_id))
 
 
-def upsert_frame(frame: DataFrame, handle: TimeSeriesTable, *, key: tuple[str, ...] | None, delivery: Delivery) -> ChangeReport:
+def upsert_frame(frame: DataFrame, handle: Table, *, key: tuple[str, ...] | None, delivery: Delivery) -> ChangeReport:
     """See `upsert`; the frame, held by Spark until then, is computed once. The overlap policy of the delivery does not matter."""
     held = frame.persist()
     try:
@@ -180,7 +188,7 @@ def upsert_frame(frame: DataFrame, handle: TimeSeriesTable, *, key: tuple[str, .
 
 def delete(  # the arguments of `table.delete`, and where
     spark: SparkSession,
-    table: TimeSeriesTable | Location,
+    table: Table | Location,
     where: str | pc.Expression | None = None,
     *,
     start: object = None,
@@ -192,9 +200,13 @@ def delete(  # the arguments of `table.delete`, and where
 
     Segments of which every row certainly goes are removed unread; those of which some may go are looked at, and written anew where some
     do, by our own readers and writers: columns may have types that Spark lacks. The report counts `removed_rows`.
-    Raises as `table.delete`; NotSupported for a table in memory and for a Delta table, InvalidOption for a view; errors of Spark itself are not touched.
+    Of a Delta table those rows go for which `where` is true, and files get deletion vectors where the table keeps such. Raises as
+    `table.delete`; NotSupported for a table in memory, InvalidOption for a view; errors of Spark itself are not touched.
     """
     handle, operation = open_to_write(table), parse_operation(operation_id)
+    if isinstance(handle, DeltaTable):
+        refuse_given({"start": start, "end": end, "entity": entity}, "a Delta table", "Pass where=")
+        return change_rows(spark, handle, Delete.of(where), operation)
     asked = CorrectionArguments(start=start, end=end, where=where, entity=entity)
     return rewrite(spark, handle, ConditionRequest(correction=asked.delete(handle.index, handle.schema)), operation)
 
@@ -219,13 +231,15 @@ def replace(
     The report counts `rows` and `removed_rows`. Raises as `table.replace` (the `row` of an InvalidValue for a row outside is -1: its place
     is not known); NotSupported for a table in memory and for a Delta table, InvalidOption for a view; errors of Spark itself are not touched.
     """
-    handle, operation = open_to_write(table), parse_operation(operation_id)
+    handle, operation = series_of(table, "replace"), parse_operation(operation_id)
     start, end = parse_span(span)
     asked = CorrectionArguments(start=start, end=end, entity=entity)
     request = ConditionRequest(correction=asked.replace(handle.index, handle.schema))
     return rewrite(frame.sparkSession, handle, request, operation, frame)
 
 
-def _upserted(frame: DataFrame, handle: TimeSeriesTable, key: object, operation: OperationId | None) -> ChangeReport:
+def _upserted(frame: DataFrame, handle: Table, key: str | Sequence[str] | None, operation: OperationId | None) -> ChangeReport:
+    if isinstance(handle, DeltaTable):
+        return upsert_delta(frame, handle, (key,) if isinstance(key, str) else tuple(key or ()), operation)
     request = UpsertRequest(upsert=parse_upsert(key, "error", [frame.columns]))
     return rewrite(frame.sparkSession, handle, request, operation, frame)

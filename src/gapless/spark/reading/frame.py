@@ -1,4 +1,4 @@
-"""A version of a table as a Spark DataFrame: pruned here, scanned by Spark's own Parquet reader.
+"""A version of a table as a Spark DataFrame: pruned here, scanned by Spark's own Parquet reader; Delta tables in `delta_frame`.
 
 Segments that lie in commits, for Spark: the driver has their bytes already, and hands it the rows.
 
@@ -7,35 +7,36 @@ Which columns the files of a scan hold, so that those that are alike can be read
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from gapless.errors import InvalidOption, NotSupported, UnsupportedType
+from gapless.errors import UnsupportedType
 from gapless.files.read.scan import ReadPlan
 from gapless.files.read.scan import read as read_rows
 from gapless.files.read.source import open_segment
 from gapless.formats.timeseries.codec.schema import COLUMNS_FEATURE
 from gapless.model.column_ids import PLAIN, ColumnIds
+from gapless.model.properties import with_defaults
 from gapless.model.protocols import Store
 from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
 from gapless.predicate.plan import ReadGroup
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
 from gapless.spark.reading.columns import ddl, file_type, quoted, spark_columns, spark_condition, spark_type
-from gapless.spark.setup.delta_tables import refusing_delta_tables
+from gapless.spark.reading.delta_frame import read_delta
+from gapless.spark.reading.parquet import check_names, scan_files
 from gapless.spark.setup.executors import job_context
+from gapless.spark.setup.tables import View, refuse_given, view_of
+from gapless.tables.delta.read.view import DeltaView
 from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.read.scan import ScanRequest
-from gapless.tables.timeseries.read.view import TableView
-from gapless.tables.timeseries.table import TimeSeriesTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,53 +112,56 @@ def _file_schema(store: Store, names: Iterable[str], segment: Segment) -> pa.Sch
     return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names if name in known])
 
 
-_LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-"""Up to so many paths Spark looks at by itself, else in a job of its own, which takes it seconds."""
-_OPTIONS = {
-    "datetimeRebaseMode": "CORRECTED",
-    "mergeSchema": "false",
-    # A session may be set to pass over what it cannot read.
-    "ignoreCorruptFiles": "false",
-    "ignoreMissingFiles": "false",
-}
-_NO_COLUMN = "`gapless: no column` boolean"
-"""Where no column of the files is wanted, their rows still count; no file has this one."""
-# Its own switch for literal paths (`__globPaths__`) reads each file once for every path that looks like a pattern.
-_PATTERN = re.compile(r"[\\*?{}\[\]]")
-_SCHEMES = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "gcs": "gs", "abfs": "abfss", "abfss": "abfss"}
+class ReadOptions(TypedDict, total=False):
+    """Options of `read`."""
+
+    version: int | None
+    time: object
+    start: object
+    end: object
+    entity: Mapping[str, object] | None
+    where: str | pc.Expression | None
+    columns: Sequence[str] | None
 
 
-def read(
-    spark: SparkSession,
-    table: TableView | Location,
-    *,
-    version: int | None = None,
-    time: object = None,
-    start: object = None,
-    end: object = None,
-    entity: Mapping[str, object] | None = None,
-    columns: Sequence[str] | None = None,
-) -> DataFrame:
+READ_DEFAULTS: ReadOptions = {
+    "version": None, "time": None, "start": None, "end": None, "entity": None, "where": None, "columns": None,
+}  # fmt: skip
+
+
+def read(spark: SparkSession, table: View | Location, **options: Unpack[ReadOptions]) -> DataFrame:
     """The rows of one version as a DataFrame, not read yet, in no order.
 
     Args:
         spark: The session; see `gapless.spark.session`.
-        table: A table, a view of one, or its path or URL, which is opened at its newest version.
+        table: A time-series table or a Delta table, a view of one, or its path or URL, which is opened at its newest version.
         version: Its number, where not the one that `table` sees.
         time: The version that was the newest then, as in `table.at`.
-        start: Smallest index value, inclusive; this, `end` (just past) and `entity` mean what they do in `table.scan`.
+        start: Smallest index value, inclusive; this, `end` (just past) and `entity` mean what they do in `table.scan` of a time-series table.
         end: Index value just past the range.
         entity: Values of entity columns, `{"symbol": ["NVDA", "AMD"]}`.
+        where: Of a Delta table only rows for which this is true, as in its `scan`: files are left out by partition values and statistics.
         columns: Columns to give back, in this order; all where not given.
 
-    Segments that cannot hold a wanted row are left out here; the others Spark reads with its own Parquet reader, and rows are exact.
-    What is committed later does not change the DataFrame; it can be read until a vacuum takes its files. Unsigned integers come as the
+    Files that cannot hold a wanted row are left out here; the others Spark reads with its own Parquet reader, and rows are exact. Of a
+    Delta table executors read with our own reader what Spark's alone would not answer: files with deletion vectors, those of which `where`
+    keeps some rows, and those whose columns are told by field ids. What is committed later does not change the DataFrame; it can be read until a vacuum takes its files. Unsigned integers come as the
     next wider signed type (uint64 as `decimal(20,0)`), times with a zone as `timestamp`, those without as `timestamp_ntz`.
 
-    Raises UnsupportedType for a column that Spark cannot hold exactly (ns, float16, …: leave it out with `columns`), InvalidOption where
-    names differ by case alone, NotSupported for a table in memory and for a Delta table, and as `table.at` and `table.scan` do.
+    Raises UnsupportedType for a column that Spark cannot hold exactly (ns, float16, a variant, …: leave it out with `columns`),
+    InvalidOption where names differ by case alone and for an argument of the other kind of table, NotSupported for a table in memory, and
+    as `table.at` and `table.scan` do.
     """
-    known = job_context(view_of(table, version, time))
+    chosen = with_defaults("read", options, READ_DEFAULTS)
+    view = view_of(table, chosen["version"], chosen["time"])
+    start, end, entity, columns = chosen["start"], chosen["end"], chosen["entity"], chosen["columns"]
+    if isinstance(view, DeltaView):
+        refuse_given({"start": start, "end": end, "entity": entity}, "a Delta table", "Pass where=, and columns=")
+        return read_delta(spark, view, where=chosen["where"], columns=columns)
+    refuse_given(
+        {"where": chosen["where"]}, "a time-series table", "Pass start, end and entity, and say .where(…) of the DataFrame"
+    )
+    known = job_context(view)
     store, state = known.env.store, known.snapshot.state
     request = ScanRequest(start=start, end=end, where=None, entity=entity or {}, columns=columns, order=None)
     plan = request.plan(state)
@@ -169,25 +173,13 @@ def read(
     inlined = [segment for segment in segments if segment.data is not None]
     stored = [segment for segment in segments if segment.data is None]
     layouts = layouts_of(store, stored, wanted, plan.ids, evolved=evolved)
-    _check_names(spark, [wanted, *(layout.schema for layout in layouts)])
+    check_names(spark, [wanted, *(layout.schema for layout in layouts)])
     frames = [_declared(_scan(spark, store, layout), layout.schema, wanted, plan.ids) for layout in layouts]
     frames += [inlined_rows(spark, store, plan, inlined, wanted)] if inlined else []
     rows = reduce(_union, frames) if frames else _declared(spark.range(0), pa.schema([]), wanted, PLAIN)
     condition = spark_condition(plan.predicate, plan.schema)
     kept = rows if condition is None else rows.where(condition)
     return kept if plan.columns == tuple(wanted.names) else kept.select([quoted(name) for name in plan.columns])
-
-
-def view_of(table: TableView | Location, version: int | None, time: object) -> TableView:
-    """A table at the version that is meant, the one that it sees or the newest where none is.
-
-    Raises NotSupported for a Delta table, and as `table.at` and `gl.open`.
-    """
-    newest = version is None and time is None
-    with refusing_delta_tables(table, to_write=False):
-        if isinstance(table, TableView):
-            return table if newest else table.at(version, time=time)
-        return TimeSeriesTable.open(table) if newest else TableView.open_at(table, version, time=time)
 
 
 def _declared(frame: DataFrame, held: pa.Schema, wanted: pa.Schema, ids: ColumnIds) -> DataFrame:
@@ -205,74 +197,5 @@ def _union(one: DataFrame, other: DataFrame) -> DataFrame:
 
 def _scan(spark: SparkSession, store: Store, layout: Layout) -> DataFrame:
     """The columns of the layout, as the files have them."""
-    schema = ddl((field.name, file_type(field.type, field.name)) for field in layout.schema)
-    paths = [_spark_path(store, one.path) for one in layout.segments]
-    with _listing(spark, len(paths)), _naming_jars(store):
-        return spark.read.schema(schema or _NO_COLUMN).options(**_OPTIONS).parquet(*paths)
-
-
-@contextlib.contextmanager
-def _naming_jars(store: Store) -> Iterator[None]:
-    """Say which jars are missing where Spark does not find the class that reads S3."""
-    try:
-        yield
-    except Exception as error:
-        if "S3AFileSystem not found" not in str(error):
-            raise
-        raise NotSupported(
-            f"Spark cannot read {store.url}",
-            why="The jars with which it reads s3a:// are not in this session",
-            fix="Make it with gapless.spark.session(s3=True), or gapless.spark.configure(builder, s3=True)",
-            feature="spark",
-        ) from error
-
-
-@contextlib.contextmanager
-def _listing(spark: SparkSession, paths: int) -> Iterator[None]:
-    """While paths are looked at: no job for it."""
-    before = str(spark.conf.get(_LISTING))
-    if int(before) >= paths:
-        yield
-        return
-    spark.conf.set(_LISTING, str(paths))
-    try:
-        yield
-    finally:
-        spark.conf.set(_LISTING, before)
-
-
-def _spark_path(store: Store, path: str) -> str:
-    """A segment's place as Spark takes it, for which it is a pattern; raises NotSupported for a place that Spark does not reach."""
-    return _PATTERN.sub(r"\\\g<0>", _spark_url(store, path))
-
-
-def _spark_url(store: Store, path: str) -> str:
-    local = store.local_path(path)
-    if local is not None:
-        return f"file://{local}"
-    scheme, _, rest = store.url.partition("://")
-    if scheme not in _SCHEMES or (scheme.startswith("abfs") and "@" not in rest):
-        raise NotSupported(
-            f"Spark cannot read {store.url}",
-            why="It reads files that lie where all its processes reach them: on disk, s3://, gs:// and abfss://container@account…",
-            fix="Name the table so; or read it with table.scan()",
-            feature="spark",
-        )
-    return f"{_SCHEMES[scheme]}://{rest}/{path}"
-
-
-def _check_names(spark: SparkSession, schemas: Sequence[pa.Schema]) -> None:
-    """Raise InvalidOption where Spark would not tell columns apart."""
-    if spark.conf.get("spark.sql.caseSensitive") == "true":
-        return
-    for schema in schemas:
-        counts = Counter(name.lower() for name in schema.names)
-        clash = [name for name in schema.names if counts[name.lower()] > 1]
-        if clash:
-            raise InvalidOption(
-                f"the columns {', '.join(map(repr, clash))} differ by case alone",
-                why="Spark does not tell such names apart unless it is told to",
-                fix='spark.conf.set("spark.sql.caseSensitive", "true"), or leave one out with columns=[…]',
-                option="columns",
-                value=tuple(clash),
-            )
+    columns = ddl((field.name, file_type(field.type, field.name)) for field in layout.schema)
+    return scan_files(spark, columns, [(store, one.path) for one in layout.segments])

@@ -4,7 +4,7 @@ How much work a session's executors take at once.
 
 Errors of ours on their way through Spark, which keeps nothing of them but their text.
 
-Segments put together into the partitions of a read: pure.
+Data files put together into the partitions of a read: pure.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from gapless.errors import GaplessError, NotSupported, StoreError
 from gapless.model.segment import Segment
+from gapless.tables.delta.handle import DeltaContext, DeltaHandle
+from gapless.tables.delta.handle import context_of as delta_context_of
 from gapless.tables.timeseries.context import SeriesContext
 from gapless.tables.timeseries.handle import Handle, context_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 T = TypeVar("T")
@@ -36,14 +38,26 @@ def job_context(handle: Handle, *, to_write: bool = False) -> SeriesContext:
     With `to_write` raises UpgradeNeeded or UnsupportedTable where the handle may not write.
     """
     context = context_of(handle, to_write=to_write)
-    if handle.url.startswith("memory:"):
+    check_reachable(handle.url)
+    return context
+
+
+def delta_job_context(handle: DeltaHandle, *, to_write: bool = False) -> DeltaContext:
+    """`job_context` of a Delta table."""
+    context = delta_context_of(handle, to_write=to_write)
+    check_reachable(handle.url)
+    return context
+
+
+def check_reachable(url: str) -> None:
+    """Raise NotSupported for the URL of a table in memory."""
+    if url.startswith("memory:"):
         raise NotSupported(
-            f"Spark cannot reach {handle.url}",
+            f"Spark cannot reach {url}",
             why="The table lies in the memory of this process, and Spark has others",
             fix="Make the table on disk or in a bucket; or read it with table.scan()",
             feature="spark",
         )
-    return context
 
 
 def spread_work(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T]) -> list[R | GaplessError]:
@@ -53,13 +67,33 @@ def spread_work(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T])
     """
     if not tasks:
         return []
-    rows = pa.table({"number": pa.array(range(len(tasks)), pa.int32()), "task": [pickle.dumps(task) for task in tasks]})
-    frame = spark.createDataFrame(rows)
-    if len(tasks) > 1:
-        frame = frame.repartitionById(len(tasks), "number")
-    answers = frame.mapInArrow(partial(_answers, work), "number int, answer binary").collect()
+    answers = _one_a_task(spark, tasks).mapInArrow(partial(_answers, work), "number int, answer binary").collect()
     # Our own executors made them.
     return [pickle.loads(row.answer) for row in sorted(answers, key=lambda row: row.number)]  # noqa: S301
+
+
+def spread_rows(
+    spark: SparkSession, read: Callable[[T], Iterable[pa.RecordBatch]], tasks: Sequence[T], columns: str
+) -> DataFrame:
+    """A DataFrame of the rows that `read` gives of each task, which runs when it is asked; there is at least one task.
+
+    `columns` is its schema as DDL, of which the batches are.
+    """
+    return _one_a_task(spark, tasks).mapInArrow(partial(_rows, read), columns)
+
+
+def _one_a_task(spark: SparkSession, tasks: Sequence[object]) -> DataFrame:
+    """Pickled values, each in a partition of its own."""
+    rows = pa.table({"number": pa.array(range(len(tasks)), pa.int32()), "task": [pickle.dumps(task) for task in tasks]})
+    frame = spark.createDataFrame(rows)
+    return frame.repartitionById(len(tasks), "number") if len(tasks) > 1 else frame
+
+
+def _rows(read: Callable[[Any], Iterable[pa.RecordBatch]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for task in batch.column("task"):
+            with coded():
+                yield from read(pickle.loads(task.as_py()))  # noqa: S301  # our own driver made it
 
 
 def required(answers: Iterable[R | GaplessError]) -> list[R]:
@@ -123,25 +157,38 @@ _ROW_BYTES = 32
 """A guess, where another writer left the size out."""
 
 
-def packs_of(segments: Iterable[Segment], cores: int) -> list[tuple[Segment, ...]]:
-    """The segments, in their order, in packs of about one size: about as many as cores, more where they would be above 128 MiB.
+class SizedFile(Protocol):
+    """A data file of a read."""
 
-    No packs without segments. A segment is never divided, and small ones lie together however many they are.
+    @property
+    def size(self) -> int | None:
+        """Bytes, where they are known."""
+        ...
+
+
+File = TypeVar("File", bound=SizedFile)
+
+
+def packs_of(files: Iterable[File], cores: int) -> list[tuple[File, ...]]:
+    """The files, in their order, in packs of about one size: about as many as cores, more where they would be above 128 MiB.
+
+    No packs without files. A file is never divided, and small ones lie together however many they are.
     """
-    segments = tuple(segments)
-    total = sum(map(_weight, segments))
+    files = tuple(files)
+    total = sum(map(_weight, files))
     most = min(_MOST_BYTES, -(-total // max(1, cores)))
-    packs: list[list[Segment]] = []
+    packs: list[list[File]] = []
     room = 0
-    for segment in segments:
-        if not packs or _weight(segment) > room:
+    for file in files:
+        if not packs or _weight(file) > room:
             packs.append([])
             room = most
-        packs[-1].append(segment)
-        room -= _weight(segment)
+        packs[-1].append(file)
+        room -= _weight(file)
     return [tuple(pack) for pack in packs]
 
 
-def _weight(segment: Segment) -> int:
-    size = segment.rows * _ROW_BYTES if segment.size is None else segment.size
+def _weight(file: SizedFile) -> int:
+    # Another writer may have left the size out of a segment.
+    size = file.rows * _ROW_BYTES if isinstance(file, Segment) and file.size is None else file.size or 0
     return size + _OPEN_BYTES

@@ -25,7 +25,7 @@ class SourceOptions:
     """The options of one read, write or stream, in types of ours; those that were not given have their defaults.
 
     Each use takes its own from here: `StreamReader(options)` reads `starting_version` to `on_missing_versions` and `columns`,
-    `StreamWriter(options, schema, overwrite)` reads `app_id`, `checkpoint_location`, `query_name`, `on_overlap` and `new_table`.
+    `StreamWriter(options, schema, overwrite)` reads `app_id`, `checkpoint_location`, `query_name`, `on_overlap`, `merge_schema`, `new_table`.
     """
 
     path: str
@@ -38,10 +38,16 @@ class SourceOptions:
     end: str | None = None
     columns: tuple[str, ...] | None = None
     """Columns to give back, in this order; None for all."""
+    where: str | None = None
+    """SQL of a row of a Delta table: only those for which it is true."""
     entity: Mapping[str, object] = field(default_factory=dict)
     """Values of entity columns: from JSON a value or a list, from `name=value` a list of texts of any type."""
     on_overlap: OnOverlap | None = None
     operation: OperationId | None = None
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    replace_where: str | None = None
+    """Of an overwrite of a Delta table: the rows that give way."""
     new_table: NewTable | None = None
     """How a missing table is made; None: it is not."""
     starting_version: int | Literal["earliest", "latest"] | None = None
@@ -65,6 +71,8 @@ class NewTable:
     index: str
     bucket: str
     entity: tuple[str, ...] = ()
+    timezone: str | None = None
+    unique: bool = False
 
 
 def parse_options(given: Mapping[str, str], *uses: Use) -> SourceOptions:
@@ -99,6 +107,20 @@ def check_overwrite(options: SourceOptions) -> None:
             option="onOverlap",
             value=options.on_overlap,
         )
+
+
+def check_append(options: SourceOptions) -> None:
+    """Raise InvalidOption for what only an overwrite takes."""
+    given = {"overwriteSchema": options.overwrite_schema or None, "replaceWhere": options.replace_where}
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidOption(
+                f"{name}={value!r} in a write that adds rows",
+                why="It says what gives way to them",
+                fix='Leave it out, or say mode("overwrite")',
+                option=name,
+                value=value,
+            )
 
 
 def _find(name: str, uses: Iterable[Use]) -> _Option:
@@ -191,7 +213,7 @@ def _choice(*known: str) -> Callable[[str, str], str]:
 
 
 def _first_version(name: str, text: str) -> int | str:
-    return text.lower() if text.lower() in ("earliest", "latest") else _whole(1)(name, text)
+    return text.lower() if text.lower() in ("earliest", "latest") else _whole(0)(name, text)
 
 
 def _names(name: str, text: str) -> tuple[str, ...]:
@@ -260,17 +282,21 @@ _SINK: frozenset[Use] = frozenset({"stream write"})
 
 KNOWN_OPTIONS: tuple[_Option, ...] = (
     _Option("path", _READ | _WRITE | _FOLLOW | _SINK, "path"),
-    _Option("version", _READ, "version", _whole(1)),
+    _Option("version", _READ, "version", _whole(0)),
     _Option("timestamp", _READ, "timestamp"),
     _Option("start", _READ, "start"),
     _Option("end", _READ, "end"),
     _Option("columns", _READ | _FOLLOW, "columns", _columns),
+    _Option("where", _READ, "where"),
     _Option("entity", _READ, "entity", _entity),
     _Option("entity", _WRITE | _SINK, None),
     _Option("index", _WRITE | _SINK, None),
     _Option("bucket", _WRITE | _SINK, None),
     _Option("onOverlap", _WRITE | _SINK, "on_overlap", _policy),
     _Option("operationId", _WRITE, "operation", _operation),
+    _Option("mergeSchema", _WRITE | _SINK, "merge_schema", _flag),
+    _Option("overwriteSchema", _WRITE, "overwrite_schema", _flag),
+    _Option("replaceWhere", _WRITE, "replace_where"),
     _Option("startingVersion", _FOLLOW, "starting_version", _first_version),
     _Option("startingTimestamp", _FOLLOW, "starting_timestamp"),
     _Option("changeFeed", _FOLLOW, "change_feed", _flag),

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import sys
 import tempfile
 import zipfile
@@ -21,23 +22,29 @@ from importlib.util import MAGIC_NUMBER, source_hash
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from gapless.errors import NotSupported
+from gapless.errors import NotSupported, SparkNotStarted
 from gapless.files.pages.footer import checksum
+from gapless.spark.setup.not_started import explain_java_exit, packages_of, reason_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/gapless`, else `~/.cache/gapless`; it may not be there yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gapless"
+
+
 def cached_file(name: tuple[str, ...], text: str, *, executable: bool = False) -> Path:
     """A file of this text, made whole or not at all where it is not there yet; `name` are the last parts of its path.
 
-    It lies in `$XDG_CACHE_HOME/gapless`, else `~/.cache/gapless`; where that cannot be written in a new folder of this process alone.
+    It lies in `cache_folder()`; where that cannot be written in a new folder of this process alone.
     """
     folder = checksum(memoryview(text.encode())).partition(":")[2]
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gapless"
     try:
-        return _made(base.joinpath(folder, *name), text, executable=executable)
+        return _made(cache_folder().joinpath(folder, *name), text, executable=executable)
     except OSError:
         # A folder of a known name in a place that all may write to would let others put their own program there.
         return _made(Path(tempfile.mkdtemp(prefix="gapless-")).joinpath(*name), text, executable=executable)
@@ -99,7 +106,7 @@ def find_java(environ: Mapping[str, str]) -> Path:
     """
     shim = _shim()
     for home in _candidates(environ):
-        release = _release(home)
+        release = java_release(home)
         if (release is not None and release.is_usable) or (shim is not None and _is_file_of(home / "bin" / "java", shim)):
             return home
     if shim is None:
@@ -119,7 +126,8 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
         yield Path(found).resolve().parent.parent
 
 
-def _release(home: Path) -> Release | None:
+def java_release(home: Path) -> Release | None:
+    """What a Java says of itself; None where it has no `release` file, or no program."""
     with contextlib.suppress(OSError):
         if os.access(home / "bin" / "java", os.X_OK):
             return Release.parse((home / "release").read_text(encoding="utf-8", errors="replace"))
@@ -156,7 +164,7 @@ _OPTIONS = {
     "spark.sql.timeType.enabled": "true",
 }
 _QUIET = {"spark.log.level": "ERROR", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-_REMOTE = "sc://"
+_REMOTE, _REMOTE_PORT, _ANSWERS_S = "sc://", 15002, 10.0
 _LOCAL = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
 
 _SDK = "2.57.8"
@@ -197,10 +205,12 @@ def session(
     for this process, and PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to this Python where they are not set. Times are shown in UTC, only
     errors are logged, there is no web page of Spark's; the driver has a quarter of the machine's memory, of 1 to 8 GiB. Spark Connect
     needs no Java here; the server's own settings stay, but for the time zone and times of day.
-    Raises NotSupported without pyspark or any Java, and for `s3` with Spark Connect, whose jars are the server's.
+    Raises NotSupported without pyspark or any Java, and for `s3` with Spark Connect, whose jars are the server's; SparkNotStarted.
     """
     if master.startswith(_REMOTE):
-        return _started(configure(_builder().remote(master), s3=s3).appName(app), config or {})
+        remote = configure(_builder().remote(master), s3=s3).appName(app)
+        _check_answers(master)
+        return _started(remote, config or {})
     builder = configure(_builder(), s3=s3).appName(app).master(master)
     java = f"-Dlog4j2.configurationFile={cached_file(('log4j2.properties',), _LOG).as_uri()}"
     options: dict[str, object] = {
@@ -213,10 +223,48 @@ def session(
     return _started(builder, options)
 
 
+def _check_answers(remote: str) -> None:
+    """Raise SparkNotStarted where nothing listens at a URL of Spark Connect: its client would try for ten minutes."""
+    place = urlsplit(f"//{remote.removeprefix(_REMOTE)}")
+    try:
+        with socket.create_connection((place.hostname or "", place.port or _REMOTE_PORT), timeout=_ANSWERS_S):
+            return
+    except (OSError, ValueError) as error:
+        raise SparkNotStarted(
+            f"Spark did not start: no server of Spark Connect answers at {remote}",
+            why=str(error),
+            fix=f"Start the server, or name its host and port, {_REMOTE_PORT} where it says none",
+            packages=(),
+            java="",
+        ) from error
+
+
 def _started(builder: Any, options: Mapping[str, object]) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     for name, value in options.items():
         builder = builder.config(name, value)
-    found: SparkSession = builder.getOrCreate()
+    try:
+        found: SparkSession = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        given = dict(builder._options)  # noqa: SLF001  # a builder has no way to be asked
+        if "JAVA_GATEWAY_EXITED" in str(error):
+            raise explain_java_exit(given) from error
+        if "PACKAGE_NOT_INSTALLED" in str(error):
+            raise NotSupported(
+                "a session of Spark Connect cannot be made here",
+                why=reason_in(str(error)),
+                fix="pip install 'pyspark[connect]'",
+                feature="spark",
+            ) from error
+        raise SparkNotStarted(
+            f"Spark did not start at {given.get('spark.remote') or given.get('spark.master')}",
+            why=reason_in(str(error)),
+            fix="Mend what it says; `gapless doctor` looks at what Spark needs on this machine",
+            packages=packages_of(given),
+            java="" if "spark.remote" in given else os.environ.get("JAVA_HOME", ""),
+        ) from error
     return found
 
 

@@ -16,14 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless.errors import InvalidOption, LogWarning, StreamRestarted
-from gapless.formats.timeseries.actions import Applied
 from gapless.model.operation import AppendReport, SequenceId, operation_key, supersedes
 from gapless.model.properties import OnOverlap
-from gapless.runtime.metrics import DUPLICATES
-from gapless.spark.setup.executors import job_context
-from gapless.spark.writing.staging import Delivery
-from gapless.tables.timeseries.table import TimeSeriesTable
-from gapless.tables.timeseries.write.append import APPEND
+from gapless.spark.writing.target import BatchTarget, Delivery
+from gapless.tables.shared.landing import AppliedOperation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,13 +71,13 @@ class BatchDecision:
     """What the batch is called."""
     trace: SequenceId | None = None
     """To be recorded first."""
-    known: Applied | None = None
+    known: AppliedOperation | None = None
     """The operation by which the table has the batch; it is passed over then."""
     passed_over: int = 0
     """How many batches are, from this one on, of a query that is new under an `app_id` which is not; 0 once its trace is recorded."""
 
 
-def decide_batch(applied: Mapping[str, Applied], stream: Stream, batch: int) -> BatchDecision:
+def decide_batch(applied: Mapping[str, AppliedOperation], stream: Stream, batch: int) -> BatchDecision:
     """What is to be done about batch number `batch`, by what the table has applied.
 
     Raises StreamRestarted where, without an `app_id`, rows of a query that the table does not know could be in it already, and where the
@@ -123,7 +119,7 @@ def normal_location(text: str) -> str | None:
     return path if scheme == "file" else f"{_S3.get(scheme, scheme)}:/{path}"
 
 
-def _passed_over(applied: Mapping[str, Applied], known: Applied, stream: Stream, batch: int) -> int:
+def _passed_over(applied: Mapping[str, AppliedOperation], known: AppliedOperation, stream: Stream, batch: int) -> int:
     """How many batches to speak of: none for the query's own, of which Spark sends the last again after a restart."""
     assert isinstance(known.operation, SequenceId)
     highest = known.operation.sequence
@@ -135,7 +131,7 @@ def _passed_over(applied: Mapping[str, Applied], known: Applied, stream: Stream,
     return highest - batch + 1
 
 
-def _check_new(applied: Mapping[str, Applied], stream: Stream, batch: int) -> None:
+def _check_new(applied: Mapping[str, AppliedOperation], stream: Stream, batch: int) -> None:
     """Raise StreamRestarted for a query without an `app_id` that the table does not know and that may bring rows it has."""
     # A trace without a batch is that of a query which failed in its first.
     landed = (one for one in _traces(applied) if operation_key(SequenceId(one[2], 0)) in applied)
@@ -155,7 +151,7 @@ def _check_new(applied: Mapping[str, Applied], stream: Stream, batch: int) -> No
         )
 
 
-def _check_renamed(applied: Mapping[str, Applied], stream: Stream, batch: int) -> None:
+def _check_renamed(applied: Mapping[str, AppliedOperation], stream: Stream, batch: int) -> None:
     """Raise StreamRestarted for a batch that the query may have sent already, under another `app_id`."""
     if stream.location is None:
         # It cannot be started again, or what else it is called in this run is not known.
@@ -196,10 +192,10 @@ def _meets(trace: _Trace, stream: Stream) -> bool:
     return query == stream.query or (location is not None and location == stream.location)
 
 
-def _traces(applied: Mapping[str, Applied]) -> Iterator[_Trace]:
+def _traces(applied: Mapping[str, AppliedOperation]) -> Iterator[_Trace]:
     """What is recorded of streams, the oldest first."""
     prefix = operation_key(SequenceId(_TRACE, 0))
-    for key in sorted((key for key in applied if key.startswith(prefix)), key=lambda key: applied[key].version):
+    for key in sorted((key for key in applied if key.startswith(prefix)), key=lambda key: applied[key].version or 0):
         match _json(key[len(prefix) :]):
             case [str() | None as location, str() as query, str() as app]:
                 yield location, query, app
@@ -215,32 +211,31 @@ def _json(text: str) -> object:
 
 
 def check_batch(
-    handle: TimeSeriesTable, stream: Stream, batch: int, *, on_overlap: OnOverlap | None = None
+    target: BatchTarget, stream: Stream, batch: int, *, on_overlap: OnOverlap | None = None
 ) -> Delivery | AppendReport:
     """How batch number `batch` is to be committed, or the report of the commit that has it; moves the handle to the newest version.
 
     A stream that the table does not know leaves its trace in a commit of its own first. Batches that are passed over because another
     query wrote them under the same `app_id` are said in one LogWarning. Raises StreamRestarted, and as `table.append`.
     """
-    course = decide_batch(job_context(handle.refresh(), to_write=True).snapshot.state.applied, stream, batch)
+    course = decide_batch(target.applied(), stream, batch)
     if course.trace is not None:
-        handle.append([], on_overlap="allow", operation_id=(course.trace.app, course.trace.sequence))
+        target.record(course.trace)
     if course.passed_over:
-        warnings.warn(_passed_over_text(handle, stream, batch, course), LogWarning, stacklevel=2)
+        warnings.warn(_passed_over_text(target.url, stream, batch, course), LogWarning, stacklevel=2)
     if course.known is None:
         return Delivery(on_overlap=on_overlap, operation=course.operation)
     known = course.known
-    job_context(handle).committer.count(DUPLICATES, 1, APPEND)
-    _LOGGER.info("%s: batch %d is in version %s already and is passed over", handle.url, batch, known.version)
+    _LOGGER.info("%s: batch %d is in version %s already and is passed over", target.url, batch, known.version)
     assert isinstance(known.operation, SequenceId)
-    return AppendReport.of(known.tally_of(SequenceId(known.operation.app, batch)), known.version, already_applied=True)
+    return target.known_report(known, SequenceId(known.operation.app, batch))
 
 
-def _passed_over_text(handle: TimeSeriesTable, stream: Stream, batch: int, course: BatchDecision) -> str:
+def _passed_over_text(url: str, stream: Stream, batch: int, course: BatchDecision) -> str:
     last = batch + course.passed_over - 1
     whose = "this query" if stream.query is None else f"query {stream.query}"
     return (
-        f"{handle.url} has the batches up to {last} of app_id={stream.app_id!r} already: {course.passed_over:,} "
+        f"{url} has the batches up to {last} of app_id={stream.app_id!r} already: {course.passed_over:,} "
         f"batch{'es' * (course.passed_over != 1)} of {whose} ({batch} to {last}) are passed over, and their rows not "
         "compared. If they are other rows, start the query with a new checkpoint location and an app_id of its own"
     )

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
 
-from gapless.errors import InvalidOption, LogWarning, nearest
-from gapless.formats.timeseries.format import TIME_SERIES
-from gapless.log.snapshot import is_there
+from gapless.errors import InvalidOption, LogWarning, one_of
 from gapless.model.operation import AppendReport, ChangeReport, parse_operation_id
 from gapless.model.properties import OnOverlap, parse_on_overlap
-from gapless.model.protocols import Store
-from gapless.runtime.environment import Environment
-from gapless.spark.correct.corrections import upsert_frame
-from gapless.spark.setup.executors import coded, job_context
+from gapless.spark.setup.executors import coded
 from gapless.spark.setup.options import NewTable
+from gapless.spark.setup.tables import Table, open_to_write, refuse_given
 from gapless.spark.stream.batch_dedup import check_batch, note_name, output_mode_of, stream_of
-from gapless.spark.writing.append import append_frame, arrow_schema, check_described, open_or_create, overwrite_frame
-from gapless.spark.writing.staging import Delivery, open_to_write
+from gapless.spark.stream.batch_tables import BatchTable, LoggedTable, Mode, SinkBatches, refuse_options, sink_place
+from gapless.spark.writing.staging import target_of
 from gapless.store.open import open_store
 from gapless.tables.shared.handle import Location
-from gapless.tables.timeseries.lifecycle import open_table
-from gapless.tables.timeseries.table import TimeSeriesTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-Mode = Literal["append", "complete", "update"]
-
-
 def batch_writer(
-    table: TimeSeriesTable | Location,
+    table: Table | Location,
     mode: Mode = "append",
     key: Sequence[str] | str | None = None,
     app_id: str | None = None,
@@ -43,14 +34,17 @@ def batch_writer(
     index: str | None = None,
     entity: Sequence[str] | str = (),
     bucket: str | int | None = None,
+    **options: Any,
 ) -> BatchWriter:
     """What `df.writeStream.foreachBatch(…)` takes: writes each batch as one commit, once, however often Spark sends it.
 
     Args:
-        table: A table, or the path or URL of one.
+        table: A time-series table or a Delta table, or the path or URL of one; or what `gapless.connect.sink` calls a table:
+            "iceberg:", "hudi:", "delta:" or "timeseries:" and its path or URL, or its name in an Iceberg catalog ("iceberg:sales.trips").
         mode: "append" adds the rows; "complete" has them take the place of all rows; "update" upserts them. The query's output mode must
             be the same, but for "update", which takes what any query brings.
-        key: With "update": the columns that tell rows apart, as in `gapless.spark.upsert`.
+        key: With "update": the columns that tell rows apart, as in `gapless.spark.upsert`; Delta and Iceberg tables need them, and a Hudi
+            table is asked for its own where none are given.
         app_id: What the batches are known by in the table's log, with their numbers; the query's id where not given. Whoever gives it
             promises that a number always names the same rows: batches whose number the table has under this name, or a higher one, are
             passed over, whatever rows they bring, which one LogWarning says. So a query with a new checkpoint location goes on where the
@@ -59,50 +53,62 @@ def batch_writer(
         index: With `entity` and `bucket`: how a table that is missing is made, as in `gl.create`. One that is there must be so.
         entity: Its entity columns.
         bucket: Its bucket.
+        options: `storage_options`, of the object store, where the table is given by its place. Of Iceberg and Hudi tables, as in `gapless.connect.sink`: `create` and `partition_by` for a missing one, `schema_evolution`,
+            `target_bytes`, `order_by` (with "update"), `spill_bytes` (Arrow memory of the rows that a task holds, 128 MiB
+            where not given), and the catalog of an Iceberg table (`catalog_type`, `catalog_uri`, `warehouse`, `namespace`, `table_name`, …).
 
     Batches that hold no rows are recorded too. A batch is one write: where it goes to one table in parts, each part needs an `app_id`
     of its own: without one what comes second in a run of the query raises InvalidOption, and under one name it is passed over, with a
     LogWarning. Partitions are written as they come, each to files of
-    its own: repartition before, where batches are large. In Spark Connect a query beside others of its session needs an `app_id`, and
+    its own: repartition before, where batches are large. What "append" and "complete" bring into an Iceberg table executors write as data
+    files. What "update" brings, and all that goes into a Hudi table, they store beside the table, and the driver writes it into files of the
+    table, file by file; of an "update" it holds the rows of a batch in memory. Rows of an "update" that share a key raise DuplicateKey where
+    no `order_by` tells the newer one. In Spark Connect a query beside others of its session needs an `app_id`, and
     neither its output mode nor a second write is known.
 
     The batches raise StreamRestarted where rows could be in the table already (a query id that it does not know, at a checkpoint location
     that another query used, or with a first batch above 0) and no `app_id` is given; and as `write`, `overwrite` and `upsert` do.
-    Raises InvalidOption here, NotSupported for a table in memory and for a Delta table, and as `gl.open` for a table given by neither path nor URL.
+    Raises InvalidOption here, NotSupported for a table in memory, and as `gl.open` for a table given by neither path nor URL.
     """
     _check(mode, key, app_id, on_overlap)
     new = _new_table(index, entity, bucket)
+    policy = None if on_overlap is None else parse_on_overlap(on_overlap)
+    if (at := sink_place(table, options)) is not None:
+        told = {"index": None if new is None else new.index, "on_overlap": on_overlap}
+        refuse_given(told, f"{'an Iceberg' if at.kind == 'iceberg' else 'a Hudi'} table", "Leave it out")
+        asked = {**options} if key is None else {**options, "key": key}
+        return BatchWriter(table=SinkBatches(at=at, mode=mode, options=asked), mode=mode, app_id=app_id, on_overlap=None)
+    storage = options.pop("storage_options", None)
+    refuse_options(options, _KNOWN, "a time-series or Delta table")
+    if isinstance(table, str) and table.startswith(("timeseries:", "delta:")):
+        table = table.partition(":")[2]
     handle = None if isinstance(table, str | os.PathLike) else open_to_write(table)
-    if handle is not None and new is not None:
-        check_described(handle, new)
-    return BatchWriter(
-        path=open_store(table).url if isinstance(table, str | os.PathLike) else table.url,
-        store=None if handle is None else job_context(handle, to_write=True).env.store,
+    into = LoggedTable(
+        place=open_store(table, storage).url if isinstance(table, str | os.PathLike) else table.url,
+        store=None if handle is None else target_of(handle).context.env.store,
         handle=handle,
         mode=mode,
         key=(key,) if isinstance(key, str) else None if key is None else tuple(key),
-        app_id=app_id,
-        on_overlap="allow" if on_overlap is None else parse_on_overlap(on_overlap),
+        on_overlap=policy,
         new=new,
+        storage_options=storage,
     )
+    if handle is not None:
+        into.check(handle)
+    return BatchWriter(table=into, mode=mode, app_id=app_id, on_overlap=policy)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+_KNOWN = ("mode", "key", "app_id", "on_overlap", "index", "entity", "bucket", "storage_options")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchWriter:
     """Writes batches of a stream; it may be pickled, and then opens the table anew where it is unpickled. Make it with `batch_writer`."""
 
-    path: str
-    """Where the table is, or will be: an absolute path or a URL."""
-    store: Store | None
-    """The way to it, where the table was given open."""
+    table: BatchTable
     mode: Mode
-    key: tuple[str, ...] | None
     app_id: str | None
-    on_overlap: OnOverlap
-    new: NewTable | None
-    """How a missing table is made."""
-    handle: TimeSeriesTable | None = None
-    """The table, once it is open in this process."""
+    on_overlap: OnOverlap | None
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write one batch; see `write`. Gives nothing back, as `foreachBatch` wants it."""
@@ -112,46 +118,26 @@ class BatchWriter:
     def write(self, frame: DataFrame, batch_id: int) -> AppendReport | ChangeReport:
         """Write one batch of the query that calls; its report says `already_applied` where the table has it."""
         _check_output(self.mode, output_mode_of(frame))
-        if self.handle is None or not _lies_there(self.handle):
-            self.handle = self._open(frame)
-        stream = stream_of(frame, self.app_id, self.path, batch_id)
-        admitted = check_batch(self.handle, stream, batch_id, on_overlap=self.on_overlap)
+        target, place = self.table.opened(frame), self.table.place
+        stream = stream_of(frame, self.app_id, place, batch_id)
+        admitted = check_batch(target, stream, batch_id, on_overlap=self.on_overlap or "allow")
         if isinstance(admitted, AppendReport):
             if stream.app in stream.parts:
                 if self.app_id is None:
-                    raise _two_writers(self.path, batch_id)
-                warnings.warn(_comes_twice(self.path, batch_id), LogWarning, stacklevel=2)
-            note_name(frame, self.path, stream, batch_id)
+                    raise _two_writers(place, batch_id)
+                warnings.warn(_comes_twice(place, batch_id), LogWarning, stacklevel=2)
+            note_name(frame, place, stream, batch_id)
             # A query with state fails where a batch of it was not computed.
             frame.write.format("noop").mode("overwrite").save()
             return admitted
-        report = self._write(frame, self.handle, admitted)
-        note_name(frame, self.path, stream, batch_id)
+        report = self.table.write(frame, admitted)
+        note_name(frame, place, stream, batch_id)
         return report
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """All but the open table, which is of this process."""
-        return _writer, ({one.name: getattr(self, one.name) for one in fields(self) if one.name != "handle"},)
-
-    def _write(self, frame: DataFrame, handle: TimeSeriesTable, delivery: Delivery) -> AppendReport | ChangeReport:
-        match self.mode:
-            case "append":
-                return append_frame(frame, handle, delivery, spread=False)
-            case "complete":
-                return overwrite_frame(frame, handle, delivery, spread=False)
-        return upsert_frame(frame, handle, key=self.key, delivery=delivery)
-
-    def _open(self, frame: DataFrame) -> TimeSeriesTable:
-        if self.store is not None:
-            env = Environment(store=self.store)
-            return TimeSeriesTable(env, self.path, open_table(env, self.path))
-        return open_or_create(self.path, self.new, arrow_schema(frame))
 
 
 def _check(mode: object, key: object, app_id: str | None, on_overlap: object) -> None:
     """Raise InvalidOption for what a mode does not take."""
-    if mode not in get_args(Mode):
-        raise _invalid("mode", mode, "It is the output mode of a stream", nearest(str(mode), get_args(Mode)))
+    one_of("mode", mode, get_args(Mode), "It is the output mode of a stream")
     if key is not None and mode != "update":
         raise _invalid("key", key, f"Only an update tells rows apart, and mode={mode!r}", 'Leave it out, or pass mode="update"')
     if on_overlap is not None and mode != "append":
@@ -190,12 +176,6 @@ def _comes_twice(url: str, batch: int) -> str:
     )
 
 
-def _lies_there(handle: TimeSeriesTable) -> bool:
-    """Whether the version that a handle sees is still in the log there: the table may have been made anew since."""
-    known = job_context(handle, to_write=True)
-    return known.env.drive(is_there(TIME_SERIES, known.snapshot.version, known.snapshot.time_ns))
-
-
 def _new_table(index: str | None, entity: Sequence[str] | str, bucket: str | int | None) -> NewTable | None:
     """How a missing table is made; raises InvalidOption where half of it is said."""
     if index is None and bucket is None and not entity:
@@ -208,10 +188,6 @@ def _new_table(index: str | None, entity: Sequence[str] | str, bucket: str | int
             "Give index and bucket, or leave all three out",
         )
     return NewTable(index=index, entity=(entity,) if isinstance(entity, str) else tuple(entity), bucket=str(bucket))
-
-
-def _writer(values: Mapping[str, Any]) -> BatchWriter:
-    return BatchWriter(**values)
 
 
 def _invalid(option: str, value: object, why: str, fix: str) -> InvalidOption:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,17 +15,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from gapless.errors import InvalidOption
-from gapless.files.write.staged_write import StagedWrite
 from gapless.model.operation import AppendReport, parse_operation_id
-from gapless.spark.setup.executors import coded, job_context
+from gapless.spark.setup.executors import coded
 from gapless.spark.setup.options import SourceOptions, check_overwrite
 from gapless.spark.stream.batch_dedup import QUERY_ID, Stream, check_batch, normal_location
-from gapless.spark.writing.append import open_or_create
+from gapless.spark.writing.append import check_delivery, open_or_create
 from gapless.spark.writing.column_types import check_column_types
-from gapless.spark.writing.encode import Encoding, Outcome
-from gapless.spark.writing.staging import append_outcomes, begin, overwrite_outcomes
-from gapless.tables.timeseries.table import TimeSeriesTable
-from gapless.tables.timeseries.write.staged_append import discard_uncommitted
+from gapless.spark.writing.partition import PartitionEncoder, PartitionOutcome
+from gapless.spark.writing.staging import target_of
+from gapless.spark.writing.target import Delivery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +32,9 @@ class StreamMessage(WriterCommitMessage):
 
     query: str | None
     """Spark's id of the query."""
-    encoding: Encoding
+    encoding: PartitionEncoder
     """What the task wrote by; the same in all tasks of a batch."""
-    outcome: Outcome
+    outcome: PartitionOutcome
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -58,14 +56,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
             parse_operation_id((options.app_id, 0))
         self._options, self._overwrite = options, overwrite
         given = handed_schema(schema)
-        self._handle: TimeSeriesTable = open_or_create(options.path, options.new_table, given)
-        self._encoding = begin(self._handle, given)
+        handle = open_or_create(options.path, options.new_table, given)
+        delivery = Delivery(on_overlap=options.on_overlap, schema_mode="merge" if options.merge_schema else "strict")
+        check_delivery(handle, delivery)
+        self._target = target_of(handle)
+        self._encoding: PartitionEncoder = self._target.begin(given, delivery)
 
-    def __getstate__(self) -> Encoding:
+    def __getstate__(self) -> PartitionEncoder:
         """What goes to executors."""
         return self._encoding
 
-    def __setstate__(self, state: Encoding) -> None:
+    def __setstate__(self, state: PartitionEncoder) -> None:
         self._encoding = state
 
     @coded()
@@ -88,14 +89,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
         admitted: object = None
         try:
             stream = self._stream(told[0].query if told else None)
-            admitted = check_batch(self._handle, stream, batchId, on_overlap=self._options.on_overlap or "allow")
+            admitted = check_batch(self._target, stream, batchId, on_overlap=self._options.on_overlap or "allow")
+            if isinstance(admitted, Delivery) and self._options.merge_schema:
+                admitted = replace(admitted, schema_mode="merge")
         finally:
             if admitted is None or isinstance(admitted, AppendReport):
-                self._discard(encoding, outcomes)
+                # But for those that were committed: Spark may ask again for what it has.
+                self._target.discard(encoding, outcomes)
         if isinstance(admitted, AppendReport):
             return
-        take = overwrite_outcomes if self._overwrite else append_outcomes
-        take(self._handle, admitted, encoding, outcomes)
+        take = self._target.overwrite if self._overwrite else self._target.append
+        take(admitted, encoding, outcomes)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:  # noqa: N803  # Spark's name
         """Nothing: another task of the batch may still be writing, so what was written is left for vacuum."""
@@ -117,13 +121,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
             location=None if location is None else normal_location(location),
             app_id=self._options.app_id,
         )
-
-    def _discard(self, encoding: Encoding, outcomes: Sequence[Outcome]) -> None:
-        """Remove the files of a batch that is not to be committed, but for those that were: Spark may ask again for what it has."""
-        context = job_context(self._handle)
-        written = [path for outcome in outcomes for path in outcome.written]
-        segments = [segment for outcome in outcomes for segment in outcome.segments]
-        discard_uncommitted(context, StagedWrite(context.env, encoding.instant, written=written, segments=segments))
 
 
 def handed_schema(schema: StructType) -> pa.Schema:

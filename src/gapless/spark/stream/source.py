@@ -12,7 +12,7 @@ import importlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -20,18 +20,58 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from gapless.errors import LogWarning
-from gapless.formats.timeseries.stream_plan import Budget
-from gapless.spark.reading.frame import view_of
-from gapless.spark.setup.executors import coded, job_context
+from gapless.log.stream_plan import Budget, Cursor
+from gapless.spark.setup.executors import coded
 from gapless.spark.setup.options import SourceOptions
-from gapless.spark.stream.log import RunningColumns, columns_changed, stream_options, stream_start
-from gapless.spark.stream.offset import Offset, StreamPart, packed
-from gapless.tables.timeseries.read.stream_log import StreamLog, first_cursor
+from gapless.spark.setup.tables import view_of
+from gapless.spark.stream.delta_stream import DeltaStream, DeltaStreamPart
+from gapless.spark.stream.log import RunningColumns, columns_changed
+from gapless.spark.stream.offset import Offset
+from gapless.spark.stream.series_stream import SeriesStream, StreamPart
+from gapless.tables.delta.read.view import DeltaView
 
 # ruff: noqa: N802  # methods as Spark calls them
 
 _LIMITS = "pyspark.sql.streaming.datasource"
 """Where pyspark has its read limits, since 4.2."""
+
+
+class FollowedTable(Protocol):
+    """A table of one kind, as a stream follows it."""
+
+    @property
+    def running(self) -> RunningColumns:
+        """The columns that the stream was started with."""
+        ...
+
+    @property
+    def newest(self) -> int:
+        """The newest version that is known."""
+        ...
+
+    def refresh(self) -> None:
+        """Look at the newest version. Raises SchemaMismatch where the columns changed, VersionNotFound where another table lies there now."""
+        ...
+
+    def first(self, options: SourceOptions) -> Offset:
+        """Where a stream begins: with all rows of the newest version where no option says it. Raises VersionNotFound, InvalidTime."""
+        ...
+
+    def check_made(self, offset: Offset) -> None:
+        """Raise VersionNotFound where an offset is of another table than the one that lies here, or is past all versions of it."""
+        ...
+
+    def latest(self, start: Cursor, budget: Budget, until: int | None) -> Cursor:
+        """The end of a batch that begins at `start`: as far as the budget and the versions to `until` (inclusive; all) reach.
+
+        Raises InvalidOption at a change of rows that the stream does not take, VersionNotFound where versions can be told no longer,
+        CorruptTable, StoreError.
+        """
+        ...
+
+    def parts(self, start: Cursor, end: Cursor, cores: int) -> list[InputPartition]:
+        """What lies in a batch `[start, end)`; raises as `latest`."""
+        ...
 
 
 class StreamReader(DataSourceStreamReader):
@@ -40,8 +80,7 @@ class StreamReader(DataSourceStreamReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         """`schema` has the columns that Spark was told when the DataFrame was made."""
         self._options, self._schema = options, schema
-        self._log: StreamLog | None = None
-        self._running: RunningColumns | None = None
+        self._table: FollowedTable | None = None
         self._begin: Offset | None = None
         self._position: Offset | None = None
         self._until: int | None = None
@@ -59,12 +98,12 @@ class StreamReader(DataSourceStreamReader):
         Keeps to the limits of the options, unless Spark asks for all (`limit`). Raises SchemaMismatch where the columns changed,
         and as `StreamLog.latest`; the stream then stays where it is.
         """
-        log = self._newest()
+        table = self._newest()
         position = (self._position or self._first()) if start is None else Offset.from_json(start)
-        log.check_made(position.created_ns, position.cursor)
+        table.check_made(position)
         unlimited = type(limit).__name__ == "ReadAllAvailable"
-        end = position.at(log.latest(position.cursor, Budget() if unlimited else self._budget, self._until))
-        if start is None and end.cursor.version <= log.newest.version:
+        end = position.at(table.latest(position.cursor, Budget() if unlimited else self._budget, self._until))
+        if start is None and end.cursor.version <= table.newest:
             self._warn_of_one_batch()
         return end.to_json()
 
@@ -75,19 +114,13 @@ class StreamReader(DataSourceStreamReader):
         self._advance(last)
         if first == last:
             return []
-        log, running = self._opened()
-        log.check_made(last.created_ns, last.cursor)
-        items = log.items(first.start_of(last), last.cursor)
-        meta = log.reading_meta(items)
-        declared = running.read_as(meta)
-        return [
-            StreamPart(store=log.env.store, meta=meta, declared=declared, feed=running.feed, told=pack)
-            for pack in packed(log.told(items), os.cpu_count() or 1)
-        ]
+        table = self._opened()
+        table.check_made(last)
+        return table.parts(first.start_of(last), last.cursor, os.cpu_count() or 1)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition; raises as `StreamPart.batches`."""
-        assert isinstance(partition, StreamPart)
+        """The rows of a partition; raises as its `batches`."""
+        assert isinstance(partition, StreamPart | DeltaStreamPart)
         with coded():
             yield from partition.batches()
 
@@ -108,7 +141,7 @@ class StreamReader(DataSourceStreamReader):
     @coded()
     def prepareForTriggerAvailableNow(self) -> None:
         """From now on no version is given that is newer than the newest one of this moment."""
-        self._until = self._newest().newest.version
+        self._until = self._newest().newest
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -123,26 +156,23 @@ class StreamReader(DataSourceStreamReader):
 
     def _first(self) -> Offset:
         if self._begin is None:
-            log, _ = self._opened()
-            self._begin = Offset.first(log.newest.state.meta.created_ns, first_cursor(log, stream_start(self._options)))
+            self._begin = self._opened().first(self._options)
         return self._begin
 
-    def _newest(self) -> StreamLog:
-        """The log at its newest version, whose columns are still those of the stream."""
-        log, running = self._opened()
-        log.refresh()
-        running.check(log.newest.state.meta)
-        return log
+    def _newest(self) -> FollowedTable:
+        """The table at its newest version, whose columns are still those of the stream."""
+        table = self._opened()
+        table.refresh()
+        return table
 
-    def _opened(self) -> tuple[StreamLog, RunningColumns]:
-        if self._log is None or self._running is None:
-            known = job_context(view_of(self._options.path, None, None))
-            meta, feed = known.snapshot.state.meta, self._options.change_feed
-            running = RunningColumns(meta=meta, columns=self._options.columns, feed=feed)
-            _check_schema(self._schema, running)
-            self._log = StreamLog(env=known.env, newest=known.snapshot, follow=stream_options(self._options))
-            self._running = running
-        return self._log, self._running
+    def _opened(self) -> FollowedTable:
+        if self._table is None:
+            view = view_of(self._options.path, None, None)
+            options = self._options
+            table = DeltaStream.of(view, options) if isinstance(view, DeltaView) else SeriesStream.of(view, options)
+            _check_schema(self._schema, table.running)
+            self._table = table
+        return self._table
 
     def _warn_of_one_batch(self) -> None:
         if not self._warned:

@@ -1,0 +1,1 @@
+"""Pipelines in SQL: sources, queries and sinks, which Spark runs."""

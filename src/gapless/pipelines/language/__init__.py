@@ -1,0 +1,1 @@
+"""The language of pipelines, as values: text in, statements out."""

@@ -1,0 +1,26 @@
+"""The types of lookup tables, and the options of each."""
+
+from __future__ import annotations
+
+from gapless.pipelines.options.spec import OptionSpec, TypeSpec
+
+_TTL = OptionSpec(
+    name="ttl", kind="duration", about="How long rows are kept before they are read anew; with each batch where not given"
+)
+_LOCATION = OptionSpec(name="location", required=True, about="The path or URL of the table, the file or the folder")
+
+LOOKUPS = {
+    name: TypeSpec(name=name, about=about, options=(_LOCATION, _TTL, *more))
+    for name, about, more in (
+        ("timeseries", "A time-series table.", ()),
+        ("delta", "A Delta table.", ()),
+        ("parquet", "Parquet files.", ()),
+        ("json", "Files of JSON lines.", ()),
+        (
+            "csv",
+            "CSV files.",
+            (OptionSpec(name="header", kind="flag", default=True, about="Whether the first line names the columns"),),
+        ),
+    )
+}
+"""By the name of the type."""

@@ -1,0 +1,112 @@
+"""DataFrames of a topic of Kafka: the columns of the values, and where each record stands."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from gapless.pipelines.definitions import Defined, Pipeline
+from gapless.pipelines.language.statements import CreateSource
+from gapless.pipelines.options.spec import behind
+from gapless.pipelines.run.declared import columns_ddl, declared_columns
+from gapless.spark.reading.columns import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+_VALUES = "_values"
+_AVRO_SAYS = re.compile(r"org\.apache\.avro\.\w+: (?:[\w.]+: )?(.+)")
+
+
+def kafka_frame(spark: SparkSession, pipeline: Pipeline, defined: Defined, *, streaming: bool) -> DataFrame:
+    """The records of a topic: a stream, or those that are there now; as columns of their values, and _key, _topic, _partition, _offset,
+    _timestamp and _headers. Raises InvalidPipeline for columns or a schema that are missing, or that Spark refuses.
+    """
+    options = defined.options
+    given = {
+        "kafka.bootstrap.servers": options["bootstrap_servers"],
+        "subscribe": options["topic"],
+        "startingOffsets": "earliest" if options["start"] == "all" or not streaming else "latest",
+        "includeHeaders": "true",
+        **{f"kafka.{name}": value for name, value in behind("kafka.", options).items()},
+    }
+    if streaming and options["max_records"] is not None:
+        given["maxOffsetsPerTrigger"] = str(options["max_records"])
+    reader: Any = spark.readStream if streaming else spark.read
+    records = reader.format("kafka").options(**given).load()
+    told: list[SparkColumn]
+    match options["format"]:
+        case "json":
+            records, told = _json(pipeline, defined, records)
+        case "avro":
+            records, told = _avro(pipeline, defined, records)
+        case "text":
+            told = [records["value"].cast("string").alias("value")]
+        case _:
+            told = [records["value"]]
+    about = [records[name].alias(f"_{name}") for name in ("key", "topic", "partition", "offset", "timestamp", "headers")]
+    frame: DataFrame = records.select(*told, *about)
+    return frame
+
+
+def _json(pipeline: Pipeline, defined: Defined, records: DataFrame) -> tuple[DataFrame, list[SparkColumn]]:
+    from pyspark.sql import functions
+
+    statement = defined.statement
+    assert isinstance(statement, CreateSource)
+    if not statement.columns:
+        raise pipeline.sql.error(
+            statement.name_span,
+            f"the columns of {defined.name!r} are not declared",
+            why="JSON does not say the types of its values",
+            fix="Write them behind the name, or say format='text'",
+        )
+    parsed = functions.from_json(records["value"].cast("string"), columns_ddl(statement.columns), {"mode": _mode(defined)})
+    records = records.withColumn(_VALUES, parsed)
+    return records, [records[f"{_VALUES}.{quoted(one.name)}"].alias(one.name) for one in statement.columns]
+
+
+def _avro(pipeline: Pipeline, defined: Defined, records: DataFrame) -> tuple[DataFrame, list[SparkColumn]]:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions
+    from pyspark.sql.types import StructType
+
+    statement = defined.statement
+    assert isinstance(statement, CreateSource)
+    schema = defined.options["avro_schema"]
+    if not schema:
+        raise pipeline.sql.error(
+            statement.name_span,
+            f"the Avro source {defined.name!r} has no schema",
+            why="A record of Avro does not say its fields",
+            fix="Add avro_schema='${file:orders.avsc}', or say format='bytes'",
+        )
+    option = next(one for one in statement.options if one.name == "avro_schema")
+    try:
+        mode = functions.create_map(functions.lit("mode"), functions.lit(_mode(defined)))
+        read = functions.call_function("from_avro", records["value"], functions.lit(schema), mode)
+        records = records.withColumn(_VALUES, read)
+        found = records.schema[_VALUES].dataType
+    except (PySparkException, Py4JJavaError) as error:
+        said = _AVRO_SAYS.search(str(error))
+        raise pipeline.sql.error(
+            option.value_span,
+            "Spark cannot read Avro by this schema",
+            why=(said[1] if said else str(error).splitlines()[0]).rstrip("."),
+            fix="Give the JSON of a schema of Avro; a session of your own needs pipeline.config, which brings spark-avro",
+        ) from error
+    if not isinstance(found, StructType):
+        raise pipeline.sql.error(
+            option.value_span,
+            f"this schema of Avro is no record: values are {found.simpleString()}",
+            why="Its fields are the columns",
+            fix="Say format='bytes', and call from_avro in a view",
+        )
+    columns = declared_columns(pipeline, records.select(f"{_VALUES}.*"), statement.columns, defined.name).columns
+    return records, [records[f"{_VALUES}.{quoted(one)}"].alias(one) for one in columns]
+
+
+def _mode(defined: Defined) -> str:
+    return "FAILFAST" if defined.options["on_bad_record"] == "error" else "PERMISSIVE"

@@ -1,0 +1,1 @@
+"""Sinks of pipelines that are no tables of gapless: databases and topics."""

@@ -1,0 +1,1 @@
+"""Sources of `gapless.connect` as DataFrames and streams of Spark."""
