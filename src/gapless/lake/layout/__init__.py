@@ -1,0 +1,1 @@
+"""What lies where in a lake, and what the documents in it say. Pure."""

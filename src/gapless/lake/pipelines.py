@@ -1,0 +1,196 @@
+"""`[[pipeline]]` in `lake.toml`, or one plan as JSON: which source fills which table, and when."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from gapless import connect
+from gapless.connect.sources.protocol import Source
+from gapless.errors import InvalidOption, NotSupported, nearest
+from gapless.model.protocols import Clock
+from gapless.runtime.schedule import Schedule
+from gapless.runtime.scheduler import Scheduler
+
+_NEEDED: Mapping[str, type] = {"name": str, "table": str, "source": str}
+_KEYS: Mapping[str, type | tuple[type, ...]] = {
+    **_NEEDED,
+    "options": dict,
+    "kind": str,
+    "key": (str, list),
+    "drift": (str, dict),
+    "table_options": dict,
+    "schedule": str,
+    "timezone": str,
+}
+_LATER = {"engine": "runs on Spark"}
+_OTHER_WORDS = {"every": 'schedule = "every 15m"', "cron": 'schedule = "0 3 * * *"', "interval": 'schedule = "every 15m"'}
+_TIMES = ("schedule", "timezone")
+_PAGINATIONS = ("AfterValue", "LinkHeader", "NextLink", "Offset", "PageNumber", "PageToken")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelinePlan:
+    """One pipeline as it is written."""
+
+    name: str
+    table: str
+    source: str
+    """The URL of a source, as `gl.connect.source` takes it."""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The source's own. A text `${NAME}` in one is the environment's, so that no secret is in the file."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the table is made with, where it is not there: as `lake.create_table` takes it."""
+    schedule: Schedule | None = None
+    """When it is due; None for a pipeline that is run by name."""
+
+    def open_source(self) -> Source:
+        """The source. Raises InvalidOption, and as `gl.connect.source`."""
+        options = {name: _filled(value, self.name) for name, value in self.options.items()}
+        if "pagination" in options:
+            options["pagination"] = _pagination(options["pagination"], self.name)
+        return connect.source(_filled(self.source, self.name), **options)
+
+
+def parse_pipelines(told: Mapping[str, Any], path: str) -> tuple[PipelinePlan, ...]:
+    """The pipelines of a `lake.toml`; `path` is its own. Raises InvalidOption for keys that are not known, NotSupported for those to come."""
+    for name in told:
+        if name not in ("lake", "pipeline"):
+            raise _refuse(path, f"it has {name!r}", nearest(name, ("lake", "pipeline")), name)
+    given = told.get("pipeline", [])
+    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(one, Mapping) for one in given):
+        raise _refuse(path, "pipeline is no list of tables", "Write [[pipeline]] before each", "pipeline")
+    plans = tuple(_plan(one, path) for one in given)
+    names = [one.name for one in plans]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise _refuse(path, f"two pipelines are called {twice[0]!r}", "Rename one: a cursor belongs to a name", "name")
+    return plans
+
+
+def parse_plan(text: str | bytes, path: str) -> PipelinePlan:
+    """One plan as JSON, an object of the keys of a `[[pipeline]]`, that is run once. Raises as `parse_pipelines`."""
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise _refuse(path, f"it is no JSON: {error}", "Write one object with name, table and source", "plan") from error
+    if not isinstance(given, Mapping):
+        raise _refuse(path, "it is no object of JSON", "Write one object with name, table and source", "plan")
+    for name in _TIMES:
+        if name in given:
+            raise _refuse(path, f"it has {name!r}, and is run once", "Leave it out, or write the plan into lake.toml", name)
+    return _plan(given, path)
+
+
+def pipeline_scheduler(
+    plans: Sequence[PipelinePlan], last_ns: Mapping[str, int], run: Callable[[PipelinePlan], object], clock: Clock
+) -> Scheduler:
+    """Jobs that run pipelines, by their names. One is due by when its last run began (`last_ns`, nanoseconds since 1970 UTC), and one that never
+    ran at once. Raises InvalidOption where no pipeline has a schedule.
+    """
+    scheduler = Scheduler(clock)
+    timed = [(one, one.schedule) for one in plans if one.schedule is not None]
+    if not timed:
+        raise InvalidOption(
+            "no pipeline of lake.toml has a schedule",
+            why=f"It has {len(plans)} without one",
+            fix='Write such as schedule = "every 15m" into a [[pipeline]], or run them once: gapless lake run',
+            option="schedule",
+            value=None,
+        )
+    for plan, schedule in timed:
+        scheduler.add(plan.name, schedule, partial(run, plan), last_ns=last_ns.get(plan.name, 0))
+    return scheduler
+
+
+def _plan(given: Mapping[str, Any], path: str) -> PipelinePlan:
+    for name, value in given.items():
+        if name in _LATER:
+            raise NotSupported(
+                f"{path} has {name!r} in a pipeline",
+                why=f"A lake has no {_LATER[name]} yet",
+                fix="Leave it out",
+                feature=f"{_LATER[name]} of a lake's pipelines",
+            )
+        if name not in _KEYS:
+            fix = f"Write {_OTHER_WORDS[name]}" if name in _OTHER_WORDS else nearest(name, _KEYS)
+            raise _refuse(path, f"a pipeline has {name!r}", fix, name)
+        if not isinstance(value, _KEYS[name]):
+            raise _refuse(
+                path, f"{name} of a pipeline is of another type", "Write a text, list or table as the page shows", name
+            )
+    for name in _NEEDED:
+        if name not in given:
+            raise _refuse(path, f"a pipeline lacks {name!r}", f"Say {', '.join(_NEEDED)}", name)
+    settings = {name: given[name] for name in ("kind", "key", "drift") if name in given} | given.get("table_options", {})
+    return PipelinePlan(
+        name=given["name"],
+        table=given["table"],
+        source=given["source"],
+        options=given.get("options", {}),
+        settings=settings,
+        schedule=_schedule(given, path),
+    )
+
+
+def _schedule(given: Mapping[str, Any], path: str) -> Schedule | None:
+    """When a pipeline is due: "every 15m", or cron in a `timezone`."""
+    if "schedule" not in given:
+        if "timezone" in given:
+            raise _refuse(path, "a pipeline has a timezone and no schedule", "Leave it out, or write a schedule", "timezone")
+        return None
+    text = given["schedule"].strip()
+    schedule = Schedule.parse(text.removeprefix("every ").strip(), timezone=given.get("timezone", "UTC"))
+    if schedule.every_ns and "timezone" in given:
+        raise _refuse(path, "an interval has no timezone", "Leave timezone out, or write cron", "timezone")
+    return schedule
+
+
+def _filled(value: Any, pipeline: str) -> Any:
+    """A value with what it names of the environment in its place, at any depth."""
+    if isinstance(value, Mapping):
+        return {name: _filled(one, pipeline) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, pipeline) for one in value]
+    return _VARIABLE.sub(lambda found: _variable(found[1], pipeline), value) if isinstance(value, str) else value
+
+
+def _variable(name: str, pipeline: str) -> str:
+    found = os.environ.get(name)
+    if found is None:
+        raise InvalidOption(
+            f"the pipeline {pipeline!r} names ${{{name}}}, which the environment lacks",
+            fix=f"Set {name}, or correct the name",
+            option=name,
+            value=None,
+        )
+    return found
+
+
+def _pagination(given: Any, pipeline: str) -> Any:
+    rest = dict(given) if isinstance(given, Mapping) else {}
+    kind = rest.pop("type", None)
+    if kind not in _PAGINATIONS:
+        raise InvalidOption(
+            f"pagination of the pipeline {pipeline!r} has type {kind!r}",
+            why=f"It is one of {', '.join(_PAGINATIONS)}",
+            fix=nearest(str(kind), _PAGINATIONS),
+            option="pagination",
+            value=kind,
+        )
+    try:
+        return getattr(connect, kind)(**rest)
+    except TypeError as error:
+        raise InvalidOption(
+            f"pagination of the pipeline {pipeline!r} cannot be made", why=str(error), fix="Correct its options",
+            option="pagination", value=kind,
+        ) from error  # fmt: skip
+
+
+def _refuse(path: str, what: str, fix: str, option: str) -> InvalidOption:
+    return InvalidOption(f"{path} cannot be used: {what}", why="", fix=fix, option=option, value=None)

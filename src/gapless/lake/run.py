@@ -1,0 +1,320 @@
+"""One run: pages of a source into a table, up to the commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from gapless._version import __version__
+from gapless.connect.sources.protocol import Source
+from gapless.errors import GaplessError, InvalidOption, PartialFailure, RetractingInput, SourceCannotReplay, one_of
+from gapless.lake.catalog import LEASE_S, Catalog, Lease
+from gapless.lake.commits import Committer, make_log_table, policy_of
+from gapless.lake.cursors import KINDS, NEEDS_LEASE, Monotonic
+from gapless.lake.drift import Drift, decide, declared
+from gapless.lake.fitting import fit_rows
+from gapless.lake.layout.manifest import Manifest, RunCursor, Status, run_folder
+from gapless.lake.layout.schema import LakeSchema
+from gapless.lake.pages import Page, pages_of, read_page, told_source
+from gapless.lake.staging import StagedRun
+from gapless.lake.table import LakeTable
+from gapless.model.instant import NS_PER
+from gapless.runtime.environment import Environment
+
+_LOGGER = logging.getLogger("gapless.lake")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What one run did."""
+
+    table: str
+    run: str
+    node: str
+    status: Status
+    """"complete", or "partial" where the source failed behind these rows."""
+    rows: int
+    files: int
+    quarantined_rows: int
+    """Rows that the drift policy put aside."""
+    cursor: Any
+    """Where the pipeline goes on; None where it has no cursor."""
+    schema_version: int
+    already_applied: bool = False
+    """Whether this run and node were committed before: nothing was read now."""
+
+    @classmethod
+    def of(cls, manifest: Manifest, *, already_applied: bool = False) -> RunReport:
+        """What a manifest says."""
+        return cls(
+            table=manifest.table,
+            run=manifest.run,
+            node=manifest.node,
+            status=manifest.status,
+            rows=manifest.rows,
+            files=len(manifest.files),
+            quarantined_rows=sum(one.rows for one in manifest.quarantined),
+            cursor=None if manifest.cursor is None else manifest.cursor.after,
+            schema_version=manifest.schema_version,
+            already_applied=already_applied,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What a caller asks for."""
+
+    source: object
+    pipeline: str
+    cursor: Monotonic | str | None
+    """A monotonic one, "opaque" or "snapshot"; None for rows that come without."""
+    run: str
+    node: str
+    lease_s: float = LEASE_S
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of cursor."""
+        return "monotonic" if isinstance(self.cursor, Monotonic) else self.cursor
+
+
+def check_request(source: object, cursor: object) -> Monotonic | str | None:
+    """The cursor of a run; that of a source of `gapless.connect` is opaque. Raises InvalidOption, SourceCannotReplay, RetractingInput."""
+    if isinstance(source, Source):
+        if cursor not in (None, "opaque"):
+            raise InvalidOption(
+                f"cursor={cursor!r} does not go with a source of gapless.connect",
+                why="It has a cursor of its own, which is opaque",
+                fix="Leave cursor= out",
+                option="cursor",
+                value=cursor,
+            )
+        _check_source(source)
+        return "opaque"
+    if cursor is None or isinstance(cursor, Monotonic):
+        return cursor
+    return one_of(
+        "cursor", cursor, [one for one in KINDS if one != "monotonic"], "A monotonic one is a gl.lake.Monotonic(column=…)"
+    )
+
+
+def _check_source(source: Source) -> None:
+    if not source.capabilities.replays:
+        raise SourceCannotReplay(
+            f"{told_source(source)} cannot be read again from a cursor",
+            why="What was read and not committed would be lost in a crash",
+            fix="Name its pages by a token or by a value of the rows",
+            feature="runs from a source that does not replay",
+        )
+    if source.capabilities.retracts:
+        raise RetractingInput(
+            f"{told_source(source)} tells of rows that were changed or removed",
+            why="A run adds rows; what is told to be removed would stay",
+            fix="Open the source with on_change='skip' or 'error'",
+            feature="runs from a source that retracts",
+            column="_change_type",
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class RunInProgress:
+    """A run between its first page and its commit."""
+
+    env: Environment
+    catalog: Catalog
+    table: LakeTable
+    location: str
+    """Where the table's own log lies, if it has one."""
+    request: RunRequest
+    schema: LakeSchema = field(default_factory=LakeSchema)
+    position: Any = None
+    pages: int = 0
+    kept: list[pa.Table] = field(default_factory=list)
+    """Rows for a table with a log of its own, which is to get them in one commit."""
+    used: dict[int, str] = field(default_factory=dict)
+    """The fingerprint of each version of the columns that rows were made for."""
+    _renewed_s: float = 0.0
+
+    def perform(self) -> RunReport:
+        """Read, stage and commit. Raises PartialFailure once what was read before an error of the source is committed, with that as its cause;
+        the error itself where nothing was; and as `Committer.commit`.
+        """
+        request, lease = self.request, None
+        saved = self.catalog.cursor(self.table.name, request.pipeline) if request.kind else None
+        self._check_kind(saved)
+        if request.kind in NEEDS_LEASE:
+            holder = f"{request.node}:{request.run}"
+            lease = self.catalog.acquire(self.table.name, request.pipeline, holder, self.env.clock.now_ns(), request.lease_s)
+            saved = self.catalog.cursor(
+                self.table.name, request.pipeline
+            )  # what another committed before it gave the lease back
+        try:
+            return self._perform(None if saved is None else saved.after, lease)
+        finally:
+            if lease is not None:
+                self.catalog.release(lease)
+
+    def _check_kind(self, saved: RunCursor | None) -> None:
+        if saved is not None and saved.kind != self.request.kind:
+            raise InvalidOption(
+                f"the cursor of the pipeline {self.request.pipeline!r} is {saved.kind}, and is to be {self.request.kind}",
+                why="What one means says nothing of the other",
+                fix="Give the pipeline another name, which begins anew",
+                option="cursor",
+                value=self.request.kind,
+            )
+
+    def _perform(self, saved: Any, lease: Lease | None) -> RunReport:
+        request, started_ns = self.request, self.env.clock.now_ns()
+        self.position, self._renewed_s = saved, self.env.clock.monotonic()
+        history = self.table.history
+        self.schema = history.schema
+        staged = StagedRun(self.env, run_folder(self.table.name, request.run, request.node))
+        failure = self._read(pages_of(request.source, saved), staged, lease)
+        staged.flush()
+        rows = staged.rows + sum(one.num_rows for one in self.kept)
+        has_log = history.settings.kind != "runs"
+        manifest = Manifest(
+            table=self.table.name,
+            run=request.run,
+            node=request.node,
+            status="complete" if failure is None else "partial",
+            failure=None if failure is None else failure.code if isinstance(failure, GaplessError) else type(failure).__name__,
+            source=told_source(request.source),
+            cursor=self._cursor(saved, rows, lease),
+            schema_version=self.schema.version,
+            columns=self.schema.fields,
+            files=tuple(staged.files),
+            quarantined=tuple(staged.quarantined),
+            operation=f"lake-run:{request.run}/{request.node}" if has_log and rows else None,
+            rows=rows,
+            started_ns=started_ns,
+            finished_ns=self.env.clock.now_ns(),
+            written_by=f"gapless {__version__}",
+        )
+        log_table = make_log_table(self.location, history.settings, self.schema) if has_log and rows else None
+        committer = Committer(
+            env=self.env,
+            catalog=self.catalog,
+            settings=history.settings,
+            schemas=self.table.history.schemas,
+            columns=self.used,
+            log_table=log_table,
+        )
+        committed = committer.commit(manifest, lease, pa.concat_tables(self._all_kept()) if self.kept else None)
+        report = RunReport.of(committed)
+        _LOGGER.info("%s: run %s of %s: %d rows, %s", self.env.store.url, request.run, self.table.name, rows, report.status)
+        if failure is not None:
+            raise self._partial(report, failure) from failure
+        return report
+
+    def _read(self, pages: Iterator[Page], staged: StagedRun, lease: Lease | None) -> Exception | None:
+        """Stage page by page; the error that ended it where what came before can be committed."""
+        try:
+            for page in pages:
+                self._stage(page, staged)
+                self._renew(lease)
+        except Exception as error:
+            # Without a cursor behind each page the next run would read the same pages again.
+            if not self.pages or self.request.kind not in NEEDS_LEASE:
+                raise
+            return error
+        return None
+
+    def _stage(self, page: Page, staged: StagedRun) -> None:
+        rows = read_page(page.rows)
+        if rows.num_rows:
+            if isinstance(self.request.cursor, Monotonic):
+                position = self.request.cursor.after(rows, self.position)
+            else:
+                position = self._page_cursor(page)
+            given = declared(rows.schema)
+            settings = self.table.history.settings
+            drift = self._drift(given)
+            fitted = fit_rows(rows, drift, settings.key)
+            self.schema = drift.schema
+            self.used[self.schema.version] = self.schema.fingerprint
+            staged.add(fitted, self.schema, keep=settings.kind == "runs")
+            if settings.kind != "runs" and fitted.rows.num_rows:
+                self.kept.append(fitted.rows)
+            self.position = position
+            self.pages += 1
+
+    def _page_cursor(self, page: Page) -> Any:
+        if page.cursor is None and self.request.kind is not None:
+            raise InvalidOption(
+                "a page with rows came without a cursor",
+                why=f"The pipeline {self.request.pipeline!r} goes on behind its last page, and {self.request.kind} cursors come with the pages",
+                fix="Yield gl.lake.Page(rows, cursor)",
+                option="cursor",
+                value=None,
+            )
+        return page.cursor
+
+    def _drift(self, given: pa.Schema) -> Drift:
+        """What a page's fields mean for the columns; new ones are in the history before rows have them."""
+        policy, quarantined = policy_of(self.table.history.settings), dict[str, str]()
+
+        def wanted(now: LakeSchema) -> LakeSchema:
+            found = decide(now, given, policy, self.request.run, self.table.holds_exactly)
+            quarantined.clear()
+            quarantined.update(found.quarantined)
+            return found.schema
+
+        if wanted(self.schema) == self.schema:
+            return Drift(schema=self.schema, quarantined=dict(quarantined))
+        schema = self.table.evolve(wanted).schema
+        return Drift(schema=schema, quarantined=dict(quarantined))
+
+    def _renew(self, lease: Lease | None) -> None:
+        now_s = self.env.clock.monotonic()
+        if lease is not None and now_s - self._renewed_s > self.request.lease_s / 3:
+            self.catalog.renew(lease, self.env.clock.now_ns(), self.request.lease_s)
+            self._renewed_s = now_s
+
+    def _cursor(self, saved: Any, rows: int, lease: Lease | None) -> RunCursor | None:
+        if self.request.kind is None:
+            return None
+        return RunCursor(
+            pipeline=self.request.pipeline,
+            kind=self.request.kind,
+            before=saved,
+            after=self.position if rows or self.pages else saved,
+            fence=0 if lease is None else lease.fence,
+        )
+
+    def _all_kept(self) -> list[pa.Table]:
+        """The rows of all pages in the newest columns."""
+        last = self.kept[-1].schema
+        return [
+            pa.Table.from_arrays(
+                [
+                    one.column(name) if name in one.column_names else pa.nulls(one.num_rows, last.field(name).type)
+                    for name in last.names
+                ],
+                schema=last,
+            )
+            for one in self.kept
+        ]
+
+    def _partial(self, report: RunReport, failure: Exception) -> PartialFailure:
+        told = failure.what if isinstance(failure, GaplessError) else f"{type(failure).__name__}"
+        return PartialFailure(
+            f"the source of the pipeline {self.request.pipeline!r} failed after {report.rows} rows: {told}",
+            why=f"The pages before are committed as run {report.run}, with the cursor behind them",
+            fix="Mend the cause, then run again: it goes on at that cursor",
+            run=report.run,
+            rows=report.rows,
+            cursor=report.cursor,
+        )
+
+
+def lease_seconds(given: object) -> float:
+    """How long a lease is to hold; raises InvalidOption."""
+    if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given * NS_PER["s"] < 2**62:
+        return float(given)
+    raise InvalidOption(f"lease_s={given!r} is no number of seconds", fix="Pass such as 60", option="lease_s", value=given)
