@@ -1,0 +1,1 @@
+"""Collections of documents, each a Delta table."""

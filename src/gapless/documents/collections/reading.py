@@ -1,0 +1,161 @@
+"""Reading documents: what `find` and its like take, and how they are found in one version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from gapless.documents.collections.change import DocumentFiles, wanted_rows
+from gapless.documents.collections.cursor import Cursor, Document, Read, count_option
+from gapless.documents.collections.storage import ID_INDEX, Index, columns_of, read_indexes
+from gapless.documents.filters.match import holds
+from gapless.documents.filters.parse import parse_filter
+from gapless.documents.filters.paths import is_array, values_at
+from gapless.documents.filters.prune import to_predicate
+from gapless.documents.filters.tree import Condition
+from gapless.documents.find.projection import parse_projection
+from gapless.documents.find.sort import Sort, ordered, parse_sort
+from gapless.documents.values.codec import decode_document
+from gapless.documents.values.order import MISSING, Key, sort_key
+from gapless.errors import InvalidOption
+from gapless.tables.delta.files.reading import FileReader
+from gapless.tables.delta.handle import context_of
+from gapless.tables.delta.read.scan import Planner
+from gapless.tables.delta.read.versions import VersionFiles
+from gapless.tables.delta.table import DeltaTable
+
+Filter = Mapping[str, Any]
+
+
+class Reading:
+    """The reading side of a collection."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        """Use `gl.documents.collection`."""
+        self._table = table
+        self._planner: Planner | None = None
+
+    @property
+    def table(self) -> DeltaTable:
+        """The table that holds the documents."""
+        return self._table
+
+    @property
+    def version(self) -> int:
+        """The version that was seen last."""
+        return self._table.version
+
+    def find(
+        self,
+        filter: Filter | None = None,  # noqa: A002  # as pymongo calls it
+        projection: Mapping[str, Any] | Iterable[str] | None = None,
+        *,
+        skip: int = 0,
+        limit: int = 0,
+        sort: object = None,
+    ) -> Cursor:
+        """The documents that match, of the newest version, whatever is committed while they are read.
+
+        Args:
+            filter: As `gl.documents.matches` takes it; None for all.
+            projection: Which fields are given: names, or paths with 1, 0, `{"$slice": …}` or `{"$elemMatch": …}`, or `"a.$": 1`; None for
+                whole documents.
+            skip: How many of the first to leave out.
+            limit: How many to give at most; 0 for all.
+            sort: A path, or pairs of a path and 1 or -1. Sorted documents are held in memory; without it they come in the files' order.
+
+        Raises InvalidFilter, InvalidOption, NotSupported, InvalidValue, UnsupportedTable, StoreError.
+        """
+        condition, shape, by = parse_filter(filter or {}), parse_projection(projection), parse_sort(sort)
+        read = self._documents(condition)
+        cursor = Cursor(
+            read=partial(_sorted, read, by) if by else read,
+            shape=(lambda one: one) if shape is None else lambda one: shape.apply(one, condition),
+        )
+        return cursor.skip(skip).limit(limit)
+
+    def find_one(
+        self,
+        filter: Filter | None = None,  # noqa: A002  # as pymongo calls it
+        projection: Mapping[str, Any] | Iterable[str] | None = None,
+        *,
+        skip: int = 0,
+        sort: object = None,
+    ) -> Document | None:
+        """The first of what `find` gives; None where nothing matches. Raises as `find`, CorruptTable."""
+        return next(iter(self.find(filter, projection, skip=skip, limit=1, sort=sort)), None)
+
+    def count_documents(self, filter: Filter, *, skip: int = 0, limit: int = 0) -> int:  # noqa: A002
+        """How many documents match. Raises as `find`, CorruptTable."""
+        skipped, most = count_option("skip", skip), count_option("limit", limit)
+        if parse_filter(filter) == parse_filter({}):
+            self._newest()
+            found = self._table.count()
+        else:
+            found = sum(1 for _ in self.find(filter))
+        rest = max(0, found - skipped)
+        return min(rest, most) if most else rest
+
+    def estimated_document_count(self) -> int:
+        """How many documents there are, exactly. Raises UnsupportedTable, StoreError."""
+        return self.count_documents({})
+
+    def distinct(self, key: str, filter: Filter | None = None) -> list[Any]:  # noqa: A002
+        """The different values at a path, and elements of arrays there, in the order in which they come. Raises as `find`, CorruptTable."""
+        if not all(str(key).split(".")):
+            raise InvalidOption(f"key={key!r} is no path", fix='Pass a dotted path, such as "a.b"', option="key", value=key)
+        seen: dict[Key, Any] = {}
+        for document in self._documents(parse_filter(filter or {}))():
+            for value in values_at(document, tuple(key.split(".")), into_arrays=False):
+                for one in value if is_array(value) else [value]:
+                    if one is not MISSING:
+                        seen.setdefault(sort_key(one), one)
+        return list(seen.values())
+
+    def list_indexes(self) -> Iterator[dict[str, Any]]:
+        """What is indexed, that of `_id` first. Raises UnsupportedTable, StoreError."""
+        yield {"v": 2, "key": {"_id": 1}, "name": ID_INDEX}
+        yield from (one.describe() for one in self._indexes())
+
+    def explain(self, filter: Filter | None = None) -> dict[str, Any]:  # noqa: A002
+        """What a `find` would read: `files` there are, and `files_read` of them. Raises as `find`."""
+        condition, planner = parse_filter(filter or {}), self._newest()
+        predicate = to_predicate(condition, columns_of(self._indexes()))
+        read = planner.select(wanted_rows(predicate, self._table.schema))
+        return {"files": len(planner.files), "files_read": len(read)}
+
+    def _indexes(self) -> tuple[Index, ...]:
+        return read_indexes(self._newest().state.configuration, self._table.url)
+
+    def _newest(self) -> Planner:
+        state = context_of(self._table).refresh().state
+        if self._planner is None or self._planner.state is not state:
+            read_indexes(state.configuration, self._table.url)
+            self._planner = Planner.of(state)
+        return self._planner
+
+    def _documents(self, condition: Condition) -> Read:
+        planner, context = self._newest(), context_of(self._table)
+        metadata = planner.state.metadata
+        files = partial(
+            DocumentFiles,
+            planner=planner,
+            reader=FileReader.of(context.store, metadata),
+            schema=self._table.schema,
+            columns=columns_of(read_indexes(metadata.configuration, self._table.url)),
+        )
+        stored = VersionFiles(env=context.env, snapshot=context.snapshot)
+
+        def read() -> Iterator[Document]:
+            with stored.reading(planner.files):
+                for one in files().documents(condition):
+                    document = decode_document(one.data, self._table.url)
+                    if holds(condition, document):
+                        yield document
+
+        return read
+
+
+def _sorted(read: Read, by: Sort) -> Iterator[Document]:
+    return (one for one, _ in ordered(((one, one) for one in read()), by))

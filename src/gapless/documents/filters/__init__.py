@@ -1,0 +1,1 @@
+"""Filters of documents, as MongoDB's query language has them."""

@@ -1,0 +1,1 @@
+"""The order and the fields in which documents are found, as MongoDB has them."""

@@ -1,0 +1,76 @@
+"""The order of documents by fields, as MongoDB's `sort` has it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from gapless.documents.filters.paths import is_array, values_at
+from gapless.documents.filters.tree import Path
+from gapless.documents.values.order import Key, TypeOrder, sort_key
+from gapless.errors import InvalidOption, NotSupported
+
+Document = Mapping[str, Any]
+Item = TypeVar("Item")
+Found = TypeVar("Found", bound=Mapping[str, Any])
+Sort = tuple[tuple[Path, bool], ...]
+"""Paths, each with whether the greatest comes first."""
+_EMPTY: Key = (0,)
+"""An array without elements comes before null."""
+_NULL: Key = (TypeOrder.NULL,)
+
+
+def parse_sort(given: object) -> Sort:
+    """What pymongo takes: a path, pairs of a path and 1 or -1, or a mapping of these; None for no order. Raises InvalidOption, NotSupported.
+
+    >>> parse_sort([("a.b", -1)])
+    ((('a', 'b'), True),)
+    """
+    if given is None:
+        return ()
+    pairs: Any = [(given, 1)] if isinstance(given, str) else given.items() if isinstance(given, Mapping) else given
+    if not isinstance(pairs, Iterable):
+        raise _invalid(given, given)
+    found: dict[Path, bool] = {}
+    for one in pairs:
+        path, way = one if isinstance(one, tuple | list) and len(one) == 2 else (one, 1)
+        if isinstance(way, Mapping) and "$meta" in way:
+            raise NotSupported(
+                "$meta is not supported in a sort", why="There is no full-text index", fix="Sort by a field", feature="$meta"
+            )
+        whole = not isinstance(way, bool) and isinstance(way, int | float) and way in (1, -1)
+        if not isinstance(path, str) or not whole or not all(path.split(".")) or path.startswith("$"):
+            raise _invalid(one, given)
+        found[tuple(path.split("."))] = way == -1
+    return tuple(found.items())
+
+
+def ordered(items: Iterable[tuple[Item, Found]], by: Sort) -> list[tuple[Item, Found]]:
+    """Documents with what belongs to them, in an order; those that are equal in it stay in theirs."""
+    found = list(items)
+    for path, descending in reversed(by):
+        found.sort(key=lambda one: place_of(one[1], path, descending=descending), reverse=descending)
+    return found
+
+
+def place_of(document: Document, path: Path, *, descending: bool) -> Key:
+    """What a document is sorted by: of an array its least element, or the greatest where that comes first."""
+    keys: list[Key] = []
+    for value in values_at(document, path, into_arrays=False):
+        if is_array(value):
+            keys += map(sort_key, value) if value else [_EMPTY]
+        else:
+            keys.append(sort_key(value))
+    if not keys:
+        return _NULL
+    return max(keys) if descending else min(keys)
+
+
+def _invalid(one: object, given: object) -> InvalidOption:
+    return InvalidOption(
+        f"sort={one!r} is no order",
+        why="It takes the dotted paths of fields, each with 1 or -1",
+        fix='Pass "age", or [("age", -1), ("name", 1)]',
+        option="sort",
+        value=given,
+    )

@@ -1,0 +1,1 @@
+"""Update operators of documents, as MongoDB has them."""

@@ -1,0 +1,1 @@
+"""BSON's values in Python: their types, and their order."""
