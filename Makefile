@@ -1,6 +1,6 @@
 # One command for each thing; `make help` lists them. CI runs the same ones (.ci/run).
 .DEFAULT_GOAL := help
-.PHONY: help setup interop demo test test-all test-lowest check format docs bench soak lock clean
+.PHONY: help setup interop demo demo-pipeline test test-all test-lowest check format docs bench soak lock clean
 
 BIN := .venv/bin
 # Test processes: as many as cores, at most 8. ARGS goes to pytest, as in: make test ARGS="tests/coverage -x"
@@ -10,7 +10,7 @@ PYTEST = $(BIN)/pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 INSTALLED := pyproject.toml src/gapless/_version.py requirements/build.txt tools/env.sh
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.stamp-dev ## make .venv with all that developers need (locked; costs nothing the second time)
 
@@ -23,6 +23,10 @@ setup: .venv/.stamp-dev ## make .venv with all that developers need (locked; cos
 demo: .venv/.stamp-demo ## run the main job on real data: a year of weather at three airports, and of flights through Spark
 	@mkdir -p build
 	$(BIN)/gapless demo --out build/demo
+
+demo-pipeline: setup ## flights through a Kafka broker and one file of SQL into two tables (jars from Maven Central, the first time)
+	@mkdir -p build
+	$(BIN)/gapless demo pipeline --out build/demo-pipeline --jars build
 
 interop: setup ## make environments of other readers and writers of Delta tables, which tests ask
 	@bash tools/interop.sh

@@ -13,10 +13,23 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["support.s3_server", "support.kafka", "support.http_service", "support.delta_engines", "support.interrupts"]
+pytest_plugins = [
+    "support.s3_server",
+    "support.kafka",
+    "support.kafka_broker",
+    "support.postgres",
+    "support.hive",
+    "support.http_service",
+    "support.delta_engines",
+    "support.interrupts",
+]
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 ROOT = Path(__file__).resolve().parent.parent
+
+# Javas of tests live for seconds: what the second compiler costs is never earned back (half of a session's time on a processor).
+for _name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # A deadline measures the machine, which is shared, and not the code.
 settings.register_profile("default", deadline=None)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Make or refresh build/interop/<name> from each requirements/interop/<name>.txt: other releases of deltalake, and DuckDB's delta
-# extension, with which tests read and write our Delta tables. Says which does not install.
+# extension, with which tests read and write our Delta tables; and readers of Hudi. Says which does not install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

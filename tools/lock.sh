@@ -28,7 +28,7 @@ compile pyproject.toml --extra plot --extra spark --group demo \
     printf '%s\n' click==8.2.1 exchange-calendars==4.11.1
 } | compile pyproject.toml --extra plot --extra pandas --extra polars --resolution lowest-direct --output-file requirements/lowest.txt -
 
-# Other readers and writers of Delta tables, each in an environment of its own; the file's name is the environment's.
+# Other readers and writers of Delta, Iceberg and Hudi tables, each in an environment of its own; the file's name is the environment's.
 engine() {
     local name=$1
     shift
@@ -37,7 +37,12 @@ engine() {
 engine deltalake-1.6.3 deltalake==1.6.3 pyarrow
 engine deltalake-1.3.3 deltalake==1.3.3 pyarrow
 engine deltalake-0.25.5 deltalake==0.25.5 'pyarrow<20'
-engine duckdb-1.5.5 duckdb==1.5.5 duckdb-extension-delta pyarrow
+engine duckdb-1.5.5 duckdb==1.5.5 duckdb-extension-delta duckdb-extension-iceberg duckdb-extension-avro pyarrow
+# Readers of Hudi: hudi-rs, and Hudi's own, whose newest jars are for Spark 3.5.
+engine hudi-0.5.0 hudi==0.5.0 pyarrow
+engine hudi_spark-1.2.0 pyspark==3.5.9 'pandas<3' pyarrow
+# A server that speaks MongoDB's protocol, whose answers ours are held against. Never imported: its licence is the GPL.
+engine secantusdb-0.7.0b3 secantusdb==0.7.0b3
 
 if grep -nE '://|--(extra-)?index-url|--find-links' requirements/*.txt requirements/interop/*.txt; then
     echo "make lock: the lines above name a host. A lock must not: whoever installs chooses the registry." >&2

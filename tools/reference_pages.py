@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/{cli,api,delta,metrics}.md and
+"""Write the pages that repeat what the code says: docs/errors.md, docs/reference/{cli,api,delta,metrics,publishing}.md and
 docs/semantics/{,delta-}clashes.md.
 
 Run `PYTHONPATH=src .venv/bin/python tools/reference_pages.py` after a change of a docstring, an error or an option. A test fails until then.
@@ -11,6 +11,7 @@ import ast
 import inspect
 import re
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -22,14 +23,23 @@ import typer
 
 import gapless
 from gapless import errors, spark
-from gapless.cli.app import COMMANDS, DELTA_COMMANDS, load_command
+from gapless.cli.app import COMMANDS, DELTA_COMMANDS, LAKE_COMMANDS, load_command
 from gapless.formats.delta import conflict as delta_clashes
 from gapless.formats.timeseries.conflict.rules import describe
+from gapless.pipelines.options.lookups import LOOKUPS
+from gapless.pipelines.options.sinks import SINKS
+from gapless.pipelines.options.sources import SOURCES
+from gapless.pipelines.options.spec import OptionSpec, TypeSpec
 from gapless.runtime.metrics import INSTRUMENTS, Instrument
 from gapless.spark.correct.backfill import BACKFILL_DEFAULTS, BackfillOptions
+from gapless.spark.reading.frame import READ_DEFAULTS, ReadOptions
 from gapless.tables import delta
+from gapless.tables.shared.export import EXPORT_DEFAULTS, ExportOptions
 from gapless.tables.timeseries.lifecycle import INDEX_DEFAULTS, IndexOptions
 from gapless.tables.timeseries.write.fill import FILL_DEFAULTS, FillOptions
+from gapless.tables.transfer.import_table import IMPORT_DEFAULTS, ImportOptions
+from gapless.testing.published_delta_features import delta_features_page
+from gapless.testing.published_features import features_page
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Made by tools/reference_pages.py from the code. Change the code, then run it. -->\n"
@@ -39,12 +49,23 @@ WHAT_TO_DO = {
     "CallError": "Fix the call. Nothing was done.",
     "InvalidOption": "Correct the argument that `option` names; the message lists or guesses what was meant.",
     "UnknownColumn": "Use one of the names in `columns`. A name is matched exactly first, then without regard to case.",
-    "OperationReused": "Give the change an operation id of its own; the one it came with names a change of another kind.",
+    "OperationReused": "Give the change an operation id of its own, rows of a sink a higher checkpoint number; the one they came with names another change.",
     "InvalidChange": "Change another column, or make a new table with the columns you want. The message says what is allowed.",
     "InvalidTime": "Write the time as the index has it: with an offset for an aware index, without one for a naive index.",
     "InvalidFilter": "Write one condition in the SQL that a filter knows, or use `table.sql`.",
     "InvalidQuery": "Mend the SQL. The message is DuckDB's.",
+    "QueryLimitExceeded": 'Ask for less: filter, aggregate; or ask again later where `limit` is "queries".',
+    "InvalidPipeline": "Mend the SQL at `line` and `column`; the message shows the place, and the nearest valid name.",
+    "SparkNotStarted": "Do what the message says; `gapless doctor` lists what Spark needs and what this machine has.",
+    "PartialFailure": "Mend the cause that the message tells, and run again: it goes on behind the pages that are committed.",
+    "PipelineFailed": "Mend the cause that the message tells, and run the pipeline again: it goes on with that batch.",
+    "NotReplicated": "Pull again and name the table, or ask the lake itself.",
+    "ReadOnlyReplica": "Write into the lake that it is a copy of, or pull a copy that is written into (`writable=True`).",
+    "SyncConflict": "Look at `report.conflicts`, each of which says what to do; the other tables are copied.",
+    "LeaseRefused": "Wait for the run that `holder` names, or for its lease to end; then run again.",
     "InvalidPath": "Write another path or URL.",
+    "InvalidRecord": "Mend the field that `field` names at the sender, or set the record aside. Nothing was written.",
+    "ImportRefused": "Mend the files that `files` names, or leave out the columns that do not fit. Nothing was imported.",
     "TableExists": "Open the table that is there, or choose another path.",
     "TableNotFound": "Check the path, or create the table.",
     "VersionNotFound": "Ask for one of the versions that the message says there are, or that remain.",
@@ -205,7 +226,9 @@ _COMMANDS = {
     "Know what is missing": "coverage gaps fill",
     "Correct": "upsert update delete replace merge dedup drop-before alter",
     "Look back": "history log at changes restore tag",
-    "Move rows": "connect",
+    "Move rows": "connect import export",
+    "Run pipelines": "run pipelines doctor",
+    "Keep a lake": "lake",
     "Keep tidy": "compact zorder expire vacuum maintain checkpoint publish verify repair",
     "See it work": "demo",
 }
@@ -215,10 +238,11 @@ _COMMANDS = {
 def _command_groups(found: Mapping[str, typer.core.TyperCommand]) -> Iterator[str]:
     """Commands by task, each group under a heading; raises ValueError for a command that no group names."""
     listed = {name for names in _COMMANDS.values() for name in names.split()}
-    if missing := {name for name in found if name.removeprefix("delta ") not in listed}:
+    if missing := {name for name in found if name.removeprefix("delta ") not in listed and not name.startswith("lake ")}:
         raise ValueError(f"_COMMANDS does not name {sorted(missing)}")
     for task, names in _COMMANDS.items():
         shown = [name for one in names.split() for name in (one, f"delta {one}") if name in found]
+        shown += [name for name in found if name.startswith("lake ") and names == "lake"]
         if shown:
             yield "\n\n".join([f"## {task}", *(_command_section(name, found[name]) for name in shown)])
 
@@ -231,6 +255,8 @@ def commands() -> dict[str, typer.core.TyperCommand]:
         app.command(name)(load_command(module, name))
     for name, (module, _) in DELTA_COMMANDS.items():
         app.command(f"delta {name}")(load_command(module, name))
+    for name, (module, _) in LAKE_COMMANDS.items():
+        app.command(f"lake {name}")(load_command(module, name))
     return dict(typer.main.get_command(app).commands)
 
 
@@ -259,6 +285,47 @@ def _cell(param: typer.core.TyperOption | typer.core.TyperArgument) -> str:
     return text + (" May be repeated." if repeats else "")
 
 
+# -- pipelines ---------------------------------------------------------------------------------------------------------
+
+
+def pipelines_page() -> str:
+    """The page of the types of sources, lookup tables and sinks of pipelines, with their options, from the tables that read them."""
+    return _page(
+        "# Sources and sinks of pipelines",
+        NOTE.strip(),
+        "What `WITH (type = …, …)` takes in [a pipeline](../howto/pipelines.md). An option that is not listed is refused, with the nearest.",
+        *_type_sections("Sources", SOURCES),
+        *_type_sections("Lookup tables", LOOKUPS),
+        *_type_sections("Sinks", SINKS),
+    )
+
+
+def _type_sections(title: str, specs: Mapping[str, TypeSpec]) -> Iterator[str]:
+    yield f"## {title}"
+    noun = title.lower().removesuffix("s")
+    for spec in specs.values():
+        rows = "\n".join(f"| `{one.name}` | {_values(one)} | {one.about}. |" for one in spec.options)
+        passed = f" Options that begin with {', '.join(f'`{one}`' for one in spec.passed)} are passed on as they are."
+        yield f"### {spec.name} {noun}\n\n{spec.about}{passed if spec.passed else ''}\n\n| option | value | |\n|---|---|---|\n{rows}"
+
+
+def _values(option: OptionSpec) -> str:
+    kinds = {
+        "text": "text",
+        "names": "names, comma by comma",
+        "size": "size",
+        "duration": "length of time",
+        "count": "whole number",
+        "number": "whole number from 0",
+    }
+    shown = {"choice": ", ".join(f"`'{one}'`" for one in option.choices), "flag": "`TRUE`, `FALSE`"}.get(option.kind)
+    shown = shown or kinds[option.kind]
+    if option.required:
+        return f"{shown}; required"
+    default = f"`{str(option.default).upper()}`" if option.kind == "flag" else f"`{option.default!r}`"
+    return shown if option.default is None else f"{shown}; {default} where not given"
+
+
 # -- Python API --------------------------------------------------------------------------------------------------------
 
 
@@ -267,6 +334,7 @@ _API = {
         TimeSeriesTable.refresh TableView.name TableView.url TableView.version TableView.schema TableView.index TableView.entity
         TableView.properties TableView.segments TableView.identities TableView.tags TimeSeriesTable.set_properties""",
     "Write": "TimeSeriesTable.append TimeSeriesTable.append_file AppendReport Csv Json Parquet",
+    "Import and export": "import_table ImportReport PlannedFile TableView.export ExportReport",
     "Read": "TableView.scan TableView.sql TableView.count TableView.bounds Rows",
     "Know what is missing": """TableView.coverage Coverage Gap Window CoveredBucket Calendar WeeklyHours Sessions TimeSeriesTable.fill
         FillReport FailedGap""",
@@ -277,8 +345,9 @@ _API = {
         SchemaDiff TimeSeriesTable.restore RestoreReport TimeSeriesTable.tag TimeSeriesTable.untag""",
     "Keep tidy": """TimeSeriesTable.plan_compaction CompactionPlan TimeSeriesTable.compact CompactionReport TimeSeriesTable.expire
         ExpireReport TimeSeriesTable.vacuum VacuumReport VacuumEntry verify TimeSeriesTable.verify VerifyReport Finding repair
-        RepairReport Maintenance MaintenanceReport TimeSeriesTable.publish TimeSeriesTable.publications Publication""",
-    "Spark": """spark.session spark.configure spark.ship spark.archive spark.read spark.write spark.overwrite spark.upsert
+        RepairReport Maintenance MaintenanceReport Scheduler Schedule JobStatus TimeSeriesTable.publish TimeSeriesTable.publications Publication""",
+    "Run pipelines": "pipeline",
+    "Spark": """spark.session spark.configure spark.ship spark.archive spark.read spark.write spark.overwrite spark.upsert spark.merge
         spark.delete spark.replace spark.backfill spark.compact spark.batch_writer spark.check_checkpoint""",
 }
 """What `gapless` exports, and the members of its tables, by task."""
@@ -286,12 +355,13 @@ _DELTA = {
     "Make and open": """create open open_at DeltaTable DeltaView DeltaTable.create DeltaTable.open DeltaTable.refresh DeltaView.name
         DeltaView.url DeltaView.version DeltaView.schema DeltaView.partition_by DeltaView.properties DeltaView.protocol""",
     "Write": "DeltaTable.append DeltaTable.append_file DeltaTable.overwrite",
-    "Read": "DeltaView.scan DeltaRows DeltaView.sql DeltaView.count DeltaView.files LiveFile",
+    "Read": "DeltaView.scan DeltaRows DeltaView.sql DeltaView.count DeltaView.files LiveFile DeltaView.export",
     "Correct": "DeltaTable.delete DeltaTable.update DeltaTable.merge Merge MergeReport DeltaTable.dedup",
     "Change columns and rules": "DeltaTable.alter Alter",
     "Look back": "DeltaView.at DeltaView.open_at DeltaView.history DeltaHistoryEntry DeltaView.changes DeltaTable.restore",
     "Keep tidy": """DeltaTable.compact DeltaTable.zorder DeltaTable.vacuum DeltaTable.checkpoint DeltaTable.cleanup_log
         DeltaTable.verify""",
+    "Publish": "DeltaTable.publish DeltaTable.publications",
 }
 """What `gapless.delta` exports, and the members of its tables, by task."""
 _BY_TASK = ("TimeSeriesTable", "TableView", "DeltaTable", "DeltaView")
@@ -305,7 +375,8 @@ def api_page() -> str:
         NOTE.strip(),
         (
             "`import gapless as gl`. These are all public names by task; those of `gl.delta` have [a page of their own](delta.md),"
-            " and `gl.connect` is told [by what it does](../howto/connect.md)."
+            " and `gl.connect` is told [by what it does](../howto/connect.md), `gl.documents` [likewise](../howto/documents.md), and `gl.cdc`"
+            " [too](../howto/cdc.md)."
             " `table` is a [`TimeSeriesTable`](#timeseriestable), which has all that a [`TableView`](#tableview) has, too. Ranges are"
             " half-open everywhere: a start is inside, an end is just past. What is not listed here may change without notice."
         ),
@@ -314,7 +385,9 @@ def api_page() -> str:
             _API,
             gapless,
             "gl",
-            {*gapless.__all__} - _ERRORS - {"errors", "connect", "delta", "metrics", "spark", "__version__"},
+            {*gapless.__all__}
+            - _ERRORS
+            - {"cdc", "errors", "connect", "delta", "documents", "lake", "metrics", "spark", "__version__"},
         ),
         "## Errors",
         (
@@ -480,13 +553,16 @@ _OPTIONS = {
     "IndexOptions": (IndexOptions, INDEX_DEFAULTS),
     "FillOptions": (FillOptions, FILL_DEFAULTS),
     "BackfillOptions": (BackfillOptions, BACKFILL_DEFAULTS),
+    "ReadOptions": (ReadOptions, READ_DEFAULTS),
+    "ImportOptions": (ImportOptions, IMPORT_DEFAULTS),
+    "ExportOptions": (ExportOptions, EXPORT_DEFAULTS),
 }
 """What `**options: Unpack[…]` stands for, and its defaults."""
 
 
 def _spelled_out(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
-    """A parameter; in the place of `**options` the keywords that it takes."""
-    if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+    """A parameter; in the place of `**options` the keywords that it takes, where they are listed."""
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD or parameter.annotation == "Any":
         yield parameter
         return
     options, defaults = _OPTIONS[str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")]
@@ -693,12 +769,32 @@ def _reasons() -> Iterator[str]:
             yield f"*{found['condition'].strip()}*, {found['answer']}: {found['reason']}"
 
 
+def publishing_page() -> str:
+    """What survives publication, tried on tables of a temporary folder."""
+    with tempfile.TemporaryDirectory() as place:
+        return _page(
+            "# What survives publication",
+            NOTE.strip(),
+            (
+                "A time-series table that is [published](../howto/publish.md) keeps in each format what is marked yes here, each"
+                " tried by the tool that makes this page, and by tests with readers of the format. What a format cannot say is refused"
+                " before it is done: setting the property `publish` looks at what there is, and each change after it."
+            ),
+            *features_page(Path(place) / "series"),
+            "## Delta tables",
+            "A Delta table can be published as Iceberg and as Hudi; these were tried likewise.",
+            *delta_features_page(Path(place) / "delta"),
+        )
+
+
 PAGES = {
     "docs/errors.md": errors_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/api.md": api_page,
     "docs/reference/delta.md": delta_page,
     "docs/reference/metrics.md": metrics_page,
+    "docs/reference/publishing.md": publishing_page,
+    "docs/reference/pipelines.md": pipelines_page,
     "docs/semantics/clashes.md": clashes_page,
     "docs/semantics/delta-clashes.md": delta_clashes_page,
 }

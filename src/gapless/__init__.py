@@ -14,8 +14,10 @@ Importing this loads nothing: each name below brings its module in when it is fi
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from gapless._names import names_of
+
 if TYPE_CHECKING:
-    from gapless import connect, errors, metrics, spark
+    from gapless import cdc, connect, documents, errors, lake, metrics, spark
     from gapless._version import __version__
     from gapless.coverage.calendar import Calendar, Sessions, WeeklyHours
     from gapless.coverage.gap import Coverage, CoveredBucket, Gap, Window
@@ -33,10 +35,14 @@ if TYPE_CHECKING:
     )
     from gapless.model.input_formats import Csv, Json, Parquet
     from gapless.model.operation import AppendReport, ChangeReport
+    from gapless.pipelines.pipeline import pipeline
     from gapless.publish.publishers import Publication
+    from gapless.runtime.schedule import Schedule
+    from gapless.runtime.scheduler import JobStatus, Scheduler
     from gapless.tables import delta
     from gapless.tables.maintenance import Maintenance, MaintenanceReport
     from gapless.tables.shared.compaction import CompactionReport
+    from gapless.tables.shared.export import ExportReport
     from gapless.tables.shared.findings import Finding, RepairReport, VerifyReport
     from gapless.tables.shared.restore import RestoreReport
     from gapless.tables.shared.scan import Rows
@@ -48,6 +54,8 @@ if TYPE_CHECKING:
     from gapless.tables.timeseries.read.view import TableView, open_at
     from gapless.tables.timeseries.table import TimeSeriesTable, create, open  # noqa: A004  # gl.open, as gzip.open
     from gapless.tables.timeseries.write.fill import FailedGap, FillReport
+    from gapless.tables.transfer.import_table import import_table
+    from gapless.tables.transfer.report import ImportReport, PlannedFile
     from gapless.tables.verify import repair, verify
 
 __all__ = [
@@ -66,6 +74,7 @@ __all__ = [
     "Csv",
     "DataError",
     "ExpireReport",
+    "ExportReport",
     "FailedGap",
     "FillReport",
     "FillStopped",
@@ -73,14 +82,19 @@ __all__ = [
     "Gap",
     "GaplessError",
     "HistoryEntry",
+    "ImportReport",
+    "JobStatus",
     "Json",
     "Maintenance",
     "MaintenanceReport",
     "Parquet",
+    "PlannedFile",
     "Publication",
     "RepairReport",
     "RestoreReport",
     "Rows",
+    "Schedule",
+    "Scheduler",
     "SchemaDiff",
     "Sessions",
     "StoreError",
@@ -94,13 +108,18 @@ __all__ = [
     "WeeklyHours",
     "Window",
     "__version__",
+    "cdc",
     "connect",
     "create",
     "delta",
+    "documents",
     "errors",
+    "import_table",
+    "lake",
     "metrics",
     "open",
     "open_at",
+    "pipeline",
     "repair",
     "spark",
     "verify",
@@ -125,12 +144,18 @@ _NAMES_OF = {
     "gapless.tables.shared.compaction": ("CompactionReport",),
     "gapless.tables.timeseries.care.compact_plan": ("CompactionPlan",),
     "gapless.tables.timeseries.care.expire": ("ExpireReport",),
+    "gapless.tables.shared.export": ("ExportReport",),
     "gapless.tables.shared.findings": ("Finding", "RepairReport", "VerifyReport"),
     "gapless.tables.shared.vacuum": ("VacuumEntry", "VacuumReport"),
     "gapless.model.input_formats": ("Csv", "Json", "Parquet"),
     "gapless.model.operation": ("AppendReport", "ChangeReport"),
+    "gapless.pipelines.pipeline": ("pipeline",),
+    "gapless.runtime.schedule": ("Schedule",),
+    "gapless.runtime.scheduler": ("JobStatus", "Scheduler"),
     "gapless.tables.maintenance": ("Maintenance", "MaintenanceReport"),
     "gapless.publish.publishers": ("Publication",),
+    "gapless.tables.transfer.import_table": ("import_table",),
+    "gapless.tables.transfer.report": ("ImportReport", "PlannedFile"),
     "gapless.tables.verify": ("repair", "verify"),
     "gapless.tables.timeseries.write.fill": ("FailedGap", "FillReport"),
     "gapless.tables.shared.scan": ("Rows",),
@@ -141,23 +166,21 @@ _NAMES_OF = {
     "gapless.tables.timeseries.read.view": ("TableView", "open_at"),
 }
 _MODULES = {
+    "cdc": "gapless.cdc",
     "connect": "gapless.connect",
     "delta": "gapless.tables.delta",
+    "documents": "gapless.documents",
     "errors": "gapless.errors",
+    "lake": "gapless.lake",
     "metrics": "gapless.metrics",
     "spark": "gapless.spark",
 }
-_HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+_found = names_of(__name__, _NAMES_OF, globals())
 
 
 def __getattr__(name: str) -> object:
-    """Bring a public name in (PEP 562)."""
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'gapless' has no attribute {name!r}")
-    thing = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-    return thing
+    """Bring a public name in."""
+    return import_module(_MODULES[name]) if name in _MODULES else _found(name)
 
 
 def __dir__() -> list[str]:

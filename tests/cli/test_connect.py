@@ -62,6 +62,45 @@ def test_a_series_is_made_like_its_source_or_as_told(inside: Gapless, place: Pat
     assert found(place, "timeseries", "days") == found(place, "delta", "parts") == [0, 1, 2]
 
 
+def test_iceberg_tables_of_a_catalog_and_a_directory_are_written_and_read(inside: Gapless, place: Path) -> None:
+    def catalog(side: str, name: str) -> list[str]:
+        told = ("catalog_type=sql", f"catalog_uri=sqlite:///{name}.db", f"warehouse={name}")
+        return [word for one in told for word in (f"--{side}-option", one)]
+
+    copied = "Copied 3 rows in 1 checkpoint: {} is at version 1.\n"
+    made_by = ("--create", "--partition-by", "day(ts)", "--partition-by", "bucket(4, id)")
+    words = ("connect", "feed", "iceberg:city.trips", *made_by, *catalog("sink", "one"), "--checkpoints", "cp")
+    assert inside(*words, cwd=place).out == copied.format("city.trips")
+    assert inside(*words, cwd=place).out == "Nothing new for city.trips.\n"
+    # The same name in another catalog is another table.
+    words = ("connect", "iceberg:city.trips", "iceberg:city.trips", "--create", "--checkpoints", "cp 2")
+    assert inside(*words, *catalog("source", "one"), *catalog("sink", "two"), cwd=place).out == copied.format("city.trips")
+    same = inside(*words, *catalog("source", "two"), *catalog("sink", "two"), cwd=place)
+    assert (same.code, "iceberg:city.trips is the source and the sink" in same.err) == (2, True)
+    words = ("connect", "iceberg:city.trips", "iceberg:trips", *made_by)
+    assert inside(*words, *catalog("source", "two"), cwd=place).out == copied.format("trips")
+    assert inside("connect", "trips", "delta:out", "--create", cwd=place).out == copied.format("out")
+    assert found(place, name="out") == [0, 1, 2]
+    for told in ("one/city/trips", "iceberg:one/city/trips"):
+        refused = inside("connect", "feed", told, "--create", cwd=place)
+        assert (refused.code, "is one of a catalog" in refused.err) == (1, True)
+    assert not list((place / "one/city/trips/metadata").glob("v1.*"))
+
+
+def test_a_path_of_another_format_is_known_for_its_kind(inside: Gapless, place: Path) -> None:
+    key = ("--mode", "upsert", "--key", "v")
+    assert inside("connect", "feed", "hudi:trips", "--create", *key, "--partition-by", "id", cwd=place).code == 0
+    opened("timeseries", place / "feed").append(rows(3, 2))
+    assert inside("connect", "feed", "trips", *key, cwd=place).out.startswith("Copied 2 rows in 1 checkpoint: trips is at ")
+    assert inside("connect", "trips", "delta:out", "--create", cwd=place).out.startswith("Copied 5 rows")
+    assert found(place, name="out") == [0, 1, 2, 3, 4]
+    for words in ("info trips", "scan trips", "verify trips", "delta delete trips --where true"):
+        refused = inside(*words.split(), cwd=place)
+        assert (refused.code, refused.out) == (2, "")
+        assert "the table at trips is a Hudi table" in refused.err
+        assert "`gapless connect hudi:trips SINK`" in refused.err
+
+
 def test_changes_are_applied_with_mode_cdc(inside: Gapless, place: Path) -> None:
     words = ("connect", "feed", "delta:trips", "--create", "--start", "earliest", "--on-change", "tell", "--mode", "cdc")
     assert inside(*words, "--key", "v", cwd=place).code == 0
@@ -82,7 +121,7 @@ def test_files_are_copied_too(inside: Gapless, place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ("feed trips", 2, "Write such as delta:trips with --create"),
+        ("feed trips", 2, "or pass such as 'delta:trips'"),
         ("nope delta:trips", 2, "no table lies at 'nope'"),
         ("feed delat:trips", 2, "'delat:trips' names no kind of table"),
         ("feed delta:trips", 2, "Pass --create, or make it with `gapless delta create`."),
@@ -93,7 +132,21 @@ def test_files_are_copied_too(inside: Gapless, place: Path) -> None:
         ("feed delta:trips --create --on-change tell", 2, "Say --mode cdc too."),
         ("feed delta:trips --index ts", 2, "Say --create too."),
         ("feed delta:trips --create --index ts", 2, "A Delta table has no index."),
-        ("feed timeseries:trips --create --partition-by id", 2, "It is about Delta tables."),
+        ("feed timeseries:trips --create --partition-by id", 2, "It is about tables of other formats"),
+        ("feed iceberg:trips", 2, "Pass --create, or make it with the engine that owns it."),
+        ("feed hudi:trips", 2, "Pass --create, or make it by Hudi."),
+        ("feed hudi:trips --create --index ts", 2, "A Hudi table has no index."),
+        ("feed iceberg:trips --create --sink-option partition_by=id", 2, "Say --create --partition-by."),
+        (
+            "feed iceberg:a.trips --sink-option catalog_type=sql --sink-option warehouse=w",
+            2,
+            "Say where, such as --checkpoints",
+        ),
+        (
+            "feed iceberg:a.trips --sink-option catalog_type=sql --sink-option catalog_url=x --checkpoints c",
+            2,
+            "'catalog_uri'?",
+        ),
         ("delta:plain timeseries:trips --create", 2, "--create makes no time series without --index"),
         ("feed delta:trips --poll-interval 5s", 2, "Say --follow."),
         ("feed delta:trips --create --follow --poll-interval 0", 2, "--poll-interval 0 is no time"),

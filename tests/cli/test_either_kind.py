@@ -85,7 +85,6 @@ def test_what_only_delta_tables_have_is_found_without_the_word_delta(series: Pat
     ("words", "option", "said"),
     [
         (("append", "{trips}", "{file}", "--on-overlap", "skip"), "--on-overlap", "A Delta table has no coverage"),
-        (("append", "{trips}", "{file}", "--adopt", "copy"), "--adopt", "Leave it out; --operation-id"),
         (("append", "{trips}", "{file}", "--upgrade"), "--upgrade", "It is about time-series tables"),
         (("append", "{series}", "{file}", "--add-columns"), "--add-columns", "`gapless alter PATH add NAME TYPE`"),
         (("delete", "{trips}", "--start", "2026-01-05T00:00Z"), "--start", "Say it with --where"),

@@ -13,11 +13,11 @@ from gapless.cli.show.failure import failure_of
 from gapless.errors import GaplessError
 
 EXIT_CODES = {
-    "access-denied": 1, "ambiguous-time": 1, "commit-conflict": 1, "conflict": 1, "corrupt-table": 1, "data": 1,
-    "duplicate-key": 1, "fill-stopped": 1, "gapless": 1, "invalid-value": 1, "null-key": 1, "object-changed": 1,
+    "access-denied": 1, "sync-conflict": 1, "ambiguous-time": 1, "commit-conflict": 1, "conflict": 1, "corrupt-table": 1, "data": 1,
+    "duplicate-key": 1, "fill-stopped": 1, "gapless": 1, "import-refused": 1, "invalid-record": 1, "invalid-value": 1, "lease-refused": 1, "null-key": 1, "object-changed": 1, "partial-failure": 1, "pipeline-failed": 1,
     "object-exists": 1, "object-not-found": 1, "prepared-files-missing": 1, "schema-mismatch": 1, "storage-full": 1, "store": 1, "store-unavailable": 1,
-    "foreign-commit": 1, "stream-restarted": 1, "table": 1, "unreadable-input": 1, "unsupported-table": 1, "unsupported-type": 1, "upgrade-needed": 1,
-    "call": 2, "invalid-change": 2, "invalid-filter": 2, "invalid-option": 2, "invalid-path": 2, "invalid-query": 2,
+    "foreign-commit": 1, "spark-not-started": 1, "stream-restarted": 1, "table": 1, "unreadable-input": 1, "unsupported-table": 1, "unsupported-type": 1, "upgrade-needed": 1,
+    "call": 2, "not-replicated": 2, "read-only-replica": 2, "invalid-change": 2, "invalid-filter": 2, "invalid-option": 2, "invalid-path": 2, "invalid-pipeline": 2, "invalid-query": 2, "query-limit-exceeded": 2,
     "invalid-time": 2, "no-checkpointing": 2, "not-supported": 2, "retracting-input": 2, "sink-cannot-dedup": 2,
     "source-cannot-replay": 2, "operation-reused": 2, "table-exists": 2, "table-not-found": 2, "unknown-column": 2,
     "version-not-found": 2, "coverage-overlap": 4, "commit-outcome-unknown": 5,

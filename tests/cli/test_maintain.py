@@ -135,6 +135,7 @@ def test_expire_as_json_and_with_the_log(place: Path, inside: Gapless) -> None:
     document = json.loads(inside("expire", place, "--older-than", "30d", "--clean-log", "--json").out)
     assert document == {
         "table": str(place), "version": 5, "earliest": 1, "expired": 0, "tags": [], "removed": [], "waits_for": [],
+        "published": {},
     }  # fmt: skip
     assert "Nothing of the log to remove." in inside("expire", place, "--keep-versions", 2, "--clean-log").out
 

@@ -114,6 +114,7 @@ def test_restore_and_tag(inside: Gapless, place: Path) -> None:
     again = strict(inside("restore", place, "--version", 6, "--json").out)
     assert again == {
         "version": 6, "restored": 6, "added_segments": 0, "removed_segments": 0, "added_rows": 0, "removed_rows": 0,
+        "published": {},
     }  # fmt: skip
     assert inside("restore", place, "--version", 2).out == "The table is as version 2 was: still version 6.\n"
     assert len(strict(inside("scan", place, "--json").out)) == 7

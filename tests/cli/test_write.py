@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gapless.tables import delta
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 
@@ -25,6 +26,18 @@ def test_files_are_adopted(inside: Callable[..., Any], tmp_path: Path, way: str)
     (segment,) = table.refresh().segments()
     assert (tmp_path / "t" / segment.path).read_bytes() == before
     assert (tmp_path / "in.parquet").exists() is (way != "move")
+
+
+def test_a_delta_table_adopts_files_too(inside: Callable[..., Any], tmp_path: Path) -> None:
+    data = pa.table({"id": pa.array([1, 2], pa.int64())})
+    table = delta.create(tmp_path / "t", data.schema)
+    pq.write_table(data, tmp_path / "in.parquet")
+    ended = inside("append", tmp_path / "t", tmp_path / "in.parquet", "--adopt", "link", "--json")
+    assert (ended.code, json.loads(ended.out)["rows"]) == (0, 2)
+    assert inside("delta", "append", tmp_path / "t", tmp_path / "in.parquet", "--adopt", "copy").code == 0
+    linked, _ = table.refresh().files()
+    assert (tmp_path / "t" / linked.path).samefile(tmp_path / "in.parquet")
+    assert table.count() == 4
 
 
 def test_other_ways_are_refused(inside: Callable[..., Any], tmp_path: Path) -> None:

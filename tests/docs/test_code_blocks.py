@@ -29,7 +29,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 RUN = {"python", "bash", "console"}
-SHOWN = {"text", "json", "csv", "sql", "yaml", "makefile"}
+SHOWN = {"text", "json", "csv", "sql", "toml", "yaml", "makefile"}
 """Languages of blocks that are looked at only."""
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"<!-- (?P<kind>not run: (?P<reason>.*?)|output) -->\s*\Z")

@@ -10,7 +10,7 @@ import pytest
 
 import gapless
 from gapless import errors
-from gapless.cli.app import COMMANDS, DELTA_COMMANDS
+from gapless.cli.app import COMMANDS, DELTA_COMMANDS, LAKE_COMMANDS
 from gapless.tables import delta
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +77,7 @@ def test_every_command_is_documented_beside_its_reference() -> None:
     pages = [page for page in PAGES if page.name not in {"cli.md", "CHANGELOG.md"}]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages) + "gapless demo"
     assert "make demo" in text
-    names = (*COMMANDS, *(f"delta {name}" for name in DELTA_COMMANDS))
+    names = (*COMMANDS, *(f"delta {name}" for name in DELTA_COMMANDS), *(f"lake {name}" for name in LAKE_COMMANDS))
     assert [name for name in names if f"gapless {name}" not in text] == []
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from gapless import errors
-from gapless.cli.app import COMMANDS, DELTA_COMMANDS
+from gapless.cli.app import COMMANDS, DELTA_COMMANDS, LAKE_COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,4 +48,8 @@ def test_every_option_of_every_command_has_a_help_text() -> None:
         if not getattr(param, "help", "")
     ]
     assert not silent
-    assert set(TOOL.commands()) == {*COMMANDS, *(f"delta {name}" for name in DELTA_COMMANDS)}
+    assert set(TOOL.commands()) == {
+        *COMMANDS,
+        *(f"delta {name}" for name in DELTA_COMMANDS),
+        *(f"lake {name}" for name in LAKE_COMMANDS),
+    }

@@ -107,6 +107,70 @@ def test_widened_columns_and_the_way_back(engine: Ask, tmp_path: Path) -> None:
     assert counted(spark.read(tmp_path / "t")) == counted(table.scan().to_arrow())
 
 
+def test_widened_before_it_was_published_and_in_lists(engine: Ask, tmp_path: Path) -> None:
+    table = gl.create(tmp_path / "t", index="ts", bucket="1h")
+    types: dict[str, Any] = {
+        "i": pa.int16(),
+        "f": pa.float32(),
+        "l": pa.list_(pa.int32()),
+        "m": pa.map_(pa.string(), pa.int16()),
+    }
+    values: dict[str, list[Any]] = {"i": [7, None], "f": [0.5, None], "l": [[1, None], None], "m": [[("k", 1)], None]}
+    times = pa.array([START, START + timedelta(hours=1)], pa.timestamp("us", "UTC"))
+    columns: dict[str, Any] = {name: pa.array(values[name], type_) for name, type_ in types.items()}
+    table.append(pa.table({"ts": times, **columns}))
+    table.widen_column("i", "int64")
+    table.widen_column("l.element", "int64")
+    table.set_properties({"publish": ["delta"]})
+    spark = engine("spark")
+    assert counted(spark.read(tmp_path / "t")) == counted(table.scan().to_arrow())
+    table.widen_column("f", "float64")
+    table.widen_column("m.value", "int32")
+    table.append([{"ts": START + timedelta(hours=5), "i": 2**40, "f": 0.1, "l": [2**40], "m": {"k": 2**30}}])
+    assert counted(spark.read(tmp_path / "t")) == counted(table.scan().to_arrow())
+
+
+CONDITIONS: list[tuple[str, str, Any]] = [
+    ("x", "=", 3.0),
+    ("n", "=", 30),
+    ("n", ">", 25),
+    ("late", "=", 1),
+    *((name, act, None) for name in ("x", "n", "late", "t") for act in ("is null", "is not null")),
+]
+
+
+@pytest.mark.parametrize(
+    "name", [*(name for name in READERS if name.startswith("deltalake")), "duckdb-1.5.5", "polars", "spark"]
+)
+def test_conditions_lose_no_row_where_a_column_lacks_bounds(engine: Ask, tmp_path: Path, name: str) -> None:
+    table = gl.create(tmp_path / "t", index="ts", bucket="1h", properties={"publish": ["delta"]})
+    given: list[dict[str, Any]] = [
+        {"x": 1.0, "n": 10, "t": "a"},
+        {"x": 3.0, "n": 30, "t": "c"},
+        {"x": float("nan"), "n": 40, "t": "d" * 5000},
+        {"x": None, "n": None, "t": None},
+    ]
+    for hour, row in enumerate(given):
+        table.append([{"ts": START + timedelta(hours=hour), **row}])
+    table.compact()
+    table.add_column("late", "int64")
+    table.append([{"ts": START + timedelta(hours=9), "x": 5.0, "n": 50, "t": "e", "late": 1}])
+    rows = table.scan().to_arrow().to_pylist()
+    holds: dict[str, Callable[[Any, Any], bool]] = {
+        "=": lambda there, value: there == value,
+        ">": lambda there, value: there is not None and there > value,
+        "is null": lambda there, _: there is None,
+        "is not null": lambda there, _: there is not None,
+    }
+    for column, act, value in CONDITIONS:
+        wanted = [row for row in rows if holds[act](row[column], value)]
+        where = f"{column} {act}{'' if value is None else f' {value}'}"
+        assert counted(engine(name).read(tmp_path / "t", where=where)) == counted(wanted), where
+        if name.startswith("deltalake"):
+            found = engine(name).do("dataset", path=str(tmp_path / "t"), column=column, comparison=act, value=value)
+            assert counted(found) == counted(wanted), where
+
+
 KINDS: dict[str, pa.Array] = {
     "bool": pa.array([True, None]),
     "int8": pa.array([-128, 127], pa.int8()),

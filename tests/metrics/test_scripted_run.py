@@ -19,7 +19,7 @@ from gapless.tables.delta import lifecycle as delta_lifecycle
 from gapless.tables.timeseries import lifecycle as series_lifecycle
 from support.counted import counted, counting
 from support.faulty_store import FaultyStore, PatientClock, once, unavailable
-from support.pipelines import KINDS, made, opened, rows
+from support.pipelines import KINDS, SCHEMA, made, opened, rows
 
 
 @pytest.fixture(autouse=True)
@@ -223,3 +223,19 @@ def test_who_gives_up_at_the_deadline_has_lost_to_conflicts(kind: str, tmp_path:
         table.delete("v < 3")
     assert counted("gapless.commit.conflicts") == 1
     assert counted("gapless.retries") == 0
+
+
+def test_files_that_are_published_were_written_once(tmp_path: Path) -> None:
+    table = gl.create(tmp_path / "t", index="ts", bucket="1h", schema=SCHEMA, properties={"publish": ["delta"]})
+    for number in range(3):
+        table.append(rows(10 * number, 5))
+    table.compact()
+    table.delete("v = 20")
+    described = gl.delta.open(tmp_path / "t")
+    assert described.scan().count() == 14
+    assert counted("gapless.commits", kind="delta") == len(described.history())
+    for name in ("gapless.files.written", "gapless.data.written", "gapless.rows.written"):
+        assert counted(name, kind="delta") == 0
+    written = data_files(tmp_path / "t")
+    assert counted("gapless.files.written") == len(written) == 5  # three appends, a compaction, what a deletion left
+    assert counted("gapless.data.written") == sum(written.values())

@@ -54,14 +54,27 @@ def seaweed(weed: str, folder: Path) -> Iterator[str]:
     raise RuntimeError(f"SeaweedFS did not start; its log: {last}")
 
 
+CATALOG_BUCKET = "iceberg-tables"
+
+
 @contextmanager
-def _process(weed: str, place: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def seaweed_catalog(weed: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """The endpoint of a SeaweedFS as above, and that of its Iceberg REST catalog, whose warehouse is the bucket CATALOG_BUCKET."""
+    (port,) = free_ports(1)
+    with _process(weed, folder, f"-s3.port.iceberg={port}", f"-tableBucket={CATALOG_BUCKET}") as (server, s3):
+        if not _answers(s3, server):
+            raise RuntimeError(f"SeaweedFS did not start; its log: {(folder / 'log').read_text()[-2000:]}")
+        yield f"http://127.0.0.1:{s3}", f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def _process(weed: str, place: Path, *more: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     named = ("master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc", "s3", "s3.grpc", "admin", "admin.grpc")
     ports = dict(zip(named, free_ports(len(named)), strict=True))
     flags = [f"-{server}.port{dot}{kind}={port}" for name, port in ports.items() for server, dot, kind in [name.partition(".")]]
     command = [
         weed, "mini", f"-dir={place}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}", *flags,
-        "-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false",
+        "-s3.port.lance=0", "-webdav=false", "-admin.ui=false", *(more or ("-s3.port.iceberg=0",)),
     ]  # fmt: skip
     keys = {"AWS_ACCESS_KEY_ID": _KEY, "AWS_SECRET_ACCESS_KEY": _KEY}
     with (place / "log").open("wb") as log:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from interop.delta.engines import Ask, Engine, installed
+from interop.delta.engines import SPARKS, Ask, Engine, installed
 
 
 @pytest.fixture(scope="session")
@@ -18,8 +18,8 @@ def engine(require: Callable[[object, str], None]) -> Iterator[Ask]:
         if name not in running:
             require(installed(name), f"{name} is not installed: make interop")
             running[name] = Engine(name)
-            if name == "spark":
-                require(running[name].starts(), "Maven Central cannot be reached, which has the jars of delta-spark")
+            if name in SPARKS:
+                require(running[name].starts(), f"Maven Central cannot be reached, which has the jars of {name}")
         return running[name]
 
     yield ask

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gapless as gl
 from gapless.model.operation import parse_operation_id
 from gapless.model.properties import OnOverlap
-from gapless.tables.shared.inputs import as_batches
+from gapless.tables.shared.inputs.rows import as_batches
 from gapless.tables.timeseries.write.append import Appender
 from gapless.tables.timeseries.write.group import Member, gather_small
 

@@ -19,7 +19,7 @@ import pytest
 
 from gapless.connect import CheckpointStore, Runner, sink, source
 from gapless.store.open import open_store
-from support.store_points import POINTS, Watch, watched
+from support.store_points import ALL_POINTS, Watch, watched
 from support.targets import Storage
 
 
@@ -91,7 +91,7 @@ def do(job: Mapping[str, Any]) -> None:
     pipeline = Pipeline(**job["pipeline"])
     if job["point"] is not None:
         kind = type(open_store(f"{pipeline.place}/sink", pipeline.storage))
-        watched(kind, Watch(POINTS[job["point"]], job["nth"], die), setattr)
+        watched(kind, Watch(ALL_POINTS[job["point"]], job["nth"], die), setattr)
     pipeline.run()
 
 

@@ -1,6 +1,6 @@
 """An S3 server on this machine for the tests that want one: fixtures `s3_server` and `s3_options`.
 
-`ministack` answers put-if-absent right under a race. It is started once a session (and xdist worker), on a free port.
+`ministack` answers put-if-absent right under a race, and is a Glue catalog too. It is started once a session (and xdist worker), on a free port.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _process(place: Path, port: int) -> subprocess.Popen[bytes]:
     settings = {
         "GATEWAY_PORT": str(port),
         "BIND_HOST": "127.0.0.1",
-        "SERVICES": "s3",
+        "SERVICES": "s3,glue",
         "IOT_MTLS_ENABLED": "0",
         "SFTP_ENABLED": "0",
     }

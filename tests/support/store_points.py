@@ -23,18 +23,34 @@ class Point:
     """After an object was stored in one of a pipeline's places."""
 
     place: str
-    """What the URL of the place ends in."""
+    """What the URL of the place ends in, and maybe a folder of ours behind it."""
     stored: Stored
 
 
+_COMMIT = re.compile(r"_\w+_log/\d+\.json|metadata/v\d+\.metadata\.json|\.hoodie/timeline/\d+_\d+\.(replace)?commit")
+_OWN = "/.hoodie/gapless"
+"""The folder of a Hudi table that is ours, in which what is prepared lies."""
 POINTS = {
     "data files": Point(place="sink", stored=lambda path, _: path.endswith(".parquet") and "_log/" not in path),
     "prepare stored": Point(place="sink", stored=lambda path, _: path.startswith("_prepared/") and path.endswith(".json")),
     "recorded": Point(place="checkpoints", stored=_is_manifest),
     "marker": Point(place="checkpoints", stored=lambda path, data: path.endswith(".decided") and b'"commit": true' in data),
-    "table commit": Point(place="sink", stored=lambda path, _: re.fullmatch(r"_\w+_log/\d+\.json", path) is not None),
+    "table commit": Point(place="sink", stored=lambda path, _: _COMMIT.fullmatch(path) is not None),
     "status recorded": Point(place="checkpoints", stored=lambda path, _: path.endswith(".done")),
 }
+
+HUDI_POINTS = {
+    "locked": Point(place="sink", stored=lambda path, _: path == ".hoodie/.locks/table_lock.json"),
+    "lock file": Point(place="sink", stored=lambda path, _: path == ".hoodie/lock"),
+    "attempt": Point(place="sink", stored=lambda path, _: path.startswith(".hoodie/gapless/attempts/")),
+    "base file": Point(place="sink", stored=lambda path, _: re.fullmatch(r"\w[\w-]*_[\d-]+_\d{17}\.parquet", path) is not None),
+    "claimed": Point(place="sink", stored=lambda path, data: path == ".hoodie/gapless/claim.json" and b'"open": true' in data),
+    "claim closed": Point(
+        place="sink", stored=lambda path, data: path == ".hoodie/gapless/claim.json" and b'"open": false' in data
+    ),
+}
+"""What the commit of a Hudi sink stores besides."""
+ALL_POINTS = POINTS | HUDI_POINTS
 
 
 @dataclass(slots=True)
@@ -47,7 +63,7 @@ class Watch:
     seen: set[str] = field(default_factory=set)
 
     def notice(self, store: Store, path: str, data: bytes) -> None:
-        if store.url.endswith(self.point.place) and path not in self.seen and self.point.stored(path, data):
+        if store.url.removesuffix(_OWN).endswith(self.point.place) and path not in self.seen and self.point.stored(path, data):
             self.seen.add(path)
             if len(self.seen) == self.nth:
                 self.act(path)
@@ -59,7 +75,7 @@ def watched(kind: type[Store], watch: Watch, replace: Callable[[type, str, Any],
     `replace` sets an attribute of the class.
     """
     # A store with deferred writes does these two by `_put` too; what it was told to settle is durable after `settle`.
-    for name in ("put", "put_after"):
+    for name in ("put", "put_after", "put_if_match"):
         if (put := getattr(kind, name, None)) is not None:
             replace(kind, name, _watching_put(put, watch))
     if (settle := getattr(kind, "settle", None)) is not None:
@@ -68,9 +84,10 @@ def watched(kind: type[Store], watch: Watch, replace: Callable[[type, str, Any],
 
 def _watching_put(put: Any, watch: Watch) -> Any:
     @functools.wraps(put)
-    def watching(self: Store, path: str, data: bytes | memoryview, *rest: Any, **options: Any) -> None:
-        put(self, path, data, *rest, **options)
+    def watching(self: Store, path: str, data: bytes | memoryview, *rest: Any, **options: Any) -> Any:
+        found = put(self, path, data, *rest, **options)
         watch.notice(self, path, bytes(data))
+        return found
 
     return watching
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable as DeltaLakeTable
 
 import gapless as gl
-from gapless.store.open import open_store
+from support import hudi_targets, iceberg_tables
 from support.pipelines import SCHEMA
 
 Storage = Mapping[str, str] | None
@@ -126,15 +125,20 @@ TARGETS: Mapping[str, Target] = {
         log="_delta_log",
         sweep=lambda table: table.vacuum(timedelta(0), dry_run=False, enforce_retention=False),
     ),
+    "iceberg": Target(
+        make=iceberg_tables.make,
+        open=iceberg_tables.Handle,
+        rows=iceberg_tables.copied_rows,
+        files=iceberg_tables.copied_files,
+        log="metadata",
+        sweep=lambda table: table.sweep(),
+    ),
+    "hudi": Target(
+        make=lambda place, storage: hudi_targets.make(place, storage, SCHEMA),
+        open=hudi_targets.HudiTarget,
+        rows=hudi_targets.rows,
+        files=hudi_targets.files,
+        log=".hoodie",
+        sweep=hudi_targets.sweep,
+    ),
 }
-
-
-def copied(place: str, storage: Storage, onto: Path) -> Path:
-    """All objects of a place, as files of a folder made anew."""
-    shutil.rmtree(onto, ignore_errors=True)
-    store = open_store(place, storage)
-    for info in store.list():
-        path = onto / info.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(store.get(info.path))
-    return onto

@@ -58,12 +58,11 @@ def series_facts(table: TimeSeriesTable) -> dict[str, Plain]:
     }
 
 
-def _published(table: TimeSeriesTable) -> Plain:
+def _published(table: AnyTable) -> Plain:
     """By format the version that is published, and how many are to be; null for a table that is published in none."""
-    if not table.properties.publish:
-        return None
     try:
-        return {one.format: f"version {one.version}, {one.behind} behind" for one in table.publications()}
+        told = table.publications()
+        return None if not told else {one.format: f"version {one.version}, {one.behind} behind" for one in told}
     except ForeignCommit as error:
         return {str(error.format): error.what}
 
@@ -92,6 +91,7 @@ def delta_facts(table: delta.DeltaTable) -> dict[str, Plain]:
         "writer_version": protocol.writer,
         "features": sorted(protocol.reader_features | protocol.writer_features),
         "properties": table.properties,
+        "published": _published(table),
     }
 
 

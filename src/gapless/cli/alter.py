@@ -13,8 +13,8 @@ from gapless.cli.show.console import print_line, write_json
 from gapless.cli.show.values import parse_type_text
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption, InvalidValue, nearest
-from gapless.files.ingest.instants import Reading, read_cells
-from gapless.files.ingest.texts import Cells
+from gapless.files.ingest.cells.instants import Reading, read_cells
+from gapless.files.ingest.cells.texts import Cells
 from gapless.tables import delta
 from gapless.tables.shared.findings import count
 from gapless.tables.timeseries.table import TimeSeriesTable

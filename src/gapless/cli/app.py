@@ -68,7 +68,7 @@ COMMANDS = {
     "compact": ("gapless.cli.maintain", "Compact small segments into larger ones, sorted; the rows stay the same."),
     "publish": (
         "gapless.cli.publish",
-        "Publish a time-series table: describe the same files to readers of another format, without a copy.",
+        "Publish a table: describe the same files to readers of another format, without a copy.",
     ),
     "verify": ("gapless.cli.verify", "Check a table for damage: the log, every file's bytes, the coverage."),
     "repair": ("gapless.cli.verify", "Repair what can be repaired: hints, log checkpoints, coverage; lost commits."),
@@ -87,6 +87,23 @@ COMMANDS = {
     "connect": (
         "gapless.cli.connect",
         "Copy rows of a table, or of another source, into a table: each once, whatever is killed; run again, it goes on.",
+    ),
+    "run": (
+        "gapless.cli.pipelines",
+        "Run a pipeline: fill its sinks with all that its sources have, each row once, whatever is killed; run again, it goes on.",
+    ),
+    "pipelines": ("gapless.cli.pipelines", "Show how pipelines stand, stop one, restart one, or have one begin anew."),
+    "doctor": (
+        "gapless.cli.doctor",
+        "Say what is missing on this machine to run pipelines, and how to get it: Java, Spark, its packages, extras, servers, ports.",
+    ),
+    "import": (
+        "gapless.cli.transfer:import_",
+        "Import a table of another format: its files are taken as they are where they fit, and the source stays as it is.",
+    ),
+    "export": (
+        "gapless.cli.transfer",
+        "Export a version of a table of either kind as a plain copy, which others read without gapless.",
     ),
     "demo": (
         "gapless.cli.demo.demo",
@@ -141,6 +158,47 @@ OF_EITHER_KIND = ("info", "schema", "scan", "sql", "history", "log", "at", "veri
 """Commands that `gapless delta` has too, unlisted: whoever writes them there means the same."""
 ONLY_OF_DELTA = tuple(name for name in DELTA_COMMANDS if name not in COMMANDS)
 """Commands of `gapless delta` that are found without that word too, unlisted."""
+LAKE_COMMANDS = {
+    "init": ("gapless.cli.lake", "Make a lake in a directory."),
+    "run": (
+        "gapless.cli.lake",
+        "Run pipelines of lake.toml, each once: what their sources have since the last run goes into their tables.",
+    ),
+    "schedule": (
+        "gapless.cli.lake",
+        "Run the pipelines of lake.toml that have a schedule, each at its times and under its own lease, until Ctrl-C.",
+    ),
+    "query": ("gapless.cli.lake", "Run a SQL query over the tables of a lake."),
+    "mcp": (
+        "gapless.cli.lake_mcp",
+        "Serve a lake to agents by the Model Context Protocol on stdin and stdout, read-only: tools describe and query.",
+    ),
+    "tables": ("gapless.cli.lake", "List the tables of a lake."),
+    "runs": ("gapless.cli.lake", "List the runs of a table that are not only in snapshots, oldest first."),
+    "snapshot": ("gapless.cli.lake", "List the snapshots of a table, oldest first."),
+    "compact": ("gapless.cli.lake", "Compact the runs of a table into a snapshot."),
+    "lineage": ("gapless.cli.lake", "Show where files of a table come from: run, source, range of the cursor."),
+    "doctor": (
+        "gapless.cli.lake",
+        "Find what is not as the manifests of a lake say. The exit code is 1 where there is a problem.",
+    ),
+    "reconcile": ("gapless.cli.lake_sync", "Bring columns of a table together that two copies of a lake changed apart."),
+    "sync push": (
+        "gapless.cli.lake_sync:push",
+        "Copy what another place of a lake lacks: a directory or a bucket, from which others pull.",
+    ),
+    "sync pull": (
+        "gapless.cli.lake_sync:pull",
+        "Copy what a lake lacks from another place of it; where there is no lake yet, make a replica.",
+    ),
+    "sync status": (
+        "gapless.cli.lake_sync:status",
+        "Show how a lake and another place of it stand. The exit code is 1 where a push or a pull would copy something, or cannot.",
+    ),
+}
+"""The same of the commands after `gapless lake`."""
+SYNC_HELP = "Copies of a lake in directories and buckets: push, pull, compare."
+LAKE_HELP = "Many tables in one directory, filled by runs of its pipelines, read by DuckDB."
 _EXIT_CODES = "Exit codes: 0 fine, 1 failed or damage found, 2 what was typed is wrong, 3 gaps found, 4 overlap refused, 5 commit outcome unknown."
 DELTA_HELP = "Create and change Delta tables. The commands of `gapless` take a table of either kind; these take Delta tables only, and some are theirs alone."
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -201,6 +259,16 @@ def _app(words: set[str]) -> typer.Typer:
     _add_commands(group, DELTA_COMMANDS, words if "delta" in words else set())
     _add_commands(group, {name: COMMANDS[name] for name in OF_EITHER_KIND}, words if "delta" in words else set(), hidden=True)
     app.add_typer(group, name="delta")
+    lake = typer.Typer(context_settings=_SETTINGS, help=LAKE_HELP)
+    lake.callback(invoke_without_command=True)(_group)
+    in_lake = words if "lake" in words else set()
+    sync = {name.partition(" ")[2]: told for name, told in LAKE_COMMANDS.items() if " " in name}
+    _add_commands(lake, {name: told for name, told in LAKE_COMMANDS.items() if " " not in name}, in_lake)
+    copies = typer.Typer(context_settings=_SETTINGS, help=SYNC_HELP)
+    copies.callback(invoke_without_command=True)(_group)
+    _add_commands(copies, sync, in_lake if "sync" in words else set())
+    lake.add_typer(copies, name="sync")
+    app.add_typer(lake, name="lake")
     return app
 
 

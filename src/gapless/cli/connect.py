@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import typer
 from rich.text import Text
 
-from gapless.cli.connect_options import NewTable, PipelineName, Places, RunOptions, SinkOptions, SourceOptions
+from gapless.cli.connect_options import NewTable, PipelineName, Places, RunOptions, SinkOptions, SourceOptions, in_catalog
 from gapless.cli.options import JsonFlag
 from gapless.cli.show.console import Plain, print_line, stderr_console, write_json
 from gapless.cli.show.failure import INTERRUPTED
@@ -38,10 +38,14 @@ def connect(
 
     Example: gapless connect timeseries:feed delta:trips --create --follow
     """
-    places.check()
-    created, pipeline, table = new.given(places), identity.pipeline or places.source_name, places.sink_name
-    reader = source(places.source_url, storage_options=places.storage_of(places.source_place), **source_options.given)
-    storage = places.storage_of(places.sink_place)
+    given, into = source_options.given, sink_options.given
+    places.check(given, into)
+    sides = {places.source_place: given, places.sink_place: into}
+    named = [place for place, options in sides.items() if in_catalog(options)]
+    created, pipeline, table = new.given(places, named), identity.pipeline or places.source_name, places.sink_name
+    folder = identity.folder(pipeline, places.sink_place, named=in_catalog(into))
+    reader = source(places.source_url, storage_options=places.storage_of(places.source_place, named), **given)
+    storage = places.storage_of(places.sink_place, named)
     writer = sink(
         places.sink_url,
         pipeline=pipeline,
@@ -49,11 +53,9 @@ def connect(
         generation=identity.generation,
         create=created,
         storage_options=storage,
-        **sink_options.given,
+        **into,
     )
-    beside = f"{places.sink_place.rstrip('/')}.checkpoints/{pipeline}-{identity.name}-{identity.generation}"
-    folder = identity.checkpoints or beside
-    store = CheckpointStore(folder, storage_options=places.storage_of(folder))
+    store = CheckpointStore(folder, storage_options=places.storage_of(folder, named))
     with (
         _metrics_served(run.metrics_port),
         row_progress(f"copying {places.source_name} into {table}") as done,

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from gapless.cli.options import argument, flag, option, parse_mapping, refuse_given
-from gapless.connect.location import split_url
+from gapless.connect.location import place_of, split_url
 from gapless.connect.sinks.open import KINDS as SINK_KINDS
 from gapless.connect.sources.open import KINDS as SOURCE_KINDS
 from gapless.errors import InvalidOption
 from gapless.model.index import format_bucket
 from gapless.model.time.duration import parse_duration
 from gapless.store.location import parse_location
-from gapless.tables.shared.handle import kind_of, open_environment
+from gapless.tables.iceberg.options import OPTIONS as ICEBERG_OPTIONS
 from gapless.tables.timeseries.table import TimeSeriesTable
+
+_OWN_WORDS = MappingProxyType({
+    **{name: f"--{name.replace('_', '-')}" for name in ("mode", "key", "order_by", "on_overlap", "create", "pipeline", "name", "generation")},
+    "partition_by": "--create --partition-by",
+    "storage_options": "--storage-option NAME=VALUE",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +36,13 @@ class Places:
             "SOURCE", "A table by its path or URL, or timeseries:PATH, delta:PATH, files:GLOB, or another kind of source."
         ),
     ]
-    sink: Annotated[str, argument("SINK", "The table: its path or URL; timeseries:PATH or delta:PATH where it may be missing.")]
+    sink: Annotated[
+        str,
+        argument(
+            "SINK",
+            "The table: its path or URL, or iceberg:NAMESPACE.TABLE; with its kind before it, as in delta:PATH, where it may be missing.",
+        ),
+    ]
     storage_option: Annotated[
         list[str] | None, option("NAME=VALUE", "Option of the buckets, in obstore's names; may be repeated.")
     ] = None
@@ -44,9 +57,9 @@ class Places:
         """With its kind."""
         return self._with_kind(self.sink, SINK_KINDS)
 
-    def check(self) -> None:
-        """Raise InvalidOption where a table would be copied into itself."""
-        same = self.source_kind == self.sink_kind
+    def check(self, source_options: Mapping[str, Any], sink_options: Mapping[str, Any]) -> None:
+        """Raise InvalidOption where a table would be copied into itself; the options say which catalog a name is one of."""
+        same = self.source_kind == self.sink_kind and _catalog(source_options) == _catalog(sink_options)
         if same and parse_location(self.source_place) == parse_location(self.sink_place):
             raise InvalidOption(
                 f"{self.sink} is the source and the sink",
@@ -86,27 +99,20 @@ class Places:
         """Where it lies."""
         return split_url(self.sink_url, SINK_KINDS)[1]
 
-    def storage_of(self, place: str) -> dict[str, str] | None:
-        """The options, where the place is in a bucket. Raises InvalidOption where no place is in one, InvalidPath."""
+    def storage_of(self, place: str, named: Sequence[str] = ()) -> dict[str, str] | None:
+        """The storage options, where the place is in a bucket, or one of the places that are names in a catalog (`named`). Where neither the
+        source nor the sink is, every place has them, and refuses them. Raises InvalidOption, InvalidPath.
+        """
         given = parse_mapping("storage-option", self.storage_option) or None
-        return given if _is_bucket(place) or not any(map(_is_bucket, (self.source_place, self.sink_place))) else None
+
+        def takes_them(one: str) -> bool:
+            return one in named or _is_bucket(one)
+
+        return given if takes_them(place) or not any(map(takes_them, (self.source_place, self.sink_place))) else None
 
     def _with_kind(self, text: str, kinds: Sequence[str]) -> str:
-        if text.partition(":")[0] in kinds:
-            return text
         given = parse_mapping("storage-option", self.storage_option) if _is_bucket(text) else None
-        kind = kind_of(open_environment(text, given).store)
-        if kind is None and ":" in text and "://" not in text:
-            split_url(text, kinds)
-        if kind is None:
-            raise InvalidOption(
-                f"no table lies at {text!r}, and no kind is said",
-                why=f"A source is a table, or begins with its kind: {', '.join(kinds)}",
-                fix=f"Write such as delta:{text} with --create to make one, or check the path",
-                option="url",
-                value=text,
-            )
-        return f"{kind}:{text}"
+        return ":".join(place_of(text, kinds, given))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +137,10 @@ class SourceOptions:
         """For `gl.connect.source`. Raises InvalidOption."""
         start: object = int(self.start) if self.start is not None and self.start.isdecimal() else self.start
         named = {"start": start, "until": self.until, "on_change": self.on_change}
-        others = {name: _value(text) for name, text in parse_mapping("source-option", self.source_option).items()}
-        return {**{name: value for name, value in named.items() if value is not None}, **others}
+        return {
+            **{name: value for name, value in named.items() if value is not None},
+            **_others("source-option", self.source_option),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +159,10 @@ class SinkOptions:
     on_overlap: Annotated[
         str | None, option("POLICY", "Appends to a time series: reject, skip, replace or allow buckets it covers.")
     ] = None
+    sink_option: Annotated[
+        list[str] | None,
+        option("NAME=VALUE", "Another option of the sink, such as catalog_uri=sqlite:///catalog.db; may be repeated."),
+    ] = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -160,7 +172,8 @@ class SinkOptions:
             refuse_given(by_key, f"Rows of mode {self.mode} are told apart by nothing", "Say --mode upsert, delete or cdc too")
         lists = {"key": self.key, "order_by": self.order_by}
         given = {name: columns for name, columns in lists.items() if columns}
-        return {"mode": self.mode, **given, **({} if self.on_overlap is None else {"on_overlap": self.on_overlap})}
+        overlap = {} if self.on_overlap is None else {"on_overlap": self.on_overlap}
+        return {"mode": self.mode, **given, **overlap, **_others("sink-option", self.sink_option, _OWN_WORDS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,19 +184,24 @@ class NewTable:
     index: Annotated[str | None, option("COLUMN", "Of a new time series; that of the source where not given.")] = None
     bucket: Annotated[str | None, option("LENGTH", "What its coverage counts in; that of the source where not given.")] = None
     entity: Annotated[list[str] | None, option("COLUMN", "What tells its series apart; may be repeated.")] = None
-    partition_by: Annotated[list[str] | None, option("COLUMN", "Of a new Delta table; may be repeated.")] = None
+    partition_by: Annotated[
+        list[str] | None,
+        option("COLUMN", "Of a new Delta, Iceberg (also day(ts), bucket(16, id), …) or Hudi table; may be repeated."),
+    ] = None
 
-    def given(self, places: Places) -> dict[str, Any] | None:
+    def given(self, places: Places, named: Sequence[str] = ()) -> dict[str, Any] | None:
         """For `gl.connect.sink`; None where nothing is to be made. Raises InvalidOption."""
         of_series = {"index": self.index, "bucket": self.bucket, "entity": self.entity}
         if not self.create:
             refuse_given({**of_series, "partition-by": self.partition_by}, "It says how a table is made", "Say --create too")
             return None
-        if places.sink_kind == "delta":
-            refuse_given(of_series, "A Delta table has no index", "Leave it out, or say --partition-by")
+        if places.sink_kind != "timeseries":
+            article = "An" if places.sink_kind == "iceberg" else "A"
+            why = f"{article} {places.sink_kind.capitalize()} table has no index"
+            refuse_given(of_series, why, "Leave it out, or say --partition-by")
             return {"partition_by": self.partition_by} if self.partition_by else {}
-        refuse_given({"partition-by": self.partition_by}, "It is about Delta tables")
-        found = {**_index_of(places), **{name: value for name, value in of_series.items() if value}}
+        refuse_given({"partition-by": self.partition_by}, "It is about tables of other formats, such as Delta tables")
+        found = {**_index_of(places, named), **{name: value for name, value in of_series.items() if value}}
         for name in ("index", "bucket"):
             if name not in found:
                 raise InvalidOption(
@@ -206,8 +224,23 @@ class PipelineName:
         int, option("N", "One more each time the pipeline is made anew from nothing; 1 where not given.", least=1)
     ] = 1
     checkpoints: Annotated[
-        str | None, option("FOLDER", "Where it remembers how far it came; beside the sink where not given.")
+        str | None,
+        option("FOLDER", "Where it remembers how far it came; beside the sink where not given, a table in a catalog needs it."),
     ] = None
+
+    def folder(self, pipeline: str, place: str, *, named: bool) -> str:
+        """The folder of the checkpoints of a sink at a place. Raises InvalidOption where that is a name in a catalog, and none is given."""
+        if self.checkpoints:
+            return self.checkpoints
+        if named:
+            raise InvalidOption(
+                f"there is no folder beside {place}, which is a name in a catalog",
+                why="The copy remembers in a folder how far it came",
+                fix="Say where, such as --checkpoints trips.checkpoints, and the same the next time",
+                option="checkpoints",
+                value=None,
+            )
+        return f"{place.rstrip('/')}.checkpoints/{pipeline}-{self.name}-{self.generation}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,12 +285,39 @@ class RunOptions:
 # -- steps ---------------------------------------------------------------------------------------------------------------
 
 
-def _index_of(places: Places) -> dict[str, Any]:
+def in_catalog(options: Mapping[str, Any]) -> bool:
+    """Whether these options of a source or sink name a catalog, so that its place is a name in it."""
+    return bool(_catalog(options)) and options.get("catalog_type") not in ("directory", "hadoop")
+
+
+def _catalog(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Which Iceberg catalog options name."""
+    return {name: value for name, value in options.items() if name in ICEBERG_OPTIONS}
+
+
+def _others(
+    option_name: str, texts: Sequence[str] | None, elsewhere: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Options by their names in Python; raises InvalidOption for those that have an option of their own (`elsewhere`)."""
+    found = parse_mapping(option_name, texts)
+    for name, value in found.items():
+        if name in elsewhere:
+            raise InvalidOption(
+                f"--{option_name} {name} means nothing here",
+                why="It has an option of its own",
+                fix=f"Say {elsewhere[name]}",
+                option=option_name,
+                value=value,
+            )
+    return {name: _value(text) for name, text in found.items()}
+
+
+def _index_of(places: Places, named: Sequence[str]) -> dict[str, Any]:
     """The index of the source, for a table that is made like it; nothing where it is no time series."""
     if places.source_kind != "timeseries":
         return {}
     place = places.source_place
-    spec = TimeSeriesTable.open(place, storage_options=places.storage_of(place)).index
+    spec = TimeSeriesTable.open(place, storage_options=places.storage_of(place, named)).index
     bucket = format_bucket(spec.bucket)
     return {
         "index": spec.column,

@@ -11,6 +11,7 @@ import typer
 
 from gapless.cli.options import DeltaTableRef, JsonFlag, OptionGroup, TableRef, UpgradeFlag, file_noun, flag, option
 from gapless.cli.show.console import print_line, print_table, write_json
+from gapless.cli.show.published import tell_unpublished
 from gapless.draw.label import printable
 from gapless.model.time.duration import parse_duration
 from gapless.tables.shared.compaction import CompactionReport
@@ -131,6 +132,7 @@ def _end_compaction(report: CompactionReport, noun: str, *, json: bool) -> None:
         for one in report.given_up:
             print_line(("Left ", "bold"), printable(f"{count(len(one.paths), noun)}: {one.why}"))
         print_line(compaction_text(report, noun))
+        tell_unpublished(report.published)
     if not all(one.overtaken for one in report.given_up):
         raise typer.Exit(GAVE_UP)
 
@@ -162,6 +164,7 @@ _MEANINGS: Mapping[Reason, str] = {
     "recent": "not needed, but for less than --older-than",
     "in-flight": "a writer at work may be about to commit it",
     "prepared": "a prepared commit keeps it until it is finalized or aborted",
+    "published": "what is published in another format still has it; `gapless publish` brings that up to date",
     "unknown": "no name of ours, or beyond a symbolic link: never touched",
     "expired": "only expired versions had it",
     "orphan": "an interrupted write left it",
@@ -238,6 +241,7 @@ def vacuum(
         if number := report.files.get(reason, 0):
             print_line((f"{reason} ", "bold"), f"{count(number, 'file')}: {meaning}")
     print_line(vacuum_text(report))
+    tell_unpublished(report.published)
 
 
 def delta_vacuum(
@@ -306,6 +310,7 @@ def expire(
         write_json({"table": report.url, **{k: v for k, v in asdict(report).items() if k != "url"}})
         return
     print_line(printable(expiry_text(report)))
+    tell_unpublished(report.published)
     if clean_log:
         removed = f"{count(len(report.removed), 'file')} of the log removed."
         print_line(removed if report.removed else "Nothing of the log to remove.")

@@ -20,6 +20,7 @@ from gapless.cli.options import (
 )
 from gapless.cli.read import Output, ReadOptions
 from gapless.cli.show.console import print_line, print_table, write_json
+from gapless.cli.show.published import tell_unpublished
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption, TableNotFound
 from gapless.tables import delta
@@ -139,6 +140,7 @@ def restore(table: TableRef, choice: VersionChoice, upgrade: UpgradeFlag = False
         write_json(asdict(report))
     else:
         print_line(_restore_text(report, file_noun(opened), changed=report.version != before))
+        tell_unpublished(report.published)
 
 
 def delta_restore(table: DeltaTableRef, choice: NumberOrTime, json: JsonFlag = False) -> None:

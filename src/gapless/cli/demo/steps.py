@@ -35,12 +35,12 @@ def print_command(line: str, python: str = "") -> None:
     sys.stdout.flush()
 
 
-def print_code(code: str) -> None:
-    """Show lines of Python."""
+def print_code(code: str, language: str = "python") -> None:
+    """Show lines of a program."""
     console = stdout_console()
     console.print()
     if console.is_terminal:
-        console.print(Syntax(code.rstrip(), "python", theme="ansi_dark", background_color="default", word_wrap=True))
+        console.print(Syntax(code.rstrip(), language, theme="ansi_dark", background_color="default", word_wrap=True))
     else:
         console.print(Text(code.rstrip()), soft_wrap=True)
 

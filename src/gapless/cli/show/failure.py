@@ -18,7 +18,7 @@ from rich.text import Text
 from gapless.cli.show.console import stderr_console
 from gapless.cli.show.streams import discard
 from gapless.draw.label import printable
-from gapless.errors import GaplessError, StorageFull
+from gapless.errors import GaplessError, InvalidPipeline, StorageFull
 
 if TYPE_CHECKING:
     from typer import TyperException as _CallError
@@ -44,11 +44,19 @@ _PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
         r"Use gl\.delta\.open\(path\)(, or another path| or, for a time-series .*)",
         "Append to it with `gapless append` or `gapless delta append`, or create another path",
     ),
+    (
+        r'Pass create=\{\}(?: or partition_by=\["day\(ts\)"\])?, or make it (by Hudi|with the engine)',
+        r"Pass --create, or make it \1",
+    ),
     (r"Pass create=\{\}, or make it with gl\.delta\.create", "Pass --create, or make it with `gapless delta create`"),
     (r"Pass create=\{[^}]+\}, or make it with gl\.create", "Pass --create, or make it with `gapless create`"),
     (r'Make the sink with mode="cdc", or pass a transform', "Say --mode cdc too"),
     (r"a higher generation of the sink", "a higher --generation"),
     (r"gl\.delta\.create\(path, schema\)", "`gapless delta create`"),
+    (
+        r"Read it with gl\.connect\.source\('([^']*)'\), write it with gl\.connect\.sink, or take a copy with gl\.import_table",
+        r"Copy rows out of it with `gapless connect \1 SINK`, or all of it with `gapless import`",
+    ),
     (r"Open it with gl\.delta\.open\([^)]*\)", "`gapless delta --help` lists what Delta tables have"),
     (r"Open it with gl\.open\([^)]*\)", "`gapless --help` lists what time-series tables have"),
     (r"t(?:able)?\.alter\.set_properties\(\{['\"]([\w.]+)['\"]: (?:['\"](\w+)['\"]|True)\}\)", _set_property),
@@ -140,6 +148,9 @@ class Failure:
 def failure_of(error: BaseException) -> Failure:
     """The failure that an error means."""
     match error:
+        case InvalidPipeline():  # its words are those of the SQL
+            what = f"{error.what}\n{error.excerpt}".rstrip()
+            return Failure(code=error.code, what=what, why=error.why, fix=error.fix, exit_code=error.exit_code)
         case GaplessError():
             what, why, fix = (in_options(text) for text in (error.what, error.why, error.fix))
             return Failure(code=error.code, what=what, why=why, fix=fix, exit_code=error.exit_code)

@@ -46,6 +46,12 @@ def print_rows(rows: Rows, limit: int) -> None:
     print_line((shown + more, "dim"))
 
 
+def row_documents(table: pa.Table) -> list[dict[str, Plain]]:
+    """The rows as JSON documents. Raises InvalidOption where two columns have one name."""
+    _check_names(table.schema)
+    return [dict(zip(table.column_names, row, strict=True)) for row in _plain_rows(table)]
+
+
 def write_json_array(batches: Batches, schema: pa.Schema, sink: IO[bytes]) -> None:
     """One JSON array of one object a row, a line each. Raises InvalidOption where two columns have one name."""
     _check_names(schema)

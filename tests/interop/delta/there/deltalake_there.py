@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import os
+from collections.abc import Callable
 from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 
 CDF = {"_change_type", "_commit_version", "_commit_timestamp"}
 
@@ -29,6 +32,21 @@ def read(path: str, at: int | None = None, where: str | None = None, storage: di
         return pa.table(found.read_all())
     batches = found.fetchall()
     return pa.Table.from_batches(batches) if batches else table.to_pyarrow_table().slice(0, 0)
+
+
+_COMPARISONS: dict[str, Callable[[pc.Expression, Any], pc.Expression]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "is null": lambda field, _: field.is_null(),
+    "is not null": lambda field, _: field.is_valid(),
+}
+
+
+def dataset(path: str, column: str, comparison: str, value: Any = None) -> pa.Table:
+    """The rows of a condition, by Arrow's datasets, which take the log's statistics for guarantees."""
+    return _open(path).to_pyarrow_dataset().to_table(filter=_COMPARISONS[comparison](pc.field(column), value))
 
 
 def newest(path: str) -> int:

@@ -1,4 +1,4 @@
-"""What Spark with delta-spark does with a table. Its jars come by Ivy, once, into the folder that SPARK_IVY names."""
+"""What Spark with delta-spark and Iceberg does with a table. The jars come by Ivy, once, into the folder that SPARK_IVY names."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-PACKAGES = "io.delta:delta-spark_4.1_2.13:4.4.0"
+PACKAGES = "io.delta:delta-spark_4.1_2.13:4.4.0,org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 _OPTIONS = {
     "spark.jars.packages": PACKAGES,
     "spark.jars.ivy": os.environ.get("SPARK_IVY", ""),
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Tables by their paths, too, are read anew each time.
+    "spark.sql.catalog.default_iceberg": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.default_iceberg.type": "hadoop",
+    "spark.sql.catalog.default_iceberg.warehouse": os.environ.get("SPARK_WAREHOUSE", ""),
+    "spark.sql.catalog.default_iceberg.cache-enabled": "false",
     # 50 tasks to list a table's files otherwise, which is meant for more machines.
     "spark.databricks.delta.snapshotPartitions": 2,
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
@@ -51,6 +56,27 @@ def read(path: str, at: int | None = None, where: str | None = None) -> pa.Table
     reader = _session().read.format("delta")
     frame = (reader if at is None else reader.option("versionAsOf", at)).load(path)
     return (frame if where is None else frame.where(where)).toArrow()
+
+
+def read_iceberg(path: str, at: int | None = None, where: str | None = None) -> pa.Table:
+    """All rows of an Iceberg table in a directory, or those of a condition; `at` a snapshot."""
+    reader = _session().read.format("iceberg")
+    frame = (reader if at is None else reader.option("versionAsOf", at)).load(path)
+    return (frame if where is None else frame.where(where)).toArrow()
+
+
+def iceberg_catalog(name: str, warehouse: str) -> None:
+    """Have a catalog of the tables in the folders of a folder, for `sql` and `query`."""
+    conf = _session().conf
+    conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
+    conf.set(f"spark.sql.catalog.{name}.type", "hadoop")
+    conf.set(f"spark.sql.catalog.{name}.warehouse", warehouse)
+    conf.set(f"spark.sql.catalog.{name}.cache-enabled", "false")
+
+
+def append_iceberg(path: str, rows: pa.Table) -> None:
+    """Rows more, as another writer's."""
+    _frame(rows).coalesce(1).write.format("iceberg").mode("append").save(path)
 
 
 def _frame(rows: pa.Table) -> Any:

@@ -1,0 +1,17 @@
+"""Public names of packages that bring their modules in when they are first used (PEP 562)."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def names_of(package: str, names: Mapping[str, tuple[str, ...]], space: dict[str, object]) -> Callable[[str], object]:
+    """The `__getattr__` of a package whose globals are `space`, by the names that each module has for it."""
+    homes = {name: module for module, these in names.items() for name in these}
+
+    def found(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        thing = space[name] = getattr(import_module(homes[name]), name)
+        return thing
+
+    return found
