@@ -346,6 +346,7 @@ _API = {
     "Keep tidy": """TimeSeriesTable.plan_compaction CompactionPlan TimeSeriesTable.compact CompactionReport TimeSeriesTable.expire
         ExpireReport TimeSeriesTable.vacuum VacuumReport VacuumEntry verify TimeSeriesTable.verify VerifyReport Finding repair
         RepairReport Maintenance MaintenanceReport Scheduler Schedule JobStatus TimeSeriesTable.publish TimeSeriesTable.publications Publication""",
+    "Try again": "retry Backoff",
     "Run pipelines": "pipeline",
     "Spark": """spark.session spark.configure spark.ship spark.archive spark.read spark.write spark.overwrite spark.upsert spark.merge
         spark.delete spark.replace spark.backfill spark.compact spark.batch_writer spark.check_checkpoint""",

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from gapless.model.operation import AppendReport, ChangeReport
     from gapless.pipelines.pipeline import pipeline
     from gapless.publish.publishers import Publication
+    from gapless.runtime.backoff import Backoff
+    from gapless.runtime.retry import retry
     from gapless.runtime.schedule import Schedule
     from gapless.runtime.scheduler import JobStatus, Scheduler
     from gapless.tables import delta
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AppendReport",
+    "Backoff",
     "Calendar",
     "CallError",
     "ChangeReport",
@@ -121,6 +124,7 @@ __all__ = [
     "open_at",
     "pipeline",
     "repair",
+    "retry",
     "spark",
     "verify",
 ]
@@ -150,6 +154,8 @@ _NAMES_OF = {
     "gapless.model.input_formats": ("Csv", "Json", "Parquet"),
     "gapless.model.operation": ("AppendReport", "ChangeReport"),
     "gapless.pipelines.pipeline": ("pipeline",),
+    "gapless.runtime.backoff": ("Backoff",),
+    "gapless.runtime.retry": ("retry",),
     "gapless.runtime.schedule": ("Schedule",),
     "gapless.runtime.scheduler": ("JobStatus", "Scheduler"),
     "gapless.tables.maintenance": ("Maintenance", "MaintenanceReport"),

@@ -12,11 +12,10 @@ from typing import TypeVar
 
 from gapless.errors import AccessDenied, CommitConflict, CommitOutcomeUnknown, GaplessError, StoreError
 from gapless.model.protocols import Clock, IdSource
+from gapless.runtime.backoff import Backoff, pause
 
 _LOGGER = logging.getLogger("gapless.connect")
-_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.1, 30.0
-_NAP_S = 0.1
-"""Of waiting: so soon it is heard that it is to end."""
+_BACKOFF = Backoff(first_s=0.1, longest_s=30.0)
 T = TypeVar("T")
 
 
@@ -54,14 +53,12 @@ class Pace:
 
     def pause(self, seconds: float) -> None:
         """Wait, or until the run is stopped."""
-        until = self.now() + seconds
-        while not self.stopped and (left := until - self.now()) > 0:
-            self.clock.sleep(min(_NAP_S, left))
+        pause(self.clock, seconds, lambda: self.stopped)
 
     def delay(self, stall: Stall | None, error: GaplessError) -> Stall:
         """Another failed attempt, the first where `stall` is None: the ceiling of the wait doubles, and half of it is waited at least."""
         stall = stall or Stall(since=self.now(), error=error)
-        ceiling = min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(stall.attempts, 16))
+        ceiling = _BACKOFF.ceiling_s(stall.attempts)
         stall.attempts, stall.error = stall.attempts + 1, error
         stall.retry_at = self.now() + ceiling * (1 + self.ids.jitter()) / 2
         return stall

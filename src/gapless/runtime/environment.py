@@ -33,6 +33,7 @@ from gapless.log.effects import (
     Warn,
 )
 from gapless.model.protocols import Clock, IdSource, Store, WriterQueue, defers_writes, is_old, takes_turns
+from gapless.runtime.backoff import Backoff
 from gapless.runtime.metrics import RETRIES
 
 
@@ -75,8 +76,7 @@ DEADLINE_S = 60.0
 """How long a commit tries before it gives up."""
 TOGETHER = 128
 """Requests under way at a time, where the store is far: enough for the commits that follow a log checkpoint."""
-_FIRST_BACKOFF_S = 0.005
-_LONGEST_BACKOFF_S = 1.0
+_BACKOFF = Backoff(first_s=0.005, longest_s=1.0)
 _LOST_RACE_S = 0.02
 """Who lost a race backs off for at most this or twice what its put took, so that a loser does not sleep through the others' turns."""
 _IN_TURN = 3
@@ -102,8 +102,8 @@ class _Pace:
 
     def ceiling(self, attempt: int) -> float:
         """The longest wait before try `attempt` in seconds."""
-        longest = _LONGEST_BACKOFF_S if self.lost_s is None else max(_LOST_RACE_S, 2 * self.lost_s)
-        return min(longest, _LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(attempt, 16))
+        ceiling = _BACKOFF.ceiling_s(attempt)
+        return ceiling if self.lost_s is None else min(ceiling, max(_LOST_RACE_S, 2 * self.lost_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from gapless.errors import CorruptTable, InvalidOption, InvalidPath, ObjectChang
 Kind = Literal["local", "memory", "s3", "gs", "az"]
 
 _SCHEMES: dict[str, Kind] = {
-    "file": "local", "memory": "memory", "s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs",
+    "file": "local", "memory": "memory", "s3": "s3", "s3a": "s3", "r2": "s3", "gs": "gs", "gcs": "gs",
     "az": "az", "azure": "az", "abfs": "az", "abfss": "az",
 }  # fmt: skip
 
@@ -41,6 +41,8 @@ class Location:
     """An absolute local path, the name of a memory store, or what every key starts with ("" for a whole bucket)."""
     options: tuple[tuple[str, str], ...] = ()
     """What the URL itself says in the way of storage options: an Azure account."""
+    service: Literal["", "r2"] = ""
+    """Whose S3 API it is: Cloudflare's R2, or nothing of its own."""
 
     @property
     def name(self) -> str:
@@ -52,7 +54,7 @@ def parse_location(location: str | os.PathLike[str]) -> Location:
     """Read a path or URL. Raises InvalidPath.
 
     A plain path is taken literally, whatever characters it has, apart from a leading `~`; it is made absolute now, its
-    symbolic links resolved. `file:` URLs are percent-decoded. In s3, gs and az URLs all after the bucket is the key,
+    symbolic links resolved. `file:` URLs are percent-decoded. In s3, r2, gs and az URLs all after the bucket is the key,
     literally (no percent-decoding, no query, no fragment), as these services' own tools read them.
     """
     text = os.fspath(location)
@@ -100,7 +102,8 @@ def _parse_url(text: str, scheme: str, rest: str) -> Location:
     options: tuple[tuple[str, str], ...] = ()
     if kind == "az" and "@" in container:
         container, options = _azure_account(text, container)
-    return Location(kind=kind, url=url, container=container, path=path, options=options)
+    service: Literal["", "r2"] = "r2" if scheme == "r2" else ""
+    return Location(kind=kind, url=url, container=container, path=path, options=options, service=service)
 
 
 def _azure_account(text: str, container: str) -> tuple[str, tuple[tuple[str, str], ...]]:

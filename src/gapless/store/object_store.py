@@ -1,4 +1,4 @@
-"""A store in a bucket: S3 and compatible, Google Cloud Storage, Azure."""
+"""A store in a bucket: S3 and compatible (R2), Google Cloud Storage, Azure."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from gapless.store.location import (
     unknown_option,
 )
 from gapless.store.object_store_errors import no_credentials_error, object_store_error
+from gapless.store.r2 import r2_options
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutResult, UpdateVersion
@@ -69,6 +70,8 @@ class ObjectStore:
         self._location = location
         self._options = dict(options or {})
         self._given = {**dict(location.options), **check_options(self._options)}
+        if location.service == "r2":
+            self._given = r2_options(location.url, self._given, os.environ)
         self._client = _make_client(location, self._given)
         self._has_credentials = are_named(location.kind, self._given, os.environ)
         self._key_prefix = f"{location.path}/" if location.path else ""

@@ -19,7 +19,7 @@ def open_store(location: str | os.PathLike[str], storage_options: Mapping[str, s
     """The store at a path or URL; touches neither disk nor network beyond resolving a local path.
 
     A path is a text or `pathlib.Path`: relative ones are resolved now, `~` is the home directory, any other character is
-    literal. URLs: `file://` (percent-decoded), `memory://name`, `s3://`, `s3a://`, `gs://`, `az://`, `abfss://` with all
+    literal. URLs: `file://` (percent-decoded), `memory://name`, `s3://`, `s3a://`, `r2://`, `gs://`, `az://`, `abfss://` with all
     after the bucket as a literal key. `storage_options` go by obstore's names and only with a bucket.
     Raises InvalidPath and InvalidOption.
     """

@@ -25,9 +25,11 @@ from gapless.publish.iceberg.changes import TableChange, as_version_2
 from gapless.publish.iceberg.directory import FOLDER
 from gapless.publish.iceberg.io import StoreIO
 from gapless.publish.iceberg.place import Missed
+from gapless.runtime.backoff import Backoff
 from gapless.runtime.environment import Environment
 
 _CREATE_TRIES = 3
+_BACKOFF = Backoff(first_s=0.1, longest_s=5.0)
 _TRIES = 12
 """Looks at the catalog after an answer that says nothing."""
 _MOST_FAILED = 5
@@ -140,7 +142,7 @@ class CatalogTable:
             try:
                 now = self.load()
             except StoreUnavailable:
-                self._env.clock.sleep(min(0.1 * 2**attempt, 5.0) * self._env.ids.jitter())
+                self._env.clock.sleep(_BACKOFF.wait_s(attempt, self._env.ids.jitter()))
                 continue
             is_there = now is not None and now.metadata.snapshot_by_id(wanted) is not None
             return now if is_there else None

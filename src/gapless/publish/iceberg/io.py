@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from types import TracebackType
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
@@ -80,7 +81,7 @@ def root_location(store: Store) -> str:
     local = store.local_path("x")
     if local is not None:
         return f"file://{local[: -len('/x')]}"
-    return store.url.rstrip("/").replace("s3a://", "s3://", 1)
+    return re.sub("^(?:s3a|r2)://", "s3://", store.url.rstrip("/"), count=1, flags=re.IGNORECASE)
 
 
 def spellings_of(root: str) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ _NO_COLUMN = "`gapless: no column` boolean"
 """Where no column of the files is wanted, their rows still count; no file has this one."""
 # Its own switch for literal paths (`__globPaths__`) reads each file once for every path that looks like a pattern.
 _PATTERN = re.compile(r"[\\*?{}\[\]]")
-_SCHEMES = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "gcs": "gs", "abfs": "abfss", "abfss": "abfss"}
+_SCHEMES = {"s3": "s3a", "s3a": "s3a", "r2": "s3a", "gs": "gs", "gcs": "gs", "abfs": "abfss", "abfss": "abfss"}
 
 
 def scan_files(

@@ -20,13 +20,14 @@ from gapless.formats.iceberg.operations import Applied
 from gapless.model.instant import NS_PER
 from gapless.model.operation import SequenceId, Tally
 from gapless.publish.iceberg.changes import TableChange
+from gapless.runtime.backoff import Backoff
 from gapless.runtime.committer import nothing
 from gapless.runtime.metrics import RETRIES
 from gapless.tables.iceberg.place import Loaded, Outcome
 from gapless.tables.iceberg.table import IcebergTable, last_sequence
 from gapless.tables.shared.landing import ChangeOutcome
 
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 2.0
+_BACKOFF = Backoff(first_s=0.01, longest_s=2.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ def land(table: IcebergTable, propose: Propose, is_done: Callable[[], bool]) -> 
             raise _given_up(table, producer.snapshot_id, unclear=outcome == "unclear")
         attempt += 1
         RETRIES.add(1, "race" if outcome == "lost" else "no_answer", table.env.store.url)
-        clock.sleep(min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(attempt, 16)) * table.env.ids.jitter())
+        clock.sleep(_BACKOFF.wait_s(attempt, table.env.ids.jitter()))
         loaded = table.refresh()
     return None
 

@@ -27,6 +27,7 @@ from gapless.errors import CommitOutcomeUnknown, StoreError, UnsupportedTable
 from gapless.publish.iceberg.changes import TableChange
 from gapless.publish.iceberg.directory import Directory, Found
 from gapless.publish.iceberg.io import StoreIO, root_location, spellings_of
+from gapless.runtime.backoff import Backoff
 from gapless.runtime.environment import Environment
 from gapless.tables.iceberg.catalogs import open_catalog, refuse
 from gapless.tables.iceberg.options import IcebergOptions, file_io_properties
@@ -34,6 +35,7 @@ from gapless.tables.shared.handle import open_environment
 
 FORMAT_VERSION = "2"
 _CREATE_TRIES = 3
+_BACKOFF = Backoff(first_s=0.05, longest_s=5.0)
 
 Outcome = Literal["landed", "lost", "unclear"]
 """What became of a commit: it is there; it is certainly not, and never will be; or no answer says, and it is not there yet."""
@@ -221,7 +223,7 @@ class CatalogPlace:
                 attempt += 1
                 if clock.monotonic() >= until:
                     break
-                clock.sleep(min(0.05 * 2**attempt, 5.0) * ids.jitter())
+                clock.sleep(_BACKOFF.wait_s(attempt, ids.jitter()))
                 continue
             return now is not None and now.metadata.snapshot_by_id(change.snapshot_id) is not None
         raise CommitOutcomeUnknown(
