@@ -360,7 +360,7 @@ _DELTA = {
     "Correct": "DeltaTable.delete DeltaTable.update DeltaTable.merge Merge MergeReport DeltaTable.dedup",
     "Change columns and rules": "DeltaTable.alter Alter",
     "Look back": "DeltaView.at DeltaView.open_at DeltaView.history DeltaHistoryEntry DeltaView.changes DeltaTable.restore",
-    "Keep tidy": """DeltaTable.compact DeltaTable.zorder DeltaTable.vacuum DeltaTable.checkpoint DeltaTable.cleanup_log
+    "Keep tidy": """DeltaTable.plan_compaction DeltaCompactionPlan DeltaTable.compact DeltaTable.zorder DeltaTable.vacuum DeltaTable.checkpoint DeltaTable.cleanup_log
         DeltaTable.verify""",
     "Publish": "DeltaTable.publish DeltaTable.publications",
 }

@@ -155,6 +155,13 @@ def test_doubles_go(trips: Path, inside: Gapless) -> None:
     assert document(inside("delta", "dedup", trips, "--json"))["removed_rows"] == 2
     assert document(inside("delta", "dedup", trips, "--key", "id", "--keep", "last", "--json"))["removed_rows"] == 1
     assert rows(trips) == [(1, "mon", 2.5), (2, "tue", 9.0), (3, "wed", 4.0)]
+    inside("append", trips, trips.parent / "a.csv")
+    by_fare = ("delta", "dedup", trips, "--key", "id", "--order-by", "fare", "--json")
+    assert document(inside(*by_fare, "--keep", "earliest", "--operation-id", "tidy"))["removed_rows"] > 0
+    assert document(inside(*by_fare, "--keep", "earliest", "--operation-id", "tidy"))["already_applied"]
+    assert document(inside(*by_fare))["removed_rows"] == 0
+    assert "with order_by" in inside(*by_fare, "--keep", "first").err
+    assert rows(trips) == [(1, "mon", 2.5), (2, "tue", 3.0), (3, "wed", 4.0)]
 
 
 def test_each_action_of_alter(trips: Path, inside: Gapless) -> None:
@@ -243,6 +250,12 @@ def test_a_csv_file_says_what_is_null_and_how_it_writes_times(tmp_path: Path, in
 def test_files_are_compacted_by_either_command(trips: Path, inside: Gapless) -> None:
     for _ in range(3):
         inside("delta", "append", trips, trips.parent / "a.csv")
+    for command in (("compact",), ("delta", "compact")):
+        plan = inside(*command, trips, "--dry-run")
+        assert plan.out.splitlines()[0] == "2 bins: 8 files of 8"
+        assert plan.out.count("(4 small)") == 2
+        bins = document(inside(*command, trips, "--dry-run", "--json"))["bins"]
+        assert [(len(one["segments"]), one["causes"], one["rows"]) for one in bins] == [(4, {"small": 4}, 4)] * 2
     assert "8 files of" in inside("compact", trips).out
     assert inside("delta", "compact", trips).out == "Nothing to compact; the table stays at version 5.\n"
     assert inside("compact", trips, "--resort").code == 2

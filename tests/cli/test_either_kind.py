@@ -90,7 +90,6 @@ def test_what_only_delta_tables_have_is_found_without_the_word_delta(series: Pat
         (("delete", "{trips}", "--start", "2026-01-05T00:00Z"), "--start", "Say it with --where"),
         (("delete", "{trips}", "--entity", "id=1"), "--entity", "no entity columns"),
         (("compact", "{trips}", "--cluster-by", "id"), "--cluster-by", "`gapless delta zorder --help`"),
-        (("compact", "{trips}", "--dry-run"), "--dry-run", "This is a Delta table"),
         (("compact", "{series}", "--where", "close > 1"), "--where", "This is a time-series table"),
         (("vacuum", "{series}", "--allow-short"), "--allow-short", "`gapless expire` lets go of versions"),
         (("restore", "{trips}", "--tag", "x"), "--tag", "Say --version or --time"),

@@ -14,11 +14,13 @@ from gapless.cli.show.console import print_line, print_table, write_json
 from gapless.cli.show.published import tell_unpublished
 from gapless.draw.label import printable
 from gapless.model.time.duration import parse_duration
+from gapless.tables.delta.care.compact_plan import DeltaCompactionPlan
 from gapless.tables.shared.compaction import CompactionReport
+from gapless.tables.shared.compaction_plan import mebibytes
 from gapless.tables.shared.findings import count
 from gapless.tables.shared.handle import Kind
 from gapless.tables.shared.vacuum import Reason, VacuumReport
-from gapless.tables.timeseries.care.compact_plan import CompactionPlan, mebibytes
+from gapless.tables.timeseries.care.compact_plan import CompactionPlan
 from gapless.tables.timeseries.care.expire import ExpireReport
 from gapless.tables.timeseries.table import TimeSeriesTable
 
@@ -42,7 +44,9 @@ class SeriesCompaction(OptionGroup):
         list[str] | None, option("COLUMN", "Rows lie along the z-order of these columns; may be repeated.")
     ] = None
     resort: Annotated[bool, flag("--resort", "Also write large segments again that scans must sort.")] = False
-    dry_run: Annotated[bool, flag("--dry-run", "Say which segments would go together and why.")] = False
+
+
+DryRun = Annotated[bool, flag("--dry-run", "Say which files would go together and why, and change nothing.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,7 @@ def compact(
             "N", "MiB of Parquet that a segment shall have; 128, or what a Delta table's delta.targetFileSize says.", least=1
         ),
     ] = None,
+    dry_run: DryRun = False,
     upgrade: UpgradeFlag = False,
     json: JsonFlag = False,
 ) -> None:
@@ -81,24 +86,30 @@ def compact(
     """
     opened = table.open(series, files, upgrade=upgrade)
     if not isinstance(opened, TimeSeriesTable):
-        _end_compaction(opened.compact(target_size=_bytes(target_mib), where=files.where), file_noun(opened), json=json)
+        target_size = _bytes(target_mib)
+        if dry_run:
+            _print_plan(opened.plan_compaction(target_size=target_size, where=files.where), json=json)
+        else:
+            _end_compaction(opened.compact(target_size=target_size, where=files.where), file_noun(opened), json=json)
         return
     options: dict[str, Any] = asdict(series) | {"target_size": _bytes(target_mib or _TARGET_MIB)}
     options["cluster_by"] = series.cluster_by or ()
-    if options.pop("dry_run"):
+    if dry_run:
         _print_plan(opened.plan_compaction(**options), json=json)
     else:
         _end_compaction(opened.compact(**options), file_noun(opened), json=json)
 
 
-def delta_compact(table: DeltaTableRef, files: FileFilter, target_mib: TargetMib = None, json: JsonFlag = False) -> None:
+def delta_compact(
+    table: DeltaTableRef, files: FileFilter, target_mib: TargetMib = None, dry_run: DryRun = False, json: JsonFlag = False
+) -> None:
     """Compact small files into larger ones (OPTIMIZE).
 
     The rows stay the same. It may run beside appends, row changes and readers; `gapless vacuum` deletes the files that were replaced.
 
     Example: gapless delta compact trips --where "day >= '2026-01-01'"
     """
-    compact(table, SeriesCompaction(), files, target_mib, json=json)
+    compact(table, SeriesCompaction(), files, target_mib, dry_run=dry_run, json=json)
 
 
 def zorder(
@@ -145,7 +156,7 @@ def compaction_text(report: CompactionReport, noun: str) -> str:
     return f"Version {report.version}: {became} of {mebibytes(report.bytes_after)}, {count(report.rows, 'row')}."
 
 
-def _print_plan(plan: CompactionPlan, *, json: bool) -> None:
+def _print_plan(plan: CompactionPlan | DeltaCompactionPlan, *, json: bool) -> None:
     if not json:
         print_line("\n".join(map(printable, plan.explain().splitlines())))
         return

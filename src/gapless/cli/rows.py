@@ -233,15 +233,26 @@ def dedup(
     key: Annotated[
         list[str] | None, option("COLUMN", "A column of the key; may be repeated. All columns where not given.")
     ] = None,
-    keep: Annotated[str, option("WHICH", "The row of a key that stays: first (the default) or last.")] = "first",
+    order_by: Annotated[
+        list[str] | None, option("COLUMN", "A column that says which row is later; may be repeated: then the first decides.")
+    ] = None,
+    keep: Annotated[
+        str | None,
+        option(
+            "WHICH",
+            "The row of a key that stays: first (the default) or last; with --order-by latest (the default) or earliest.",
+        ),
+    ] = None,
+    operation_id: OperationText = None,
     json: JsonFlag = False,
 ) -> None:
     """Delete duplicate rows, as one commit: of each key one row stays.
 
-    Example: gapless delta dedup trips --key id
+    Example: gapless delta dedup trips --key id --order-by changed_at
     """
     opened = table.open_delta()
-    report = opened.dedup(key, keep=keep)  # type: ignore[arg-type]  # checked there, with a message of its own
+    operation = parse_operation(operation_id)
+    report = opened.dedup(key, order_by=order_by, keep=keep, operation_id=operation)  # type: ignore[arg-type]  # checked there
     _print_changed(opened, report, json=json)
 
 

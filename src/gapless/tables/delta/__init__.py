@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gapless.tables.delta.alter.alter import Alter
+    from gapless.tables.delta.care.compact_plan import DeltaCompactionPlan
     from gapless.tables.delta.merge.merge import Merge, MergeReport
     from gapless.tables.delta.read.rows import DeltaRows, LiveFile
     from gapless.tables.delta.read.versions import DeltaHistoryEntry
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Alter",
+    "DeltaCompactionPlan",
     "DeltaHistoryEntry",
     "DeltaRows",
     "DeltaTable",
@@ -36,6 +38,7 @@ __all__ = [
 
 _NAMES_OF = {
     "gapless.tables.delta.alter.alter": ("Alter",),
+    "gapless.tables.delta.care.compact_plan": ("DeltaCompactionPlan",),
     "gapless.tables.delta.read.versions": ("DeltaHistoryEntry",),
     "gapless.tables.delta.merge.merge": ("Merge", "MergeReport"),
     "gapless.tables.delta.read.rows": ("DeltaRows", "LiveFile"),

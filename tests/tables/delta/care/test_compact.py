@@ -49,6 +49,40 @@ def test_small_files_become_one_and_the_rows_keep_their_order(tmp_path: Path) ->
     assert (file.rows, file.stats["id"].min, file.stats["id"].max) == (60, 0, 59)
 
 
+@pytest.mark.parametrize("way", ["copies", "vectors", "mapped"])
+@pytest.mark.parametrize("where", [None, "id < 35", "day = 'x'"], ids=["all", "some", "none"])
+def test_a_plan_is_what_a_compaction_does(tmp_path: Path, way: str, where: str | None) -> None:
+    table = small(tmp_path / "t", properties=LAYOUTS[way], partition_by=("day",))
+    table.delete("id in (3, 27)")
+    before = {file.path: file for file in table.files()}
+    version, names = table.version, sorted(path.name for path in (tmp_path / "t").rglob("*"))
+    plan = table.plan_compaction(where=where)
+    assert sorted(path.name for path in (tmp_path / "t").rglob("*")) == names, "a plan changes nothing"
+    assert table.refresh().version == version
+    report = table.compact(where=where)
+    gone = {*before} - {file.path for file in table.files()}
+    assert gone == {path for one in plan.bins for path in one.paths}
+    assert {*plan.left} == {*before} - gone
+    rows = sum(one.rows or 0 for one in plan.bins)
+    assert (report.bins, report.segments_before, report.bytes_before, report.rows) == (
+        len(plan.bins),
+        plan.files,
+        plan.size,
+        rows,
+    )
+    assert table.plan_compaction(where=where).bins == ()
+
+
+def test_a_plan_takes_no_other_arguments_than_a_compaction(tmp_path: Path) -> None:
+    table = small(tmp_path / "t")
+    with pytest.raises(InvalidOption, match="target_size=0"):
+        table.plan_compaction(target_size=0)
+    with pytest.raises(UnknownColumn):
+        table.plan_compaction(where="nope = 1")
+    assert [len(one.files) for one in table.plan_compaction(target_size=1 << 40).bins] == [6]
+    assert table.plan_compaction(target_size=1).bins == ()
+
+
 def test_the_log_says_that_no_row_changed(tmp_path: Path) -> None:
     table = small(tmp_path / "t")
     table.compact(where="id < 35")

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gapless.formats.delta.actions import AddFile, DeletionVector
-from gapless.tables.delta.care.compact_plan import CurveOrder, DeltaBin, plan_curve, plan_packing
+from gapless.tables.delta.care.compact_plan import CurveOrder, DeltaBin, plan_compaction, plan_curve, plan_packing
 
 TARGET = 100
 VECTOR = DeletionVector(storage="i", path_or_inline="x", size=1, cardinality=1)
@@ -65,6 +66,47 @@ def test_maint_12_delta_a_plan_makes_fewer_files_until_there_is_nothing_to_do(gi
     assert sum(file.size for file in table) == sum(given_sizes)
     assert sum(2 * file.size < TARGET for file in table) <= 1
     assert rounds <= 1, "bins of about the target are not small"
+
+
+def test_a_plan_says_why_files_go_and_why_they_stay() -> None:
+    deleted = AddFile(path="deleted", size=500, modified_ms=0, deletion_vector=VECTOR, stats='{"numRecords":9}')
+    told = [structs.replace(file, stats='{"numRecords":5}') for file in files(10, 20, 90)]
+    away, alone = files(1, first=8)[0], files(1, day="b")[0]
+    found = plan_compaction([*told, deleted, away, alone], [*told, deleted, alone], TARGET)
+    assert [(one.paths, one.size, one.rows, dict(one.causes)) for one in found.bins] == [
+        (("a-0", "a-1"), 30, 10, {"small": 2}),
+        (("deleted",), 500, 8, {"deleted rows": 1}),
+    ]
+    assert found.left == {"a-2": "large enough", "a-8": "outside the filter", "b-0": "alone"}
+    assert (found.files, found.size) == (3, 530)
+    assert found.explain().splitlines() == [
+        "2 bins: 3 files of 6",
+        "  1. 2 files, 10 rows, 0.0 MiB towards 0.0 MiB each (2 small)",
+        "  2. 1 file, 8 rows, 0.0 MiB towards 0.0 MiB each (1 deleted rows)",
+        "  left: 1 file large enough as they are",
+        "  left: 1 file that cannot hold a row for which `where` is true",
+        "  left: 1 file small, but with no other small one of the partition to go with",
+    ]
+    assert plan_compaction(files(1, 2), files(1, 2), TARGET).bins[0].rows is None, "no statistics, no count"
+
+
+@given(st.lists(st.tuples(st.integers(1, 150), st.sampled_from("ab"), st.booleans()), max_size=30))
+def test_a_plan_has_each_file_once(given_files: list[tuple[int, str, bool]]) -> None:
+    table = [
+        AddFile(path=str(at), partition_values={"day": day}, size=size, modified_ms=0)
+        for at, (size, day, _) in enumerate(given_files)
+    ]
+    selected = [file for file, (_, _, wanted) in zip(table, given_files, strict=True) if wanted]
+    found = plan_compaction(table, selected, TARGET)
+    assert found.bins == plan_packing(selected, TARGET)
+    named = [path for one in found.bins for path in one.paths]
+    assert sorted([*named, *found.left]) == sorted(file.path for file in table)
+    assert {path for path, why in found.left.items() if why == "outside the filter"} == {file.path for file in table} - {
+        file.path for file in selected
+    }
+    assert all(
+        (2 * int(file.size) < TARGET) == (found.left[file.path] == "alone") for file in selected if file.path in found.left
+    )
 
 
 def test_a_curve_takes_each_partition_whole_once() -> None:

@@ -27,7 +27,7 @@ from gapless.model.instant import NS_PER
 from gapless.model.protocols import Store
 from gapless.predicate.plan import expression_text
 from gapless.runtime.committer import Proposal
-from gapless.tables.delta.care.compact_plan import CurveOrder, DeltaBin, plan_curve, plan_packing
+from gapless.tables.delta.care.compact_plan import CurveOrder, DeltaBin, DeltaCompactionPlan, plan_compaction, plan_curve
 from gapless.tables.delta.files.open_file import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.row_tracking import RowTracking
@@ -112,7 +112,14 @@ class DeltaCompactor(Compaction[Commit, TableState, DeltaBin, AddFile]):
             return [DeltaBin(files=(file,), forced=True) for file in tried if file.key in self.only]
         if self.order is not None:
             return plan_curve([file for file in tried if file.key in self.progress.before], self.order)
-        return plan_packing([file for file in tried if self.progress.is_own(file.key)], self.target_size)
+        return self._plan(state, [file for file in tried if self.progress.is_own(file.key)]).bins
+
+    def plan(self, state: TableState) -> DeltaCompactionPlan:
+        """What packing begins with: the bins that it makes of this version, and the files that it leaves."""
+        return self._plan(state, [candidate.file for candidate in select_files(state, self.condition)])
+
+    def _plan(self, state: TableState, selected: Sequence[AddFile]) -> DeltaCompactionPlan:
+        return plan_compaction(state.files.values(), selected, self.target_size)
 
     def write(self, state: TableState, bins: Sequence[DeltaBin]) -> Iterator[WrittenFiles | GivenUp]:
         """See `Compaction`."""
@@ -165,6 +172,17 @@ class DeltaCompactor(Compaction[Commit, TableState, DeltaBin, AddFile]):
 
 class Compacting(DeltaHandle):
     """Compaction of a Delta table."""
+
+    def plan_compaction(
+        self, *, target_size: int | None = None, where: str | pc.Expression | None = None
+    ) -> DeltaCompactionPlan:
+        """What `compact` would begin with at the newest version, changing nothing; `.explain()` says it in words.
+
+        Arguments and errors are those of `compact`. Where what is written together comes out smaller than it was, a compaction may go on with
+        what it wrote.
+        """
+        newest = self._context.refresh()
+        return DeltaCompactor.of(self, self._context, None, target_size, where).plan(newest.state)
 
     def compact(self, *, target_size: int | None = None, where: str | pc.Expression | None = None) -> CompactionReport:
         """Write small files of a partition together as larger ones, in their order, and files with deleted rows without these.

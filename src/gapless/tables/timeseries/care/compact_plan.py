@@ -19,6 +19,7 @@ from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
 from gapless.predicate.plan import index_windows, plan_groups, row_bytes
 from gapless.tables.shared.compaction import TARGET_BYTES, FileBin, cluster_columns, parse_target_size
+from gapless.tables.shared.compaction_plan import plan_text
 from gapless.tables.shared.findings import count
 
 SMALL = 0.5
@@ -81,27 +82,12 @@ class CompactionPlan:
 
     def explain(self) -> str:
         """The plan in words, a line for each bin and for each reason to leave segments alone."""
-        lines = [f"{count(len(self.bins), 'bin')}: {count(self.segments, 'segment')} of {self.segments + len(self.left)}"]
-        for number, one in enumerate(self.bins, 1):
-            causes = ", ".join(f"{many} {cause}" for cause, many in one.causes.items())
-            how = f", along the z-order of {', '.join(one.cluster_by)}" if one.cluster_by else ""
-            how += f", in {count(len(one.windows), 'window')} of the index" if one.windows else ""
-            lines.append(
-                f"  {number}. {count(len(one.segments), 'segment')}, {count(one.rows, 'row')}, {mebibytes(one.size)}"
-                f" towards {mebibytes(self.target_size)} each ({causes}){how}"
-            )
-        for rest, many in Counter(self.left.values()).items():
-            lines.append(f"  left: {count(many, 'segment')} {_RESTS[rest]}")
-        return "\n".join(lines)
+        return plan_text(self.bins, self.left, self.target_size, noun="segment", rests=_RESTS, how=_how)
 
 
-def mebibytes(size: int) -> str:
-    """Bytes for people, in MiB.
-
-    >>> mebibytes(3 << 19)
-    '1.5 MiB'
-    """
-    return f"{size / 2**20:,.1f} MiB"
+def _how(one: Bin) -> str:
+    along = f", along the z-order of {', '.join(one.cluster_by)}" if one.cluster_by else ""
+    return along + (f", in {count(len(one.windows), 'window')} of the index" if one.windows else "")
 
 
 def plan_compaction(
