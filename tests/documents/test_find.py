@@ -16,7 +16,7 @@ from gapless.documents.filters.parse import parse_filter
 from gapless.documents.find.projection import parse_projection
 from gapless.documents.find.sort import ordered, parse_sort, place_of
 from gapless.documents.values.codec import OPTIONS, decode_document, encode_document
-from gapless.errors import InvalidOption, NotSupported
+from gapless.errors import InvalidFilter, InvalidOption, NotSupported
 from support.random_documents import document
 
 SORTS: tuple[Any, ...] = ("a", [("a", -1)], [("b", 1), ("a", -1)], "a.b", [("b.a", -1)], [("a", 1), ("b.a", 1)])
@@ -98,6 +98,9 @@ REFUSED: list[tuple[Any, str]] = [
     ({"a.$": 1, "b.$": 1}, "One array"),
     ("a", "list of names"),
     ({"a": {}}, "empty"),
+    ({"a": "$b", "c": 0}, "expression with 0"),
+    ({"a": "$b", "a.c": 1}, "below it"),
+    ({"a.$": "$b"}, "array"),
 ]
 
 
@@ -113,13 +116,29 @@ def test_what_a_sort_does_not_take(sort: Any) -> None:
         parse_sort(sort)
 
 
-def test_expressions_are_refused_by_name() -> None:
-    for projection, name in (
-        ({"a": {"$add": [1]}}, r"\$add"),
-        ({"a": {"$meta": "textScore"}}, r"\$meta"),
-        ({"a": "$b"}, r"\$b"),
+def test_expressions_give_computed_fields() -> None:
+    given = {"_id": 1, "a": 2, "b": {"c": 3}, "t": [{"x": 1}, {}]}
+    for projection, wanted in (
+        ({"d": {"$add": ["$a", "$b.c"]}}, {"_id": 1, "d": 5}),
+        ({"_id": 0, "a": 1, "b.d": "$a"}, {"a": 2, "b": {"d": 2}}),
+        ({"_id": 0, "t.y": "$a"}, {"t": [{"y": 2}, {"y": 2}]}),
+        ({"_id": 0, "t": {"x": 1, "y": "$a"}}, {"t": [{"x": 1, "y": 2}, {"y": 2}]}),
+        ({"_id": 0, "t": {"$slice": ["$t", -1]}}, {"t": [{}]}),
+        ({"_id": 0, "a": "text", "n": {"$literal": 1}}, {"a": "text", "n": 1}),
+        ({"_id": 0, "a": 1, "gone": "$$REMOVE"}, {"a": 2}),
+        ({"_id": "$a"}, {"_id": 2}),
     ):
-        with pytest.raises(NotSupported, match=name):
+        shape = parse_projection(projection)
+        assert shape is not None
+        assert shape.apply(given) == wanted, projection
+
+
+def test_what_is_not_built_is_refused_by_name() -> None:
+    for projection in ({"a": {"$meta": "textScore"}}, {"a": {"$add": [1, {"$function": {}}]}}):
+        with pytest.raises(NotSupported, match=r"\$meta|\$function"):
             parse_projection(projection)
     with pytest.raises(NotSupported, match=r"\$meta"):
         parse_sort([("a", {"$meta": "textScore"})])
+    with pytest.raises(InvalidFilter, match=r"\$addd .*\$add'") as caught:
+        parse_projection({"a": {"$addd": [1]}})
+    assert caught.value.where == "$addd"

@@ -6,10 +6,9 @@ What the server is known to get wrong is not among them: unknown modifiers, an a
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bson import json_util
@@ -19,7 +18,7 @@ from pymongo import MongoClient
 from pymongo.errors import WriteError
 
 from gapless.documents.values.codec import OPTIONS
-from support.mongo_server import PROGRAMS, SERVER, UP_MS
+from support.mongo_server import serving
 
 PLACE = Path(__file__).resolve().parents[1] / "documents" / "golden" / "updates.json"
 Case = tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any], list[Any] | None]
@@ -107,28 +106,8 @@ CASES += [
 
 def main() -> None:
     """Ask the server."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    command = [
-        PROGRAMS / "python",
-        SERVER,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        port,
-        "--storage-path",
-        ":memory:",
-        "--log-level",
-        "WARNING",
-    ]
-    with subprocess.Popen([*map(str, command), "--cache-size", "256M"]) as server:
-        try:
-            address = f"mongodb://127.0.0.1:{port}/?directConnection=true"
-            with MongoClient[Any](address, serverSelectionTimeoutMS=UP_MS) as client:
-                told = [answer(client, number, case) for number, case in enumerate(CASES)]
-        finally:
-            server.kill()
+    with TemporaryDirectory() as folder, serving(Path(folder) / "log") as client:
+        told = [answer(client, number, case) for number, case in enumerate(CASES)]
     PLACE.parent.mkdir(exist_ok=True)
     lines = ",\n".join(json_util.dumps(one, json_options=json_util.CANONICAL_JSON_OPTIONS) for one in told)
     PLACE.write_text(f"[\n{lines}\n]\n", encoding="utf-8")

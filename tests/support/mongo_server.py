@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +18,16 @@ UP_MS = 60_000
 """The longest start on a crowded machine."""
 
 
-@pytest.fixture(scope="session")
-def mongo(tmp_path_factory: pytest.TempPathFactory, require: Callable[[object, str], None]) -> Iterator[MongoClient[Any]]:
-    """A client of one, empty, in memory."""
-    require(SERVER.is_file(), "secantusdb is not there: make interop")
+@contextmanager
+def serving(log: Path) -> Iterator[MongoClient[Any]]:
+    """A client of one, empty, in memory, which ends with the block."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     # By its Python, wherever the environment was made.
-    command = [
-        PROGRAMS / "python",
-        SERVER,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        port,
-        "--storage-path",
-        ":memory:",
-        "--log-level",
-        "WARNING",
-    ]
-    log = tmp_path_factory.mktemp("mongo") / "log"
-    with (
-        log.open("wb") as out,
-        subprocess.Popen([*map(str, command), "--cache-size", "256M"], stdout=out, stderr=out) as server,
-    ):
+    command = [PROGRAMS / "python", SERVER, "--host", "127.0.0.1", "--port", port, "--storage-path", ":memory:"]
+    more = ["--log-level", "WARNING", "--cache-size", "256M"]
+    with log.open("wb") as out, subprocess.Popen([*map(str, command), *more], stdout=out, stderr=out) as server:
         try:
             address = f"mongodb://127.0.0.1:{port}/?directConnection=true"
             with MongoClient[Any](address, serverSelectionTimeoutMS=UP_MS) as client:
@@ -49,3 +35,11 @@ def mongo(tmp_path_factory: pytest.TempPathFactory, require: Callable[[object, s
                 yield client
         finally:
             server.kill()
+
+
+@pytest.fixture(scope="session")
+def mongo(tmp_path_factory: pytest.TempPathFactory, require: Callable[[object, str], None]) -> Iterator[MongoClient[Any]]:
+    """A client of one, for all tests of a worker."""
+    require(SERVER.is_file(), "secantusdb is not there: make interop")
+    with serving(tmp_path_factory.mktemp("mongo") / "log") as client:
+        yield client

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from gapless.documents.filters.tree import Condition
 from gapless.documents.find.projection import parse_projection
 from gapless.documents.find.sort import Sort, ordered, parse_sort
 from gapless.documents.values.codec import decode_document
+from gapless.documents.values.dates import date_of_ns
 from gapless.documents.values.order import MISSING, Key, sort_key
 from gapless.errors import InvalidOption
 from gapless.tables.delta.files.reading import FileReader
@@ -59,15 +61,16 @@ class Reading:
 
         Args:
             filter: As `gl.documents.matches` takes it; None for all.
-            projection: Which fields are given: names, or paths with 1, 0, `{"$slice": …}` or `{"$elemMatch": …}`, or `"a.$": 1`; None for
-                whole documents.
+            projection: Which fields are given: names, or paths with 1, 0, an expression, `{"$slice": …}` or `{"$elemMatch": …}`, or
+                `"a.$": 1`; None for whole documents.
             skip: How many of the first to leave out.
             limit: How many to give at most; 0 for all.
             sort: A path, or pairs of a path and 1 or -1. Sorted documents are held in memory; without it they come in the files' order.
 
         Raises InvalidFilter, InvalidOption, NotSupported, InvalidValue, UnsupportedTable, StoreError.
         """
-        condition, shape, by = parse_filter(filter or {}), parse_projection(projection), parse_sort(sort)
+        now, by = self._now(), parse_sort(sort)
+        condition, shape = parse_filter(filter or {}, now=now), parse_projection(projection, now=now)
         read = self._documents(condition)
         cursor = Cursor(
             read=partial(_sorted, read, by) if by else read,
@@ -89,7 +92,7 @@ class Reading:
     def count_documents(self, filter: Filter, *, skip: int = 0, limit: int = 0) -> int:  # noqa: A002
         """How many documents match. Raises as `find`, CorruptTable."""
         skipped, most = count_option("skip", skip), count_option("limit", limit)
-        if parse_filter(filter) == parse_filter({}):
+        if parse_filter(filter, now=self._now()) == parse_filter({}):
             self._newest()
             found = self._table.count()
         else:
@@ -106,7 +109,7 @@ class Reading:
         if not all(str(key).split(".")):
             raise InvalidOption(f"key={key!r} is no path", fix='Pass a dotted path, such as "a.b"', option="key", value=key)
         seen: dict[Key, Any] = {}
-        for document in self._documents(parse_filter(filter or {}))():
+        for document in self._documents(parse_filter(filter or {}, now=self._now()))():
             for value in values_at(document, tuple(key.split(".")), into_arrays=False):
                 for one in value if is_array(value) else [value]:
                     if one is not MISSING:
@@ -120,13 +123,17 @@ class Reading:
 
     def explain(self, filter: Filter | None = None) -> dict[str, Any]:  # noqa: A002
         """What a `find` would read: `files` there are, and `files_read` of them. Raises as `find`."""
-        condition, planner = parse_filter(filter or {}), self._newest()
+        condition, planner = parse_filter(filter or {}, now=self._now()), self._newest()
         predicate = to_predicate(condition, columns_of(self._indexes()))
         read = planner.select(wanted_rows(predicate, self._table.schema))
         return {"files": len(planner.files), "files_read": len(read)}
 
     def _indexes(self) -> tuple[Index, ...]:
         return read_indexes(self._newest().state.configuration, self._table.url)
+
+    def _now(self) -> datetime:
+        """What `$$NOW` is."""
+        return date_of_ns(context_of(self._table).env.clock.now_ns())
 
     def _newest(self) -> Planner:
         state = context_of(self._table).refresh().state

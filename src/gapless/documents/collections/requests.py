@@ -9,10 +9,12 @@ from typing import Any
 
 from gapless.documents.collections.steps import Choose, Delete, Document, Insert, Step, Update, first_of
 from gapless.documents.filters.parse import parse_filter
+from gapless.documents.filters.tree import Condition
 from gapless.documents.find.sort import Sort, ordered, parse_sort
 from gapless.documents.updates.replace import check_replacement, replaced, seeds
 from gapless.documents.updates.update import parse_update
 from gapless.documents.values.codec import ID, encode_document
+from gapless.documents.values.dates import date_of_ns
 from gapless.documents.values.identity import id_text
 from gapless.errors import InvalidOption
 
@@ -24,9 +26,13 @@ class Circumstances:
     """What requests are read in."""
 
     now_ns: int
-    """Since 1970 UTC, for `$currentDate`."""
+    """Since 1970 UTC, for `$currentDate` and `$$NOW`."""
     fresh_ids: Iterator[Any]
     """Ids of documents that have none."""
+
+    def condition(self, given: Filter) -> Condition:
+        """The condition that a filter is. Raises InvalidFilter, NotSupported, InvalidValue."""
+        return parse_filter(given, now=date_of_ns(self.now_ns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +53,9 @@ class DeleteOne:
     filter: Filter
     sort: object = None
 
-    def step(self, now: Circumstances) -> Delete:  # noqa: ARG002  # as the others
+    def step(self, now: Circumstances) -> Delete:
         """The step. Raises InvalidFilter, InvalidOption, NotSupported, InvalidValue."""
-        return Delete(condition=parse_filter(self.filter), choose=_first_by(self.sort))
+        return Delete(condition=now.condition(self.filter), choose=_first_by(self.sort))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +64,9 @@ class DeleteMany:
 
     filter: Filter
 
-    def step(self, now: Circumstances) -> Delete:  # noqa: ARG002  # as the others
+    def step(self, now: Circumstances) -> Delete:
         """The step. Raises InvalidFilter, NotSupported, InvalidValue."""
-        return Delete(condition=parse_filter(self.filter))
+        return Delete(condition=now.condition(self.filter))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ class ReplaceOne:
             seeded = seeds(self.filter)
             number = fresh[ID] if ID in fresh else seeded[ID] if ID in seeded else next(now.fresh_ids)
         return Update(
-            condition=parse_filter(self.filter),
+            condition=now.condition(self.filter),
             change=lambda document: replaced(document, fresh),
             choose=_first_by(self.sort),
             upsert=(lambda: replaced({ID: number}, fresh)) if self.upsert else None,
@@ -161,7 +167,7 @@ def _first_by(sort: object) -> Choose:
 
 
 def _updating(request: UpdateOne | UpdateMany, choose: Choose, now: Circumstances) -> Update:
-    condition = parse_filter(request.filter)
+    condition = now.condition(request.filter)
     filters = None if request.array_filters is None else list(request.array_filters)
     update = parse_update(request.update, filters, now_ns=now.now_ns)
     seeded = seeds(request.filter) if request.upsert else {}

@@ -7,7 +7,8 @@ from typing import Any
 
 from bson.regex import Regex
 
-from gapless.documents.filters.operands import cut, whole
+from gapless.documents.expressions.scope import NO_VARIABLES, Scope, is_true, scope_of
+from gapless.documents.filters.operands import PATTERN_S, cut, too_long, whole
 from gapless.documents.filters.parse import parse_filter
 from gapless.documents.filters.paths import is_array, values_at
 from gapless.documents.filters.tree import (
@@ -15,6 +16,7 @@ from gapless.documents.filters.tree import (
     At,
     Bits,
     Compares,
+    Computed,
     Condition,
     Contains,
     Each,
@@ -34,10 +36,7 @@ from gapless.documents.filters.tree import (
     Test,
 )
 from gapless.documents.values.order import MISSING, Key, TypeOrder, sort_key, type_number
-from gapless.errors import InvalidFilter
 
-PATTERN_S = 5.0
-"""For how long a regular expression may look through one text."""
 _ENDS = (TypeOrder.MIN_KEY, TypeOrder.MAX_KEY)
 
 
@@ -49,9 +48,9 @@ def matches(filter: Mapping[str, Any], document: Mapping[str, Any]) -> bool:  # 
         document: A mapping of BSON values.
 
     Operators: `$eq $ne $gt $gte $lt $lte $in $nin $and $or $nor $not $exists $type $all $elemMatch $size $regex $options $mod
-    $bitsAllSet $bitsAnySet $bitsAllClear $bitsAnyClear $comment`. Regular expressions are those of the `regex` library.
-    Raises InvalidFilter for an operator that is not known or an operand that it does not take, NotSupported for `$expr`, `$where`, `$text`,
-    `$jsonSchema` and geometry, InvalidValue for a value that BSON does not have.
+    $bitsAllSet $bitsAnySet $bitsAllClear $bitsAnyClear $expr $comment`. Regular expressions are those of the `regex` library.
+    Raises InvalidFilter for an operator that is not known or an operand that it does not take, NotSupported for `$where`, `$text`, `$jsonSchema`
+    and geometry, InvalidValue for a value that BSON does not have, or that an expression has no answer to.
 
     >>> matches({"age": {"$gte": 30}, "tags": "new"}, {"age": 31, "tags": ["old", "new"]})
     True
@@ -59,15 +58,20 @@ def matches(filter: Mapping[str, Any], document: Mapping[str, Any]) -> bool:  # 
     return holds(parse_filter(filter), document)
 
 
-def holds(condition: Condition, document: Mapping[str, Any] | Sequence[Any]) -> bool:
-    """Whether a condition holds of a document; of an array, as if its places were fields. Raises InvalidFilter where a pattern takes too long."""
+def holds(condition: Condition, document: Mapping[str, Any] | Sequence[Any], variables: Scope = NO_VARIABLES) -> bool:
+    """Whether a condition holds of a document; of an array, as if its places were fields.
+
+    `variables` are those of `$expr`. Raises InvalidFilter where a pattern takes too long, InvalidValue where an `$expr` has no answer.
+    """
     match condition:
         case All(conditions):
-            return all(holds(one, document) for one in conditions)
+            return all(holds(one, document, variables) for one in conditions)
         case Some(conditions):
-            return any(holds(one, document) for one in conditions)
+            return any(holds(one, document, variables) for one in conditions)
         case Neither(conditions):
-            return not any(holds(one, document) for one in conditions)
+            return not any(holds(one, document, variables) for one in conditions)
+        case Computed(expression):
+            return is_true(expression(scope_of(document, variables)))
         case At(path, test):
             return _met(test, document, path)
 
@@ -164,12 +168,7 @@ def _found(pattern: Pattern, value: Any) -> bool:
     try:
         return pattern.compiled.search(value, timeout=PATTERN_S) is not None
     except TimeoutError as error:
-        raise InvalidFilter(
-            f"the regular expression {pattern.text!r} looked through a text for {PATTERN_S:g} s",
-            why="It tries too many ways to match it",
-            fix="Say it without a repetition of what repeats",
-            where=pattern.text,
-        ) from error
+        raise too_long(pattern) from error
 
 
 def _remainder(number: int, divisor: int) -> int:

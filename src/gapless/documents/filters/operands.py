@@ -21,6 +21,8 @@ TYPE_ALIASES: Mapping[str, int] = {
     "long": 18, "decimal": 19, "maxKey": 127,
 }  # fmt: skip
 """BSON's types by the names that `$type` takes."""
+PATTERN_S = 5.0
+"""For how long a regular expression may look through one text."""
 _NUMBER = "number"
 _NUMBERS = (1, 16, 18, 19)
 _INT64 = 1 << 63
@@ -121,6 +123,16 @@ def parse_regex(operand: object, options: object = None) -> Pattern:
     except (regex.error, OverflowError, RecursionError) as error:
         raise invalid("$regex", text, f"It cannot be read: {error}", "Mend the expression") from error
     return Pattern(text, letters, compiled)
+
+
+def too_long(pattern: Pattern) -> InvalidFilter:
+    """The error for a regular expression that takes too long."""
+    return InvalidFilter(
+        f"the regular expression {pattern.text!r} looked through a text for {PATTERN_S:g} s",
+        why="It tries too many ways to match it",
+        fix="Say it without a repetition of what repeats",
+        where=pattern.text,
+    )
 
 
 def parse_list(operator: str, operand: object) -> list[Any]:

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from bson.regex import Regex
 
+from gapless.documents.expressions.parse import parse_expression
+from gapless.documents.expressions.scope import Evaluate
 from gapless.documents.filters.operands import (
     invalid,
     parse_bits,
@@ -25,6 +30,7 @@ from gapless.documents.filters.tree import (
     At,
     Compares,
     Comparison,
+    Computed,
     Condition,
     Contains,
     Each,
@@ -44,7 +50,7 @@ from gapless.documents.values.order import sort_key
 from gapless.errors import InvalidFilter, NotSupported, nearest
 
 _JOINED: Mapping[str, Callable[[tuple[Condition, ...]], Condition]] = {"$and": All, "$or": Some, "$nor": Neither}
-_COMMENT = "$comment"
+_COMMENT, _EXPR = "$comment", "$expr"
 _DBREF = ("$ref", "$id", "$db")
 _COMPARISONS: Mapping[str, Comparison] = {"$gt": "$gt", "$gte": "$gte", "$lt": "$lt", "$lte": "$lte"}
 _BITS = ("$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear")
@@ -53,10 +59,9 @@ FIELD_OPERATORS = (
     *_BITS, _COMMENT,
 )  # fmt: skip
 """Operators that stand below a field."""
-TOP_OPERATORS = (*_JOINED, _COMMENT)
+TOP_OPERATORS = (*_JOINED, _EXPR, _COMMENT)
 """Operators that stand where a field could."""
 _REFUSED: Mapping[str, str] = {
-    "$expr": "Expressions are not built yet",
     "$where": "It runs JavaScript",
     "$text": "There is no full-text index",
     "$jsonSchema": "Schemas are checked by other means",
@@ -71,31 +76,50 @@ _DEEPEST = 180
 """Levels of nesting; BSON itself has 200 at most."""
 
 
-def parse_filter(given: object, depth: int = 0) -> Condition:
-    """The condition that a filter is. Raises InvalidFilter, NotSupported, InvalidValue.
+def parse_filter(given: object, *, now: datetime | None = None, names: frozenset[str] = frozenset()) -> Condition:
+    """The condition that a filter is.
+
+    `now` and `names` are what `$expr` knows, as `parse_expression` takes them. Raises InvalidFilter, NotSupported, InvalidValue.
 
     >>> parse_filter({"v": 1})
     At(path=('v',), test=Equals(key=(<TypeOrder.NUMBER: 10>, 1, 1)))
     """
+    return _filter(given, _Place(partial(parse_expression, now=now, names=names)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in a filter something stands."""
+
+    expression: Callable[[Any], Evaluate] | None
+    """How an `$expr` is read; None where none may be."""
+    depth: int = 0
+
+
+def _filter(given: object, at: _Place) -> Condition:
     if not isinstance(given, Mapping):
         raise invalid("a filter", given, "It is a mapping of fields to what is asked of them", "Pass {'age': {'$gte': 30}}")
-    if depth > _DEEPEST:
+    if at.depth > _DEEPEST:
         raise invalid("a filter", "one so deep", f"It has more than {_DEEPEST} levels", "Say it with fewer levels")
-    found = [_condition(name, operand, depth) for name, operand in given.items() if name != _COMMENT]
+    found = [_condition(name, operand, at) for name, operand in given.items() if name != _COMMENT]
     return found[0] if len(found) == 1 else All(tuple(found))
 
 
-def _condition(name: object, operand: Any, depth: int) -> Condition:
+def _condition(name: object, operand: Any, at: _Place) -> Condition:
     if not isinstance(name, str):
         raise invalid("a filter", name, "Fields are called by texts", "Pass the name of a field")
     if name in _JOINED:
         parts = parse_list(name, operand)
         if not parts:
             raise invalid(name, operand, "It joins at least one filter", f"Leave {name} out, or give it filters")
-        return _JOINED[name](tuple(parse_filter(one, depth + 1) for one in parts))
+        return _JOINED[name](tuple(_filter(one, replace(at, depth=at.depth + 1)) for one in parts))
+    if name == _EXPR:
+        if at.expression is None:
+            raise invalid(name, operand, "It is of a whole document, not of an element", "Say it beside $elemMatch")
+        return Computed(at.expression(operand))
     if name.startswith("$"):
         raise _unknown(name, TOP_OPERATORS, "Where a field could stand")
-    return At(tuple(name.split(".")), _test_of_field(operand, depth + 1))
+    return At(tuple(name.split(".")), _test_of_field(operand, at.depth + 1))
 
 
 def _test_of_field(operand: Any, depth: int) -> Test:
@@ -196,7 +220,7 @@ def _element(value: Any, depth: int) -> ElementIs | ElementMatches:
         raise invalid("$elemMatch", value, "It takes operators or a filter", "Pass {'$elemMatch': {'$gt': 1}}")
     if has_operators(value) and next(iter(value)) not in (*TOP_OPERATORS, *_REFUSED):
         return ElementIs(_operators(value, depth + 1))
-    return ElementMatches(parse_filter(value, depth + 1))
+    return ElementMatches(_filter(value, _Place(None, depth + 1)))
 
 
 _PARSERS: Mapping[str, Callable[[Any, int], Test]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gapless.documents.expressions.scope import Evaluate
 from gapless.documents.values.order import Key
 
 Comparison = Literal["$gt", "$gte", "$lt", "$lte"]
@@ -43,7 +44,14 @@ class At:
     test: Test
 
 
-Condition = All | Some | Neither | At
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """`$expr`: an expression of the document is true."""
+
+    expression: Evaluate
+
+
+Condition = All | Some | Neither | At | Computed
 
 
 # -- of what lies at a path --------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gapless.documents.filters.paths import is_array, values_at
@@ -47,10 +48,27 @@ def parse_sort(given: object) -> Sort:
 
 def ordered(items: Iterable[tuple[Item, Found]], by: Sort) -> list[tuple[Item, Found]]:
     """Documents with what belongs to them, in an order; those that are equal in it stay in theirs."""
-    found = list(items)
-    for path, descending in reversed(by):
-        found.sort(key=lambda one: place_of(one[1], path, descending=descending), reverse=descending)
-    return found
+    return sorted(items, key=lambda one: order_key(one[1], by))
+
+
+@dataclass(frozen=True, slots=True)
+class Descending:
+    """A key that comes after those which are greater."""
+
+    key: Key
+
+    def __lt__(self, other: Descending) -> bool:
+        return other.key < self.key
+
+
+def order_key(document: Document, by: Sort) -> Key:
+    """What a document is sorted by, of all paths.
+
+    >>> sorted([{"a": 1}, {"a": 3}, {"a": 2}], key=lambda one: order_key(one, parse_sort([("a", -1)])))
+    [{'a': 3}, {'a': 2}, {'a': 1}]
+    """
+    keys = ((place_of(document, path, descending=descending), descending) for path, descending in by)
+    return tuple(Descending(key) if descending else key for key, descending in keys)
 
 
 def place_of(document: Document, path: Path, *, descending: bool) -> Key:

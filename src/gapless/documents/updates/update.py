@@ -15,8 +15,8 @@ from gapless.documents.filters.positions import matched_place
 from gapless.documents.filters.tree import Condition, Path
 from gapless.documents.updates.arrays import AddToSet, ArrayChange, Pop, Pull, PullAll, Push, invalid
 from gapless.documents.updates.fields import not_viable, remove_at, value_at, write_at, wrong_type
-from gapless.documents.updates.numbers import add, is_number, multiply, whole_number
 from gapless.documents.updates.positions import EVERY, ArrayFilters, Elements, parse_array_filters
+from gapless.documents.values.numbers import add, is_number, multiply, whole_number
 from gapless.documents.values.order import MISSING, sort_key
 from gapless.errors import InvalidOption, NotSupported, nearest
 from gapless.model.instant import NS_PER

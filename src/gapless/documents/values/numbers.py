@@ -11,8 +11,9 @@ from bson.int64 import Int64
 
 from gapless.errors import InvalidValue
 
-_INT32, _INT64 = 1 << 31, 1 << 63
-_CONTEXT = create_decimal128_context()
+INT32, INT64 = 1 << 31, 1 << 63
+DECIMALS = create_decimal128_context()
+"""The arithmetic of Decimal128: 34 digits, half to even."""
 Number = int | float | Decimal128
 
 
@@ -23,29 +24,40 @@ def is_number(value: object) -> bool:
 
 def add(a: Number, b: Number) -> Number:
     """The sum. Raises InvalidValue where it has more than 64 bits."""
-    return _computed("$inc", a, b, lambda x, y: x + y, _CONTEXT.add)
+    return _computed("$inc", a, b, lambda x, y: x + y, DECIMALS.add)
 
 
 def multiply(a: Number, b: Number) -> Number:
     """The product. Raises InvalidValue where it has more than 64 bits."""
-    return _computed("$mul", a, b, lambda x, y: x * y, _CONTEXT.multiply)
+    return _computed("$mul", a, b, lambda x, y: x * y, DECIMALS.multiply)
 
 
 def whole_number(value: int, *others: int) -> int:
     """A whole number: of 32 bits where all of `others` are and it fits, else of 64."""
-    narrow = not any(isinstance(one, Int64) or not -_INT32 <= one < _INT32 for one in others)
-    return value if narrow and -_INT32 <= value < _INT32 else Int64(value)
+    narrow = not any(isinstance(one, Int64) or not -INT32 <= one < INT32 for one in others)
+    return value if narrow and -INT32 <= value < INT32 else Int64(value)
+
+
+def fitting(value: int, *others: int, narrow: bool = True) -> Number:
+    """As `whole_number` gives it; a double where it has more than 64 bits. Without `narrow` it is never of 32.
+
+    >>> fitting(2**31, 1), fitting(2**63, 1)
+    (Int64(2147483648), 9.223372036854776e+18)
+    """
+    if not -INT64 <= value < INT64:
+        return float(value)
+    return whole_number(value, *others) if narrow else Int64(value)
 
 
 def _computed(
     operator: str, a: Number, b: Number, plain: Callable[[Any, Any], Any], exact: Callable[[Decimal, Decimal], Decimal]
 ) -> Number:
     if isinstance(a, Decimal128) or isinstance(b, Decimal128):
-        return Decimal128(exact(_decimal(a), _decimal(b)))
+        return Decimal128(exact(as_decimal(a), as_decimal(b)))
     if isinstance(a, float) or isinstance(b, float):
         return float(plain(float(a), float(b)))
     found = plain(int(a), int(b))
-    if not -_INT64 <= found < _INT64:
+    if not -INT64 <= found < INT64:
         raise InvalidValue(
             f"{operator} of {int(a)} and {int(b)} has more than 64 bits",
             why="BSON's integers have 64; nothing was changed",
@@ -57,7 +69,8 @@ def _computed(
     return whole_number(found, a, b)
 
 
-def _decimal(value: Number) -> Decimal:
+def as_decimal(value: Number) -> Decimal:
+    """A number as a decimal."""
     if isinstance(value, Decimal128):
         return value.to_decimal()
     # Of a double 15 digits are meant, zeros at their end too.
