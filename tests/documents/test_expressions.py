@@ -155,8 +155,18 @@ def test_expr_compares_fields_of_one_document() -> None:
     assert not matches({"$expr": {"$gt": ["$spent", "$budget"]}, "spent": 5}, {"spent": 5, "budget": 7})
     assert matches({"$or": [{"a": 1}, {"$expr": {"$eq": ["$a", 2]}}]}, {"a": 2})
     assert matches({"$nor": [{"$expr": "$none"}]}, {})
-    for truth, wanted in ((0, False), (None, False), ("", True), ([], True), (float("nan"), True)):
-        assert matches({"$expr": "$v"}, {"v": truth}) is wanted
+
+
+def test_mon_21_what_is_true_in_an_expression() -> None:
+    given: list[tuple[dict[str, Any], bool]] = [
+        ({"v": one}, True) for one in ("", [], {}, float("nan"), 1, True, "a", datetime(1970, 1, 1))
+    ]
+    given += [({"v": one}, False) for one in (0, 0.0, -0.0, Int64(0), Decimal128("0.00"), None, False)] + [({}, False)]
+    for document, wanted in given:
+        assert matches({"$expr": "$v"}, document) is wanted, document
+        assert value({"$cond": ["$v", "yes", "no"]}, document) == ("yes" if wanted else "no"), document
+        assert value({"$and": ["$v", True]}, document) is wanted, document
+        assert value({"$not": ["$v"]}, document) is not wanted, document
 
 
 def test_expr_leaves_no_file_out() -> None:

@@ -1,7 +1,8 @@
 """Random expressions over the documents of `random_documents`, of which most have a value.
 
 What the server that they are tried on is known to get wrong is not among them: paths through arrays with other values than documents,
-a missing value in `$in`, `$$ROOT.a` where it is missing, a list below `$not`, and `True` where 1 is looked for in `$indexOfArray`.
+a missing value in `$in`, `$$ROOT.a` where it is missing, a list below `$not`, `True` where 1 is looked for in `$indexOfArray`, `NaN` in `$sortArray`, a `$switch` or a `$cond` that
+is missing, and missing values as elements of an array.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ def _no_list(given: Any) -> Any:
     return "$a" if isinstance(given, list) else given
 
 
+def _present(elements: list[Any]) -> list[Any]:
+    return [{"$ifNull": [one, None]} for one in elements]
+
+
 def _pair(seed: random.Random, depth: int) -> list[Any]:
     return [expression(seed, depth), expression(seed, depth)]
 
@@ -53,11 +58,11 @@ def _numbers(seed: random.Random, depth: int) -> list[Any]:
 
 def _switch(seed: random.Random, depth: int) -> Any:
     branches = [{"case": expression(seed, depth), "then": expression(seed, depth)} for _ in range(seed.randrange(1, 3))]
-    return {"$switch": {"branches": branches, "default": expression(seed, depth)}}
+    return {"$ifNull": [{"$switch": {"branches": branches, "default": expression(seed, depth)}}, 0]}
 
 
 def _let(seed: random.Random, depth: int) -> Any:
-    return {"$let": {"vars": {"one": expression(seed, depth)}, "in": ["$$one", expression(seed, depth)]}}
+    return {"$let": {"vars": {"one": expression(seed, depth)}, "in": _present(["$$one", expression(seed, depth)])}}
 
 
 _KINDS: tuple[Callable[[random.Random, int], Any], ...] = (
@@ -66,10 +71,11 @@ _KINDS: tuple[Callable[[random.Random, int], Any], ...] = (
     lambda seed, depth: {"$not": [_no_list(expression(seed, depth))]},
     lambda seed, depth: {"$cond": [expression(seed, depth), *_pair(seed, depth)]},
     lambda seed, depth: {"$ifNull": _pair(seed, depth)},
-    lambda seed, depth: {seed.choice(["$type", "$isNumber"]): [expression(seed, depth)]},
+    lambda seed, depth: {"$isNumber": [expression(seed, depth)]},
     lambda seed, depth: {"$isArray": [expression(seed, depth)]},
+    lambda seed, _: {"$type": [seed.choice(PATHS)]},
     lambda seed, depth: {"k": expression(seed, depth), "l": expression(seed, depth)},
-    _pair,
+    lambda seed, depth: _present(_pair(seed, depth)),
     _switch,
     _let,
     number,
@@ -78,7 +84,7 @@ _KINDS: tuple[Callable[[random.Random, int], Any], ...] = (
     array,
     lambda seed, depth: {seed.choice(["$min", "$max"]): _pair(seed, depth)},
     lambda seed, depth: {"$toBool": [expression(seed, depth)]},
-    lambda seed, depth: {"$convert": {"input": expression(seed, depth), "to": "int", "onError": "bad", "onNull": "none"}},
+    lambda seed, depth: {"$convert": {"input": number(seed, depth), "to": "int", "onError": "bad", "onNull": "none"}},
 )
 _NUMBERS: tuple[Callable[[random.Random, int], Any], ...] = (
     lambda seed, depth: {seed.choice(["$add", "$subtract", "$multiply"]): _numbers(seed, depth)},
@@ -93,9 +99,8 @@ _ARRAYS: tuple[Callable[[random.Random, int], Any], ...] = (
     lambda seed, depth: {"$concatArrays": [array(seed, depth), array(seed, depth)]},
     lambda seed, depth: {"$reverseArray": [array(seed, depth)]},
     lambda seed, depth: {"$filter": {"input": array(seed, depth), "cond": {"$gt": ["$$this", expression(seed, depth)]}}},
-    lambda seed, depth: {"$map": {"input": array(seed, depth), "as": "x", "in": ["$$x", expression(seed, depth)]}},
+    lambda seed, depth: {"$map": {"input": array(seed, depth), "as": "x", "in": _present(["$$x", expression(seed, depth)])}},
     lambda seed, depth: {"$slice": [array(seed, depth), seed.choice([-2, 1, 2])]},
     lambda seed, depth: {"$setDifference": [array(seed, depth), array(seed, depth)]},
-    lambda seed, depth: {"$sortArray": {"input": array(seed, depth), "sortBy": seed.choice([1, -1])}},
     lambda seed, depth: {"$range": [0, {"$size": [array(seed, depth)]}]},
 )
