@@ -158,10 +158,9 @@ def test_expr_compares_fields_of_one_document() -> None:
 
 
 def test_mon_21_what_is_true_in_an_expression() -> None:
-    given: list[tuple[dict[str, Any], bool]] = [
-        ({"v": one}, True) for one in ("", [], {}, float("nan"), 1, True, "a", datetime(1970, 1, 1))
-    ]
-    given += [({"v": one}, False) for one in (0, 0.0, -0.0, Int64(0), Decimal128("0.00"), None, False)] + [({}, False)]
+    true: list[Any] = ["", [], {}, float("nan"), 1, True, "a", datetime(1970, 1, 1)]
+    false: list[Any] = [0, 0.0, -0.0, Int64(0), Decimal128("0.00"), None, False]
+    given = [({"v": one}, True) for one in true] + [({"v": one}, False) for one in false] + [({}, False)]
     for document, wanted in given:
         assert matches({"$expr": "$v"}, document) is wanted, document
         assert value({"$cond": ["$v", "yes", "no"]}, document) == ("yes" if wanted else "no"), document
