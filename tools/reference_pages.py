@@ -356,7 +356,7 @@ _DELTA = {
     "Make and open": """create open open_at DeltaTable DeltaView DeltaTable.create DeltaTable.open DeltaTable.refresh DeltaView.name
         DeltaView.url DeltaView.version DeltaView.schema DeltaView.partition_by DeltaView.properties DeltaView.protocol""",
     "Write": "DeltaTable.append DeltaTable.append_file DeltaTable.overwrite",
-    "Read": "DeltaView.scan DeltaRows DeltaView.sql DeltaView.count DeltaView.files LiveFile DeltaView.export",
+    "Read": "DeltaView.scan DeltaView.query DeltaRows DeltaView.sql DeltaView.count DeltaView.files LiveFile DeltaView.export",
     "Correct": "DeltaTable.delete DeltaTable.update DeltaTable.merge Merge MergeReport DeltaTable.dedup",
     "Change columns and rules": "DeltaTable.alter Alter",
     "Look back": "DeltaView.at DeltaView.open_at DeltaView.history DeltaHistoryEntry DeltaView.changes DeltaTable.restore",

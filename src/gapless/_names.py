@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any
 
 
 def names_of(package: str, names: Mapping[str, tuple[str, ...]], space: dict[str, object]) -> Callable[[str], object]:
@@ -15,3 +16,8 @@ def names_of(package: str, names: Mapping[str, tuple[str, ...]], space: dict[str
         return thing
 
     return found
+
+
+def above(module: str, name: str) -> Any:
+    """A function of a folder above the caller's, brought in when a method is called that is spelled below for those who look for it there."""
+    return getattr(import_module(module), name)

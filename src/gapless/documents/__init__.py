@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from gapless.documents.filters.match import matches
     from gapless.documents.filters.prune import filter_to_predicate
+    from gapless.documents.rows.query import query
 
 __all__ = [
     "Collection",
@@ -29,10 +30,12 @@ __all__ = [
     "collection",
     "filter_to_predicate",
     "matches",
+    "query",
 ]
 _REQUESTS = ("DeleteMany", "DeleteOne", "InsertOne", "ReplaceOne", "UpdateMany", "UpdateOne")
 _HOMES = {
     "matches": "gapless.documents.filters.match",
+    "query": "gapless.documents.rows.query",
     "filter_to_predicate": "gapless.documents.filters.prune",
     "collection": "gapless.documents.collections.collection",
     "Collection": "gapless.documents.collections.collection",

@@ -142,7 +142,7 @@ def _compares(test: Compares, key: Key) -> bool:
     wanted = test.key
     if key[0] != wanted[0] and wanted[0] not in _ENDS:
         return False
-    if _is_nan(key) or _is_nan(wanted):
+    if key[0] == wanted[0] and (_is_nan(key) or _is_nan(wanted)):
         return test.by in ("$gte", "$lte") and key == wanted
     match test.by:
         case "$gt":

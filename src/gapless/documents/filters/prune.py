@@ -52,7 +52,8 @@ _SIDED_TYPES: Mapping[TypeOrder, str] = {
     TypeOrder.DATE: "d:",
 }
 """The types whose ids have texts in their order, and how these begin."""
-_LITERAL_START = re.compile(r"\^([A-Za-z0-9 _-]+)\Z")
+LITERAL_START = re.compile(r"\^([A-Za-z0-9 _-]+)\Z")
+"""An expression that is nothing but what a text begins with."""
 
 
 def filter_to_predicate(filter: Mapping[str, Any], columns: Mapping[Path, str]) -> Predicate:  # noqa: A002  # as `matches`
@@ -157,7 +158,7 @@ def _of_path(test: Test, column: str) -> Predicate:
         case Compares(by, key):
             return _side(by, key, number, text, date, elsewhere)
         case Pattern():
-            found = _LITERAL_START.fullmatch(test.text) if not test.options else None
+            found = LITERAL_START.fullmatch(test.text) if not test.options else None
             starts: Predicate = sql.Not(term=sql.IsNull(operand=text))
             if found is not None:
                 starts = sql.StartsWith(operand=text, prefix=found.group(1))

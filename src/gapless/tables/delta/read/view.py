@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless._names import above
 from gapless.formats.delta.actions import TableState
 from gapless.formats.delta.format import DELTA
 from gapless.log.format import Snapshot
@@ -143,6 +145,20 @@ class DeltaView(DeltaHandle, Exporting):
         condition = RowCondition.parse(where, self.schema)
         return self._scan(condition, parse_columns(columns, self.schema, exclude)).rows()
 
+    def query(
+        self,
+        filter: Mapping[str, Any],  # noqa: A002  # as pymongo calls it
+        *,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Rows of the version this handle sees now that match a filter as MongoDB has them, such as `{"age": {"$gte": 30}}`.
+
+        Arguments and errors are those of `gl.documents.query`; raises NotSupported where `gapless[documents]` is not installed.
+        """
+        found: pa.Table = above("gapless.documents", "query")(self, filter, columns=columns, limit=limit)
+        return found
+
     def files(self) -> list[LiveFile]:
         """The live files, in the log's order, by the log alone: none is opened. `scan(where=…).files()` gives those that a filter may touch."""
         return self.scan().files()
@@ -177,6 +193,11 @@ class DeltaView(DeltaHandle, Exporting):
 
     def _stored_files(self) -> VersionFiles:
         return VersionFiles(env=self._env, snapshot=self._snapshot)
+
+
+def scan_condition(view: DeltaView, condition: RowCondition, columns: tuple[str, ...]) -> Scan:
+    """The reading of some columns of the version that a table or view sees now, where a condition is true."""
+    return view._scan(condition, columns)  # noqa: SLF001  # for what is built on tables
 
 
 class _PastView(DeltaView):

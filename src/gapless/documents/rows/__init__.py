@@ -1,0 +1,1 @@
+"""Rows of Delta tables as documents: found by MongoDB's filters."""
