@@ -330,6 +330,13 @@ def test_columns_come_in_their_order_and_types(people: DeltaTable) -> None:
     assert gl.documents.query(people, {}).equals(people.scan().to_arrow())
 
 
+def test_expressions_compare_columns_of_a_row(people: DeltaTable) -> None:
+    people.update({"age": "id - 5"}, where="id >= 38")
+    assert people.query({"$expr": {"$lt": ["$age", "$id"]}}, columns=["id"])["id"].to_pylist() == [38, 39]
+    assert people.query({"$expr": {"$lt": ["$age", "$id"]}, "id": {"$gt": 38}}, columns=["id"]).num_rows == 1
+    assert people.query({"$nor": [{"$expr": {"$eq": ["$age", "$id"]}}]}).num_rows == 2
+
+
 def test_what_is_no_delta_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="list is not queried"):
         gl.documents.query([], {})  # type: ignore[arg-type]
