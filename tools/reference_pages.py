@@ -376,8 +376,8 @@ def api_page() -> str:
         NOTE.strip(),
         (
             "`import gapless as gl`. These are all public names by task; those of `gl.delta` have [a page of their own](delta.md),"
-            " and `gl.connect` is told [by what it does](../howto/connect.md), `gl.documents` [likewise](../howto/documents.md), and `gl.cdc`"
-            " [too](../howto/cdc.md)."
+            " and `gl.connect` is told [by what it does](../howto/connect.md), `gl.documents` [likewise](../howto/documents.md), `gl.cdc`"
+            " [too](../howto/cdc.md), and `gl.parquet` [as well](../howto/parquet-files.md)."
             " `table` is a [`TimeSeriesTable`](#timeseriestable), which has all that a [`TableView`](#tableview) has, too. Ranges are"
             " half-open everywhere: a start is inside, an end is just past. What is not listed here may change without notice."
         ),
@@ -388,7 +388,7 @@ def api_page() -> str:
             "gl",
             {*gapless.__all__}
             - _ERRORS
-            - {"cdc", "errors", "connect", "delta", "documents", "lake", "metrics", "spark", "__version__"},
+            - {"cdc", "errors", "connect", "delta", "documents", "lake", "metrics", "parquet", "spark", "__version__"},
         ),
         "## Errors",
         (

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         StoreError,
         TableError,
     )
+    from gapless.files import parquet
     from gapless.model.input_formats import Csv, Json, Parquet
     from gapless.model.operation import AppendReport, ChangeReport
     from gapless.pipelines.pipeline import pipeline
@@ -122,6 +123,7 @@ __all__ = [
     "metrics",
     "open",
     "open_at",
+    "parquet",
     "pipeline",
     "repair",
     "retry",
@@ -179,6 +181,7 @@ _MODULES = {
     "errors": "gapless.errors",
     "lake": "gapless.lake",
     "metrics": "gapless.metrics",
+    "parquet": "gapless.files.parquet",
     "spark": "gapless.spark",
 }
 _found = names_of(__name__, _NAMES_OF, globals())

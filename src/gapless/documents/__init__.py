@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gapless.documents.filters.match import matches
     from gapless.documents.filters.prune import filter_to_predicate
     from gapless.documents.rows.query import query
+    from gapless.documents.rows.zones import can_skip
 
 __all__ = [
     "Collection",
@@ -27,6 +28,7 @@ __all__ = [
     "ReplaceOne",
     "UpdateMany",
     "UpdateOne",
+    "can_skip",
     "collection",
     "filter_to_predicate",
     "matches",
@@ -35,6 +37,7 @@ __all__ = [
 _REQUESTS = ("DeleteMany", "DeleteOne", "InsertOne", "ReplaceOne", "UpdateMany", "UpdateOne")
 _HOMES = {
     "matches": "gapless.documents.filters.match",
+    "can_skip": "gapless.documents.rows.zones",
     "query": "gapless.documents.rows.query",
     "filter_to_predicate": "gapless.documents.filters.prune",
     "collection": "gapless.documents.collections.collection",

@@ -6,8 +6,9 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
 
-from gapless.errors import ObjectChanged, ObjectExists, StoreError, StoreUnavailable
+from gapless.errors import InvalidPath, ObjectChanged, ObjectExists, StoreError, StoreUnavailable
 from gapless.model.protocols import ReplacesIfMatch, Store, replaces_if_match
 from gapless.store.local.store import LocalStore
 from gapless.store.location import parse_location, refuse_options
@@ -31,6 +32,21 @@ def open_store(location: str | os.PathLike[str], storage_options: Mapping[str, s
         refuse_options(storage_options, place.url)
         return MemoryStore(place.path)
     return ObjectStore(place, storage_options)
+
+
+def open_file_store(path: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> tuple[Store, str]:
+    """The store of the folder in which a file lies, and the file's name in it. Raises as `open_store`.
+
+    >>> open_file_store("memory://lab/a.parquet")[1]
+    'a.parquet'
+    """
+    text = os.fsdecode(path)
+    folder, slash, name = text.rpartition("/")
+    if not name or folder.endswith(":/"):
+        raise InvalidPath(f"{text!r} names no file", why="It names a folder, or a bucket", fix="Add the file's name", path=text)
+    # Of these URLs alone characters are encoded.
+    name = unquote(name) if text.lower().startswith("file:") else name
+    return open_store(folder or slash or ".", storage_options), name
 
 
 def table_name(location: str | os.PathLike[str]) -> str:

@@ -178,7 +178,9 @@ class Scalar:
         return Told(sql.Not(term=self._null), exact=False)
 
     def _has_type(self, numbers: frozenset[int]) -> Told:
-        own = 19 if pa.types.is_decimal(self.type) else 9 if pa.types.is_timestamp(self.type) else _BSON_TYPES[self.type]
+        own = 19 if pa.types.is_decimal(self.type) else 9 if pa.types.is_timestamp(self.type) else _BSON_TYPES.get(self.type)
+        if own is None:
+            return ANY_ROW
         parts = [self._valued()] if own in numbers else []
         if 10 in numbers:
             # Of a struct that is null the field is missing, which has no type.
