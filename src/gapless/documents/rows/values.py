@@ -50,7 +50,7 @@ def documents_of(rows: pa.Table, columns: Sequence[str]) -> Iterator[dict[str, A
     """Some columns of rows as documents, one a row. Raises CorruptTable for a variant that is damaged.
 
     >>> list(documents_of(pa.table({"a": [1, None], "s": [{"x": [True]}, None]}), ["a", "s"]))
-    [{'a': Int64(1), 's': {'x': [True]}}, {'a': None, 's': None}]
+    [{'a': 1, 's': {'x': [True]}}, {'a': None, 's': None}]
     """
     if not columns:
         yield from ({} for _ in range(rows.num_rows))
