@@ -36,6 +36,7 @@ def value(expression: Any, document: dict[str, Any] | None = None) -> Any:
 def test_expressions_make_what_the_server_makes() -> None:
     wrong = []
     for case in GOLDEN:
+        ours: Any
         try:
             ours = typed(value(case["expression"]))
         except (CallError, DataError):

@@ -9,7 +9,12 @@ from typing import Any
 
 from bson.objectid import ObjectId
 
+from gapless.documents.aggregation.outputs import Merge, Out
+from gapless.documents.aggregation.parse import parse_pipeline
+from gapless.documents.aggregation.stages import Running
+from gapless.documents.collections.aggregating import sibling, streamed, writing
 from gapless.documents.collections.change import DocumentChange
+from gapless.documents.collections.cursor import Cursor
 from gapless.documents.collections.indexing import IndexCreation
 from gapless.documents.collections.reading import Filter, Reading
 from gapless.documents.collections.requests import (
@@ -34,7 +39,7 @@ from gapless.documents.collections.steps import Document, Outcome, Step
 from gapless.documents.collections.storage import ID_INDEX, PROPERTIES, SCHEMA, parse_keys, read_indexes
 from gapless.documents.find.projection import parse_projection
 from gapless.documents.values.codec import ID
-from gapless.errors import NotSupported, TableExists, TableNotFound
+from gapless.errors import InvalidOption, NotSupported, TableExists, TableNotFound
 from gapless.model.operation import ChangeReport, OperationArgument, parse_operation
 from gapless.tables.delta.handle import context_of
 from gapless.tables.delta.table import DeltaTable
@@ -73,7 +78,7 @@ def collection(
             # Another process made it first.
             table = DeltaTable.open(path, storage_options=storage_options)
     read_indexes(table.properties, table.url)
-    return Collection(table)
+    return Collection(table, storage_options)
 
 
 class Collection(Reading):
@@ -83,6 +88,11 @@ class Collection(Reading):
     not known is an error before anything is read. `operation_id` names a change, as in `gl.delta`: sent again, from anywhere, it is not
     made again.
     """
+
+    def __init__(self, table: DeltaTable, storage_options: Mapping[str, str] | None = None) -> None:
+        """Use `gl.documents.collection`."""
+        super().__init__(table)
+        self._storage_options = storage_options
 
     def insert_one(self, document: Mapping[str, Any], *, operation_id: OperationArgument = None) -> InsertOneResult:
         """Add a document; one without `_id` gets an ObjectId, which is put into it where it can be changed.
@@ -220,6 +230,54 @@ class Collection(Reading):
             already_applied=report.already_applied,
         )
 
+    def aggregate(
+        self,
+        pipeline: Sequence[Mapping[str, Any]],
+        *,
+        collections: Mapping[str, Collection] | None = None,
+        operation_id: OperationArgument = None,
+    ) -> Cursor:
+        """What comes out of a pipeline over the documents of the newest version.
+
+        Args:
+            pipeline: Stages, as MongoDB has them: `[{"$match": {"a": 1}}, {"$group": {"_id": "$b", "n": {"$sum": 1}}}]`.
+            collections: Those that `$lookup` and its like, `$merge` and `$out` name. Others lie beside this one: the name is a path from the
+                folder that it lies in.
+            operation_id: See the class; for a pipeline that ends with `$merge` or `$out`.
+
+        Documents stream through, but for stages that hold them in memory: all for `$sort` without a `$limit`, `$bucketAuto`, `$facet`,
+        `$setWindowFields`, `$merge` and `$out`; those of the other collection for `$graphLookup` and for `$lookup` with a pipeline; one of
+        each group for `$group`. With `$merge` and `$out` all is written when this returns, in one commit, and nothing comes out.
+        Raises InvalidOption, InvalidFilter, NotSupported, InvalidValue, TableNotFound, StoreError; what documents make it raise comes with
+        the first of them.
+        """
+        stages = parse_pipeline(pipeline, now=self._now())
+        output = stages[-1] if stages else None
+        others: dict[str, Collection] = dict(collections or {})
+
+        def named(name: str, *, create: bool) -> Collection:
+            if name not in others:
+                place = sibling(self._table.url, name)
+                others[name] = collection(place, create=create, storage_options=self._storage_options)
+            return others[name]
+
+        readers = {name: named(name, create=False) for one in stages for name in one.sources}
+        reads = {name: one._at_newest() for name, one in readers.items()}  # noqa: SLF001  # of this class
+        jitter = context_of(self._table).env.ids.jitter
+        running = Running(read=lambda name, condition: reads[name](condition), draw=jitter)
+        read = streamed(stages, self._at_newest(), lambda: self.count_documents({}), running)
+        if isinstance(output, Out | Merge):
+            named(output.into, create=True)._put(output, read(), running, operation_id)  # noqa: SLF001  # of this class
+            return Cursor(read=lambda: iter(()), shape=lambda one: one)
+        if operation_id is not None:
+            raise InvalidOption(
+                "operation_id names a change, and this pipeline makes none",
+                fix="Leave it out, or end with $merge or $out",
+                option="operation_id",
+                value=operation_id,
+            )
+        return Cursor(read=read, shape=lambda one: one)
+
     def create_index(self, keys: object, *, name: str | None = None, **options: object) -> str:
         """Keep statistics of paths, by which `find` and changes leave out files; the name of the index. Nothing where it is there.
 
@@ -244,6 +302,10 @@ class Collection(Reading):
         creation = IndexCreation(name=name, keys=parsed, url=self._table.url, new_name=lambda: f"col-{uuid()}")
         change_rows(self._table, creation, None)
         return next(one.name for one in self._indexes() if one.keys == parsed)
+
+    def _put(self, output: Out | Merge, found: Iterator[Document], at: Running, operation_id: OperationArgument) -> None:
+        """Write what comes out of a pipeline. Raises DuplicateKey, InvalidValue, and as `gl.delta`'s `merge`."""
+        self._change(writing(output, list(found), self._circumstances(operation_id), at), operation_id)
 
     # -- how changes are made ------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -143,6 +143,10 @@ class Reading:
         return self._planner
 
     def _documents(self, condition: Condition) -> Read:
+        return partial(self._at_newest(), condition)
+
+    def _at_newest(self) -> Callable[[Condition], Iterator[Document]]:
+        """How the documents of the newest version are read that match."""
         planner, context = self._newest(), context_of(self._table)
         metadata = planner.state.metadata
         files = partial(
@@ -154,7 +158,7 @@ class Reading:
         )
         stored = VersionFiles(env=context.env, snapshot=context.snapshot)
 
-        def read() -> Iterator[Document]:
+        def read(condition: Condition) -> Iterator[Document]:
             with stored.reading(planner.files):
                 for one in files().documents(condition):
                     document = decode_document(one.data, self._table.url)

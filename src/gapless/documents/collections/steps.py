@@ -198,7 +198,7 @@ class Update:
         for one, document in found:
             number = document[ID]
             after = self.change(document)
-            _check_id(number, after)
+            check_id(number, after)
             data = encode_document(after)
             if data != one.data:
                 modified += 1
@@ -211,7 +211,8 @@ class Update:
         return Outcome(upserted=(number,), after=document)
 
 
-def _check_id(number: object, after: Mapping[str, Any]) -> None:
+def check_id(number: object, after: Mapping[str, Any]) -> None:
+    """Raise InvalidValue where a changed document has another `_id`."""
     if ID in after and type(after[ID]) is type(number) and sort_key(after[ID]) == sort_key(number):
         return
     raise InvalidValue(

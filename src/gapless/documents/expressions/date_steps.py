@@ -17,7 +17,7 @@ from gapless.documents.values.numbers import fitting
 _MONTHS: Mapping[str, int] = {"year": 12, "quarter": 3, "month": 1}
 _DAYS: Mapping[str, int] = {"week": 7, "day": 1}
 _MS: Mapping[str, int] = {"hour": 3_600_000, "minute": 60_000, "second": 1000, "millisecond": 1}
-_UNITS = (*_MONTHS, *_DAYS, *_MS)
+UNITS = (*_MONTHS, *_DAYS, *_MS)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _REFERENCE = datetime(2000, 1, 1)  # noqa: DTZ001  # on the clocks of whatever zone
 """Bins of `$dateTrunc` are counted from here."""
@@ -26,8 +26,8 @@ _REFERENCE = datetime(2000, 1, 1)  # noqa: DTZ001  # on the clocks of whatever z
 def _unit(operator: str, value: Any) -> str:
     if not isinstance(value, str):
         raise wrong_value(operator, value, "a text that names a unit")
-    if value not in _UNITS:
-        raise wrong_result(operator, value, f"Units are {', '.join(_UNITS)}")
+    if value not in UNITS:
+        raise wrong_result(operator, value, f"Units are {', '.join(UNITS)}")
     return value
 
 
@@ -50,12 +50,13 @@ def _moved(operator: str, sign: int) -> Make:
         if amount is None:
             raise wrong_value(operator, given["amount"], "a whole number")
         ms = instant_of(operator, date)
-        return from_milliseconds(_later(operator, ms, unit, sign * amount, zone_of(operator, zone)))
+        return from_milliseconds(later(operator, ms, unit, sign * amount, zone_of(operator, zone)))
 
     return named(made, ("startDate", "unit", "amount"), ("timezone",))
 
 
-def _later(operator: str, ms: int, unit: str, amount: int, zone: tzinfo) -> int:
+def later(operator: str, ms: int, unit: str, amount: int, zone: tzinfo = UTC) -> int:
+    """An instant so many units later, on the clocks of a zone where a unit is a day or longer. Raises InvalidValue."""
     if unit in _MS:
         return ms + amount * _MS[unit]
     moment = local(operator, ms, zone).replace(tzinfo=None)

@@ -82,7 +82,7 @@ def parse_projection(
     if not named:
         return None
     parts = _Parts()
-    for path, value in _flattened(named, (), given):
+    for path, value in flattened(named, (), given):
         if isinstance(value, bool) or is_number(value):
             parts.plain.append((path, is_true(value)))
         elif finds and _is_of_arrays(value):
@@ -114,15 +114,22 @@ def _is_of_arrays(value: Any) -> bool:
     return name == "$elemMatch" or (name == "$slice" and not expression)
 
 
-def _flattened(given: Mapping[Any, Any], above: Path, whole_: object) -> Iterable[tuple[Path, Any]]:
+def flattened(given: Mapping[Any, Any], above: Path, whole_: object, *, empty: bool = False) -> Iterable[tuple[Path, Any]]:
+    """The paths that a mapping names, those of mappings in it too, with what is said of each; `empty` ones are values or no projection.
+
+    Raises InvalidOption.
+    """
     for name, value in given.items():
         if not isinstance(name, str) or not all(name.split(".")) or name.startswith("$"):
             raise wrong_projection(name, whole_, "Fields are called by dotted paths", "Pass the path of a field")
         path = (*above, *name.split("."))
         if isinstance(value, Mapping) and not any(isinstance(one, str) and one.startswith("$") for one in value):
-            if not value:
+            if value:
+                yield from flattened(value, path, whole_, empty=empty)
+            elif empty:
+                yield path, value
+            else:
                 raise wrong_projection(name, whole_, "An empty mapping says nothing", "Pass 1 or 0")
-            yield from _flattened(value, path, whole_)
         else:
             yield path, value
 

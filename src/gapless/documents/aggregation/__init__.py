@@ -1,0 +1,1 @@
+"""MongoDB's aggregation pipelines: read into stages, and run over documents. Pure: what they read is handed in."""
