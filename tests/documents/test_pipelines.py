@@ -14,9 +14,12 @@ from bson.decimal128 import Decimal128
 from gapless.documents.aggregation.parse import STAGES, parse_pipeline
 from gapless.documents.aggregation.rows import Sorted
 from gapless.documents.aggregation.stages import Running, run
+from gapless.documents.expressions.parse import parse_expression
+from gapless.documents.expressions.scope import is_true, scope_of
 from gapless.documents.filters.match import holds
 from gapless.documents.filters.tree import Condition
 from gapless.documents.values.codec import decode_document, encode_document
+from gapless.documents.values.order import MISSING
 from gapless.errors import CallError, DataError, InvalidFilter, InvalidOption, InvalidValue, NotSupported
 from support.golden_pipelines import COLLECTIONS, PLACE, ordered
 from support.random_documents import document
@@ -180,6 +183,35 @@ def test_a_lookup_is_the_filter_of_each_document() -> None:
 def holds_equal(one: dict[str, Any], value: Any) -> bool:
     (matched,) = parse_pipeline([{"$match": {"b": {"$eq": value}}}])
     return bool(list(matched.run(iter([one]), AT)))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"$eq": ["$b", "$$a"]},
+        {"$eq": ["$$a", "$b"]},
+        {"$and": [{"$gt": ["$_id", 20]}, {"$eq": ["$b.a", "$$a"]}]},
+        {"$or": [{"$eq": ["$b", "$$a"]}, {"$gt": ["$_id", 55]}]},
+        {"$not": [{"$eq": ["$b", "$$a"]}]},
+        {"$eq": ["$b", 1]},
+    ],
+    ids=str,
+)
+def test_a_lookup_by_an_expression_asks_each_document_for_each(asked: Any) -> None:
+    chance = random.Random(3)
+    ours = [decode_document(encode_document(document(chance, at))) for at in range(60)]
+    STORED["theirs"] = [decode_document(encode_document(document(chance, at))) for at in range(60)]
+    joined = made(
+        [{"$lookup": {"from": "theirs", "let": {"a": "$a"}, "pipeline": [{"$match": {"$expr": asked}}], "as": "hits"}}], ours
+    )
+    some = 0
+    for one, found in zip(ours, joined, strict=True):
+        evaluate = parse_expression(asked, names=frozenset({"a"}))
+        variables = {"a": one.get("a", MISSING)}
+        wanted = [each for each in STORED["theirs"] if is_true(evaluate(scope_of(each, variables)))]
+        assert typed(found["hits"]) == typed(wanted), one
+        some += len(wanted) > 0
+    assert some > 10
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ import pytest
 from bson import json_util
 from bson.timestamp import Timestamp
 
+import gapless as gl
 from gapless.documents.collections.requests import Circumstances, UpdateOne
 from gapless.documents.filters.match import holds
 from gapless.documents.updates.update import parse_update
 from gapless.documents.values.codec import OPTIONS, decode_document, encode_document
-from gapless.errors import CallError, DataError, InvalidOption, NotSupported
+from gapless.errors import CallError, DataError, InvalidFilter, InvalidOption, InvalidValue
 from support.golden_updates import PLACE
 
 GOLDEN: list[dict[str, Any]] = json_util.loads(
@@ -116,9 +117,40 @@ def test_what_an_update_does_not_take(update: Any, filters: Any, told: str) -> N
         parse_update(update, filters)
 
 
-def test_a_pipeline_is_refused_by_name() -> None:
-    with pytest.raises(NotSupported, match="pipeline"):
-        parse_update([{"$set": {"a": 1}}])
+def test_a_pipeline_computes_what_a_document_becomes() -> None:
+    people = gl.documents.collection("memory://updates-by-pipelines")
+    people.insert_many([{"_id": 1, "a": 1, "b": {"c": 2}}, {"_id": 2, "a": 5}])
+    done = people.update_many(
+        {}, [{"$set": {"sum": {"$add": ["$a", {"$ifNull": ["$b.c", 0]}]}, "at": "$$NOW"}}, {"$unset": "b"}]
+    )
+    assert (done.matched_count, done.modified_count) == (2, 2)
+    assert [(one["_id"], one["a"], one["sum"], sorted(one)) for one in people.find()] == [
+        (1, 1, 3, ["_id", "a", "at", "sum"]),
+        (2, 5, 5, ["_id", "a", "at", "sum"]),
+    ]
+    people.update_one({"_id": 2}, [{"$replaceWith": {"was": "$a"}}])
+    assert people.find_one({"_id": 2}) == {"_id": 2, "was": 5}
+    assert people.update_one({"_id": 2}, [{"$set": {"was": 5}}]).modified_count == 0
+    people.update_one({"_id": 3, "n": 4}, [{"$set": {"n": {"$add": ["$n", 1]}}}], upsert=True)
+    assert people.find_one({"_id": 3}) == {"_id": 3, "n": 5}
+    with pytest.raises(InvalidValue, match="_id"):
+        people.update_one({"_id": 3}, [{"$set": {"_id": 4}}])
+
+
+@pytest.mark.parametrize(
+    ("update", "filters", "error"),
+    [
+        ([], None, InvalidOption),
+        ([{"$match": {}}], None, InvalidOption),
+        ([{"$sett": {"a": 1}}], None, InvalidOption),
+        ([{"$set": {"a": {"$addd": [1]}}}], None, InvalidFilter),
+        ([{"$set": {"a": 1}}], [{"e": 1}], InvalidOption),
+    ],
+    ids=str,
+)
+def test_what_an_update_by_a_pipeline_does_not_take(update: Any, filters: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        parse_update(update, filters)
 
 
 def test_a_filter_that_says_two_values_seeds_nothing() -> None:

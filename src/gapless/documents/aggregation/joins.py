@@ -13,11 +13,13 @@ from gapless.documents.aggregation.fields import Match, Parse
 from gapless.documents.aggregation.operands import collection_name, count, field_name, named, path, with_at
 from gapless.documents.aggregation.stages import Document, Parsing, Running, Stage, Stages, run, wrong_stage
 from gapless.documents.expressions.conditions import check_name
-from gapless.documents.expressions.scope import Evaluate, scope_of
+from gapless.documents.expressions.parse import parse_path
+from gapless.documents.expressions.scope import Evaluate, at_path, scope_of, value_key
 from gapless.documents.filters.paths import is_array, values_at
 from gapless.documents.filters.tree import All, At, Computed, Condition, IsIn, Path
 from gapless.documents.values.order import MISSING, Key, sort_key
 
+_ALL: Key = ()
 _TOGETHER = 10_000
 """Documents for which a `$lookup` looks at once."""
 
@@ -64,6 +66,35 @@ def _local_keys(document: Document, at: Path) -> set[Key]:
     return set(chain.from_iterable(_wanted(one) for one in values_at(document, at, into_arrays=False)))
 
 
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """That what lies at a path equals a variable, as expressions have it."""
+
+    path: Path
+    variable: str
+
+
+def _equality(pipeline: Iterable[Any], variables: Iterable[str]) -> Equality | None:
+    """One that a document of the other collection has to meet, by the first `$match`es of a pipeline that was read."""
+    names = {f"$${name}": name for name in variables}
+    for stage in pipeline:
+        if "$match" not in stage:
+            return None
+        asked = [stage["$match"].get("$expr")]
+        while asked:
+            one = asked.pop()
+            if not isinstance(one, Mapping) or len(one) != 1:
+                continue
+            ((operator, operands),) = one.items()
+            if operator == "$and" and is_array(operands):
+                asked += operands
+            elif operator == "$eq" and len(operands) == 2:
+                for given, other in (operands, operands[::-1]):
+                    if isinstance(other, str) and other in names and (found := parse_path(given)) is not None:
+                        return Equality(found.path, names[other])
+    return None
+
+
 # -- lookup ------------------------------------------------------------------------------------------------------------
 
 
@@ -77,6 +108,8 @@ class Lookup(Stage):
     foreign: Path | None = None
     let: Mapping[str, Evaluate]
     pipeline: Stages | None = None
+    equal: Equality | None = None
+    """What the first `$match`es of the pipeline want to be equal, so that not every document is asked for every other."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -106,11 +139,22 @@ class Lookup(Stage):
 
     def _of_pipeline(self, documents: Iterator[Document], at: Running) -> Iterator[Document]:
         condition, rest = leading(self.pipeline or ())
-        held: list[Document] | None = None
+        held: Mapping[Key, list[Document]] | None = None
         for one in documents:
             if held is None:
-                held = list(at.read(self.source, condition))
-            yield with_at(one, self.to, list(run(rest, iter(held), self._running(one, at))))
+                held = self._held(at.read(self.source, condition))
+            inner = self._running(one, at)
+            found = held.get(_ALL if self.equal is None else value_key(inner.variables[self.equal.variable]), [])
+            yield with_at(one, self.to, list(run(rest, iter(found), inner)))
+
+    def _held(self, documents: Iterator[Document]) -> Mapping[Key, list[Document]]:
+        """The other collection's documents, by what is to be equal."""
+        if self.equal is None:
+            return {_ALL: list(documents)}
+        found: dict[Key, list[Document]] = {}
+        for one in documents:
+            found.setdefault(value_key(at_path(one, self.equal.path)), []).append(one)
+        return found
 
     def _running(self, document: Document, at: Running) -> Running:
         scope = scope_of(document, at.variables)
@@ -147,6 +191,7 @@ def _lookup(stage: str, given: Any, at: Parsing) -> tuple[Stage, ...]:
             foreign=path(stage, options["foreignField"]) if fields else None,
             let={name: at.expression(one) for name, one in let.items()},
             pipeline=pipeline,
+            equal=None if fields or pipeline is None else _equality(options["pipeline"], names),
         ),
     )
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gapless.documents.aggregation.fields import AddFields, Parse, Project, ReplaceRoot
+from gapless.documents.aggregation.changes import check_changes
+from gapless.documents.aggregation.fields import Parse
 from gapless.documents.aggregation.operands import collection_name, named
 from gapless.documents.aggregation.stages import Document, Parsing, Running, Stage, Stages, wrong_stage
 from gapless.documents.expressions.conditions import check_name
@@ -18,7 +19,6 @@ WhenMatched = Literal["replace", "keepExisting", "merge", "fail"]
 WhenNotMatched = Literal["insert", "discard", "fail"]
 _MATCHED: tuple[WhenMatched, ...] = ("replace", "keepExisting", "merge", "fail")
 _NOT_MATCHED: tuple[WhenNotMatched, ...] = ("insert", "discard", "fail")
-_CHANGES = (AddFields, Project, ReplaceRoot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,8 @@ def _merge(stage: str, given: Any, at: Parsing) -> tuple[Stage, ...]:
     if not isinstance(let, Mapping):
         raise wrong_stage(stage, let, "let is a mapping of names to expressions", "Pass {'new': '$$ROOT'}")
     if isinstance(matched, list | tuple):
-        matched = at.pipeline(matched, stage, "new", *(check_name(stage, name) for name in let))
-        if not all(isinstance(one, _CHANGES) for one in matched):
-            raise wrong_stage(
-                stage, options["whenMatched"], "A pipeline in it changes one document", "Use $set, $project, $unset"
-            )
+        names = [check_name(stage, name) for name in let]
+        matched = check_changes(stage, at.pipeline(matched, stage, *names))
     elif matched not in _MATCHED:
         raise wrong_stage(
             stage, matched, f"whenMatched is a pipeline or {', '.join(_MATCHED)}", nearest(str(matched), _MATCHED)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any
 
+from gapless.documents.aggregation.changes import changed
 from gapless.documents.aggregation.groups import Group
 from gapless.documents.aggregation.joins import leading
 from gapless.documents.aggregation.outputs import Merge, Out
@@ -67,13 +68,13 @@ def sibling(url: str, name: str) -> str:
 # -- what is put into a collection -------------------------------------------------------------------------------------
 
 
-def writing(output: Out | Merge, documents: Sequence[Document], now: Circumstances, at: Running) -> list[Step]:
+def writing(output: Out | Merge, documents: Sequence[Document], now: Circumstances) -> list[Step]:
     """The steps that put documents into a collection. Raises InvalidValue."""
     if isinstance(output, Out):
         cleared: list[Step] = [Cleared()]
         return [*cleared, inserting(documents, now)] if documents else cleared
     named = [one if ID in one else {ID: next(now.fresh_ids), **one} for one in documents]
-    return [Merged(documents=named, output=output, at=at)] if named else []
+    return [Merged(documents=named, output=output)] if named else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,6 @@ class Merged:
 
     documents: Sequence[Document]
     output: Merge
-    at: Running
 
     def apply(self, view: View) -> Outcome:
         """See `Step`. Raises DuplicateKey and InvalidValue where it is to fail, InvalidValue."""
@@ -148,10 +148,8 @@ class Merged:
             case "merge":
                 return {**document, **_without_id(fresh)}
             case stages:
-                scope = scope_of(fresh, self.at.variables)
-                variables = {name: one(scope) for name, one in self.output.let.items()}
-                (after,) = run(stages, iter([document]), self.at.knowing(variables))
-                return after
+                scope = scope_of(fresh)
+                return changed(stages, document, {name: one(scope) for name, one in self.output.let.items()})
 
 
 def _without_id(document: Mapping[str, Any]) -> Document:

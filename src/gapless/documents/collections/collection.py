@@ -46,6 +46,7 @@ from gapless.tables.delta.table import DeltaTable
 from gapless.tables.delta.write.rewrite import change_rows
 from gapless.tables.shared.handle import Location
 
+UpdateArgument = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Projected = Mapping[str, Any] | Iterable[str] | None
 
 
@@ -137,7 +138,7 @@ class Collection(Reading):
     def update_one(
         self,
         filter: Filter,  # noqa: A002
-        update: Mapping[str, Any],
+        update: UpdateArgument,
         *,
         upsert: bool = False,
         array_filters: Iterable[Filter] | None = None,
@@ -148,7 +149,8 @@ class Collection(Reading):
 
         Args:
             filter: As `gl.documents.matches` takes it.
-            update: Operators with fields and operands: `{"$set": {"a.b": 1}, "$inc": {"n": 2}}`.
+            update: Operators with fields and operands: `{"$set": {"a.b": 1}, "$inc": {"n": 2}}`; or a pipeline of `$set`, `$unset`,
+                `$replaceWith` and their like: `[{"$set": {"total": {"$add": ["$a", "$b"]}}}]`.
             upsert: Whether to add a document where none matches: with what the filter says that it equals, changed by the update.
             array_filters: Which elements `$[id]` in paths are: `[{"id.score": {"$lt": 5}}]`.
             sort: Which document is the first, as `find` takes it.
@@ -161,7 +163,7 @@ class Collection(Reading):
     def update_many(
         self,
         filter: Filter,  # noqa: A002
-        update: Mapping[str, Any],
+        update: UpdateArgument,
         *,
         upsert: bool = False,
         array_filters: Iterable[Filter] | None = None,
@@ -199,7 +201,7 @@ class Collection(Reading):
     def find_one_and_update(
         self,
         filter: Filter,  # noqa: A002
-        update: Mapping[str, Any],
+        update: UpdateArgument,
         projection: Projected = None,
         *,
         sort: object = None,
@@ -256,6 +258,13 @@ class Collection(Reading):
         others: dict[str, Collection] = dict(collections or {})
 
         def named(name: str, *, create: bool) -> Collection:
+            if name in others and not isinstance(others[name], Collection):
+                raise InvalidOption(
+                    f"collections[{name!r}] is a {type(others[name]).__name__}",
+                    fix="Pass what gl.documents.collection gives",
+                    option="collections",
+                    value=others[name],
+                )
             if name not in others:
                 place = sibling(self._table.url, name)
                 others[name] = collection(place, create=create, storage_options=self._storage_options)
@@ -267,7 +276,7 @@ class Collection(Reading):
         running = Running(read=lambda name, condition: reads[name](condition), draw=jitter)
         read = streamed(stages, self._at_newest(), lambda: self.count_documents({}), running)
         if isinstance(output, Out | Merge):
-            named(output.into, create=True)._put(output, read(), running, operation_id)  # noqa: SLF001  # of this class
+            named(output.into, create=True)._put(output, read(), operation_id)  # noqa: SLF001  # of this class
             return Cursor(read=lambda: iter(()), shape=lambda one: one)
         if operation_id is not None:
             raise InvalidOption(
@@ -303,9 +312,9 @@ class Collection(Reading):
         change_rows(self._table, creation, None)
         return next(one.name for one in self._indexes() if one.keys == parsed)
 
-    def _put(self, output: Out | Merge, found: Iterator[Document], at: Running, operation_id: OperationArgument) -> None:
+    def _put(self, output: Out | Merge, found: Iterator[Document], operation_id: OperationArgument) -> None:
         """Write what comes out of a pipeline. Raises DuplicateKey, InvalidValue, and as `gl.delta`'s `merge`."""
-        self._change(writing(output, list(found), self._circumstances(operation_id), at), operation_id)
+        self._change(writing(output, list(found), self._circumstances(operation_id)), operation_id)
 
     # -- how changes are made ------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,10 +97,10 @@ class ReplaceOne:
 
 @dataclass(frozen=True, slots=True)
 class UpdateOne:
-    """Change the first document that matches, by operators."""
+    """Change the first document that matches, by operators or a pipeline."""
 
     filter: Filter
-    update: Mapping[str, Any]
+    update: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     upsert: bool = False
     array_filters: Iterable[Filter] | None = None
     sort: object = None
@@ -112,10 +112,10 @@ class UpdateOne:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMany:
-    """Change the documents that match, by operators."""
+    """Change the documents that match, by operators or a pipeline."""
 
     filter: Filter
-    update: Mapping[str, Any]
+    update: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     upsert: bool = False
     array_filters: Iterable[Filter] | None = None
 

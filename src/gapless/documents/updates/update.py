@@ -11,14 +11,18 @@ from typing import Any
 from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
+from gapless.documents.aggregation.changes import changed, check_changes
+from gapless.documents.aggregation.parse import parse_pipeline
+from gapless.documents.aggregation.stages import Stages
 from gapless.documents.filters.positions import matched_place
 from gapless.documents.filters.tree import Condition, Path
 from gapless.documents.updates.arrays import AddToSet, ArrayChange, Pop, Pull, PullAll, Push, invalid
 from gapless.documents.updates.fields import not_viable, remove_at, value_at, write_at, wrong_type
 from gapless.documents.updates.positions import EVERY, ArrayFilters, Elements, parse_array_filters
+from gapless.documents.values.dates import date_of_ns
 from gapless.documents.values.numbers import add, is_number, multiply, whole_number
 from gapless.documents.values.order import MISSING, sort_key
-from gapless.errors import InvalidOption, NotSupported, nearest
+from gapless.errors import InvalidOption, nearest
 from gapless.model.instant import NS_PER
 
 Document = dict[str, Any]
@@ -76,17 +80,25 @@ class Update:
         return document
 
 
-def parse_update(given: object, array_filters: object = None, *, now_ns: int = 0) -> Update:
-    """What pymongo's `update_one` takes: operators, each with paths and operands. `now_ns` (since 1970 UTC) is `$currentDate`'s.
+@dataclass(frozen=True, slots=True)
+class PipelineUpdate:
+    """An update by a pipeline that was read."""
 
-    Raises InvalidOption for what is unknown or does not fit, NotSupported for pipelines, InvalidFilter of `$pull` and `array_filters`,
-    InvalidValue for what BSON does not have.
+    stages: Stages
+
+    def apply(self, document: Document, condition: Condition | None = None) -> Document:  # noqa: ARG002  # as `Update`
+        """See `Update`."""
+        return changed(self.stages, document)
+
+
+def parse_update(given: object, array_filters: object = None, *, now_ns: int = 0) -> Update | PipelineUpdate:
+    """What pymongo's `update_one` takes: operators, each with paths and operands, or a pipeline.
+
+    `now_ns` (since 1970 UTC) is what `$currentDate` and `$$NOW` are. Raises InvalidOption for what is unknown or does not fit, InvalidFilter
+    of `$pull`, `array_filters` and expressions, NotSupported, InvalidValue for what BSON does not have.
     """
     if isinstance(given, list | tuple):
-        raise NotSupported(
-            "an update by a pipeline is not supported", why="Expressions are not built yet", fix="Use operators: $set, $inc, …",
-            feature="pipelines in updates",
-        )  # fmt: skip
+        return _pipeline(given, array_filters, now_ns)
     if not isinstance(given, Mapping) or not given:
         raise invalid(
             "an update", given, "It is a mapping of operators", 'Pass {"$set": {"a": 1}}; replace_one takes documents'
@@ -112,6 +124,15 @@ def parse_update(given: object, array_filters: object = None, *, now_ns: int = 0
     _check_apart([one.path for one in parts])
     filters = parse_array_filters(array_filters, [one.path for one in parts])
     return Update(parts=tuple(sorted(parts, key=lambda one: one.path)), filters=filters)
+
+
+def _pipeline(given: object, array_filters: object, now_ns: int) -> PipelineUpdate:
+    stages = parse_pipeline(given, now=date_of_ns(now_ns))
+    if not stages:
+        raise invalid("an update", given, "A pipeline has at least one stage", 'Pass [{"$set": {"a": 1}}]')
+    if array_filters is not None:
+        raise invalid("array_filters", array_filters, "They are of operators, and this is a pipeline", "Use $map and $cond")
+    return PipelineUpdate(check_changes("an update", stages))
 
 
 def _path(operator: str, name: object) -> Path:
