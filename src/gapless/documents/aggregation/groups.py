@@ -92,6 +92,7 @@ class Group(Stage):
         """See `Stage`."""
         groups: dict[Key, tuple[Any, list[Accumulator]]] = {}
         gathers = list(self.fields.values())
+        values = [one.value for one in gathers]
         for one in documents:
             scope = scope_of(one, at.variables)
             number = self.by(scope)
@@ -102,8 +103,8 @@ class Group(Stage):
             if found is None:
                 of_group = scope_of(number, at.variables)
                 found = groups[key] = number, [each.fresh(of_group) for each in gathers]
-            for gather, state in zip(gathers, found[1], strict=True):
-                state.add(gather.value(scope))
+            for value, state in zip(values, found[1], strict=True):
+                state.add(value(scope))
         for number, states in groups.values():
             results = zip(self.fields, states, strict=True)
             yield {ID: number, **{name: state.result() for name, state in results}}

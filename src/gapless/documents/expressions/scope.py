@@ -15,7 +15,7 @@ Evaluate = Callable[[Scope], Any]
 """An expression that was parsed; MISSING where nothing lies at a path. It raises InvalidValue for values that it does not take."""
 ROOT, CURRENT = "ROOT", "CURRENT"
 NO_VARIABLES: Scope = {}
-_FALSE = (sort_key(False), sort_key(0))
+_FALSE = (sort_key(0),)
 _MISSING: Key = (0,)
 
 
@@ -40,6 +40,8 @@ def is_true(value: Any) -> bool:
     >>> is_true(""), is_true([]), is_true(0.0), is_true(float("nan"))
     (True, True, False, True)
     """
+    if value is True or value is False:
+        return bool(value)
     return not is_null(value) and sort_key(value) not in _FALSE
 
 
@@ -63,7 +65,13 @@ class FieldPath:
 
     def __call__(self, scope: Scope) -> Any:
         """See `Evaluate`."""
-        return at_path(scope[self.variable], self.path)
+        value = scope[self.variable]
+        for depth, name in enumerate(self.path):
+            # What is neither a plain document nor the last is rare.
+            if type(value) is not dict:
+                return at_path(value, self.path[depth:])
+            value = value.get(name, MISSING)
+        return value
 
 
 def at_path(value: Any, path: Path) -> Any:

@@ -15,10 +15,13 @@ INT32, INT64 = 1 << 31, 1 << 63
 DECIMALS = create_decimal128_context()
 """The arithmetic of Decimal128: 34 digits, half to even."""
 Number = int | float | Decimal128
+_NUMBERS = frozenset((int, Int64, float, Decimal128))
 
 
 def is_number(value: object) -> bool:
     """Whether a value is one of BSON's numbers."""
+    if type(value) in _NUMBERS:
+        return True
     return isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
 
 
