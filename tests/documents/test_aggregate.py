@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gapless as gl
+from gapless.documents.aggregation.parse import parse_pipeline
+from gapless.documents.aggregation.stages import Running, run
 from gapless.documents.collections.change import DocumentFiles
-from gapless.errors import DuplicateKey, InvalidFilter, InvalidOption, InvalidValue, TableNotFound
+from gapless.errors import DataError, DuplicateKey, InvalidFilter, InvalidOption, InvalidValue, TableNotFound
 from support.golden_pipelines import COLLECTIONS
+from support.random_documents import condition, document
+from support.random_expressions import expression
+from support.random_pipelines import pipeline
 from support.typed_values import documents_of
 
 Documents = gl.documents.Collection
@@ -71,6 +77,42 @@ def test_first_matches_leave_files_out_and_counting_reads_none(sales: Documents,
     assert read == [1]
     assert sales.aggregate([{"$group": {"_id": 1, "n": {"$sum": "$n"}}}]).to_list() == [{"_id": 1, "n": 40}]
     assert read == [1, 2]
+
+
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(one, marks=pytest.mark.soak) for one in range(3, 30))])
+def test_what_is_left_out_by_an_index_changes_no_answer(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    collection = gl.documents.collection(tmp_path / "documents")
+    collection.create_index("a")
+    collection.create_index("b.a")
+    for batch in range(4):
+        collection.insert_many([document(chance, batch * 20 + at) for at in range(20)])
+    documents = collection.find().to_list()
+    running = Running(read=lambda *_: iter(()), draw=chance.random)
+    some = 0
+    for _ in range(60):
+        computed = {"$match": {"$expr": expression(chance, 2)}} if chance.random() < 0.4 else {"$match": {}}
+        asked: Pipeline = [{"$match": condition(chance, 1)}, computed, *pipeline(chance)]
+        try:
+            wanted = list(run(parse_pipeline(asked), iter(documents), running))
+        except DataError:
+            continue
+        assert documents_of(collection.aggregate(asked).to_list(), in_order=True) == documents_of(wanted, in_order=True), asked
+        some += bool(wanted)
+    assert some > 5
+
+
+def test_find_with_a_limit_gives_the_first_in_the_order(tmp_path: Path) -> None:
+    chance = random.Random(5)
+    collection = gl.documents.collection(tmp_path / "documents")
+    collection.insert_many([document(chance, at) for at in range(80)])
+    for by in ([("a", 1)], [("b", -1), ("a", 1)]):
+        in_full = collection.find(sort=by).to_list()
+        for skip, limit in ((0, 5), (7, 10), (75, 20), (3, 0)):
+            part = collection.find(sort=by, skip=skip, limit=limit).to_list()
+            assert documents_of(part, in_order=True) == documents_of(
+                in_full[skip : skip + limit if limit else None], in_order=True
+            )
 
 
 def test_collections_lie_beside_each_other_or_are_handed_in(sales: Documents) -> None:
@@ -163,8 +205,8 @@ def test_an_unknown_stage_or_operator_changes_nothing(sales: Documents) -> None:
         ([{"$set": {"a": {"$nope": 1}}}, {"$merge": "people"}], InvalidFilter),
         ([{"$set": {"a": {"$divide": [1, 0]}}}, {"$merge": "people"}], InvalidValue),
     ]
-    for pipeline, error in wrong:
+    for asked, error in wrong:
         with pytest.raises(error):
-            sales.aggregate(pipeline)
+            sales.aggregate(asked)
     assert people.table.refresh().version == version
     assert people.count_documents({}) == 5

@@ -154,6 +154,30 @@ def test_a_window_of_a_range_is_that_of_brute_force() -> None:
             assert one["s"] == sum(each["v"] for each in rows if least <= each["x"] <= most)
 
 
+def test_windows_of_documents_are_those_of_brute_force() -> None:
+    chance = random.Random(12)
+    rows = [{"_id": at, "v": chance.randrange(9)} for at in range(30)]
+    ends: list[Any] = ["unbounded", "current", -3, -1, 2, 5]
+    for low in ends:
+        for high in ends:
+            fields = {
+                "p": {"$push": "$v", "window": {"documents": [low, high]}},
+                "s": {"$max": "$v", "window": {"documents": [low, high]}},
+            }
+            for at, one in enumerate(made([{"$setWindowFields": {"sortBy": {"_id": 1}, "output": fields}}], rows)):
+                first = 0 if low == "unbounded" else max(0, at + (0 if low == "current" else low))
+                last = 29 if high == "unbounded" else at + (0 if high == "current" else high)
+                wanted = [each["v"] for each in rows[first : max(0, last + 1)]]
+                assert (one["p"], one["s"]) == (wanted, max(wanted, default=None)), (low, high, at)
+
+
+def test_a_running_total_takes_one_step_a_document() -> None:
+    rows = [{"_id": at} for at in range(20_000)]
+    total = {"$sum": 1, "window": {"documents": ["unbounded", "current"]}}
+    found = made([{"$setWindowFields": {"sortBy": {"_id": 1}, "output": {"s": total}}}], rows)
+    assert [one["s"] for one in found] == list(range(1, 20_001))
+
+
 def test_buckets_divide_as_evenly_as_equal_values_let_them() -> None:
     rows = [{"v": one} for one in (1, 1, 1, 1, 2, 3, 4, 5)]
     found = made([{"$bucketAuto": {"groupBy": "$v", "buckets": 4}}], rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -11,7 +10,7 @@ from typing import Any
 from gapless.documents.aggregation.fields import Parse
 from gapless.documents.aggregation.operands import count, field_name, named
 from gapless.documents.aggregation.stages import Document, Parsing, Running, Stage, Stages, wrong_stage
-from gapless.documents.find.sort import Sort, order_key, parse_sort
+from gapless.documents.find.sort import Sort, in_order, parse_sort
 from gapless.documents.values.numbers import whole_number
 
 
@@ -25,13 +24,7 @@ class Sorted(Stage):
 
     def run(self, documents: Iterator[Document], at: Running) -> Iterator[Document]:  # noqa: ARG002  # as every stage
         """See `Stage`."""
-        if self.most is None:
-            yield from sorted(documents, key=self._place)
-        else:
-            yield from heapq.nsmallest(self.most, documents, key=self._place)
-
-    def _place(self, document: Document) -> tuple[Any, ...]:
-        return order_key(document, self.by)
+        yield from in_order(documents, self.by, self.most)
 
 
 def _sort(stage: str, given: Any, at: Parsing) -> tuple[Stage, ...]:  # noqa: ARG001  # as every `Parse`

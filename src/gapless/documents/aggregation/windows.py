@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -14,7 +15,7 @@ from gapless.documents.aggregation.operands import named, path, with_at
 from gapless.documents.aggregation.stages import Document, Parsing, Running, Stage, wrong_stage
 from gapless.documents.expressions.date_steps import UNITS, later
 from gapless.documents.expressions.operands import wrong_value
-from gapless.documents.expressions.scope import Constant, Evaluate, Scope, scope_of
+from gapless.documents.expressions.scope import Constant, Evaluate, scope_of
 from gapless.documents.filters.operands import whole
 from gapless.documents.filters.paths import is_array
 from gapless.documents.filters.tree import Path
@@ -39,7 +40,10 @@ _STAGE = "$setWindowFields"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowFields(Stage):
-    """`$setWindowFields`. It holds all documents in memory."""
+    """`$setWindowFields`. It holds all documents in memory.
+
+    A window costs as many steps as documents are in it; one that begins where the one before did, as many as are new in it.
+    """
 
     partition: Evaluate
     by: Sort
@@ -138,18 +142,24 @@ def _shift(given: Any, at: Parsing) -> Values:
 def _gathered(gather: Gather, bounds: Bounds | None) -> Values:
     def values(rows: Rows, at: Running) -> list[Any]:
         taken = [gather.value(scope_of(one, at.variables)) for one in rows]
+        state = gather.fresh(scope_of({}, at.variables))
         if bounds is None:
-            return [_of(gather, taken, at.variables)] * len(rows)
-        return [_of(gather, taken[start:end], at.variables) for start, end in bounds(rows)]
+            for one in taken:
+                state.add(one)
+            return [state.result()] * len(rows)
+        found: list[Any] = []
+        begin = end = 0
+        for first, last in bounds(rows):
+            if first != begin or last < end:
+                state, end = gather.fresh(scope_of({}, at.variables)), first
+            for one in taken[end:last]:
+                state.add(one)
+            begin, end = first, max(last, end)
+            # The same state goes on where the next window begins where this one did.
+            found.append(copy(state.result()))
+        return found
 
     return values
-
-
-def _of(gather: Gather, values: Sequence[Any], variables: Scope) -> Any:
-    state = gather.fresh(scope_of({}, variables))
-    for one in values:
-        state.add(one)
-    return state.result()
 
 
 # -- windows -----------------------------------------------------------------------------------------------------------

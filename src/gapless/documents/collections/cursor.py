@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+from gapless.documents.find.sort import Sort, in_order
 from gapless.errors import InvalidOption
 
 Document = dict[str, Any]
@@ -27,9 +28,11 @@ class Cursor:
     """Documents of one version, read anew each time they are gone through; `skip` and `limit` give another cursor."""
 
     read: Read
-    """Those that match, in the wanted order."""
+    """Those that match."""
     shape: Callable[[Document], Document]
     """What is given of each."""
+    by: Sort = ()
+    """The order that is wanted; without one they come as they are read."""
     skipped: int = 0
     most: int = 0
     """0 for all."""
@@ -49,5 +52,6 @@ class Cursor:
     def __iter__(self) -> Iterator[Document]:
         """One by one; raises as `to_list`."""
         end = self.skipped + self.most if self.most else None
-        for one in islice(self.read(), self.skipped, end):
+        found = in_order(self.read(), self.by, end) if self.by else self.read()
+        for one in islice(found, self.skipped, end):
             yield self.shape(one)

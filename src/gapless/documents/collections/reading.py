@@ -16,7 +16,7 @@ from gapless.documents.filters.paths import is_array, values_at
 from gapless.documents.filters.prune import to_predicate
 from gapless.documents.filters.tree import Condition
 from gapless.documents.find.projection import parse_projection
-from gapless.documents.find.sort import Sort, ordered, parse_sort
+from gapless.documents.find.sort import parse_sort
 from gapless.documents.values.codec import decode_document
 from gapless.documents.values.dates import date_of_ns
 from gapless.documents.values.order import MISSING, Key, sort_key
@@ -65,7 +65,8 @@ class Reading:
                 `"a.$": 1`; None for whole documents.
             skip: How many of the first to leave out.
             limit: How many to give at most; 0 for all.
-            sort: A path, or pairs of a path and 1 or -1. Sorted documents are held in memory; without it they come in the files' order.
+            sort: A path, or pairs of a path and 1 or -1. Sorted documents are held in memory, as
+                many as `skip` and `limit` ask for; without it they come in the files' order.
 
         Raises InvalidFilter, InvalidOption, NotSupported, InvalidValue, UnsupportedTable, StoreError.
         """
@@ -73,7 +74,8 @@ class Reading:
         condition, shape = parse_filter(filter or {}, now=now), parse_projection(projection, now=now)
         read = self._documents(condition)
         cursor = Cursor(
-            read=partial(_sorted, read, by) if by else read,
+            read=read,
+            by=by,
             shape=(lambda one: one) if shape is None else lambda one: shape.apply(one, condition),
         )
         return cursor.skip(skip).limit(limit)
@@ -166,7 +168,3 @@ class Reading:
                         yield document
 
         return read
-
-
-def _sorted(read: Read, by: Sort) -> Iterator[Document]:
-    return (one for one, _ in ordered(((one, one) for one in read()), by))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -69,6 +70,13 @@ def order_key(document: Document, by: Sort) -> Key:
     """
     keys = ((place_of(document, path, descending=descending), descending) for path, descending in by)
     return tuple(Descending(key) if descending else key for key, descending in keys)
+
+
+def in_order(documents: Iterable[Found], by: Sort, most: int | None) -> list[Found]:
+    """The first of documents in an order, or all of them; those that are equal in it stay in theirs. No more are held in memory."""
+    if most is None:
+        return sorted(documents, key=lambda one: order_key(one, by))
+    return heapq.nsmallest(most, documents, key=lambda one: order_key(one, by))
 
 
 def place_of(document: Document, path: Path, *, descending: bool) -> Key:
