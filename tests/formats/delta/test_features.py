@@ -53,7 +53,7 @@ def test_reader_features_that_are_known(feature: str) -> None:
     check_writable(_listed(readers=(feature,)), "t", _metadata())
 
 
-@pytest.mark.parametrize("feature", ["catalogManaged", "variantShredding", "geospatial", "superVectors"])
+@pytest.mark.parametrize("feature", ["catalogManaged", "redirectReaderWriter-preview", "geospatial", "superVectors"])
 def test_an_unknown_reader_feature_is_named(feature: str) -> None:
     with pytest.raises(UnsupportedTable, match=f"cannot be read .* '{feature}'") as caught:
         check_readable(_listed(readers=("deletionVectors", feature)), "memory:///t")

@@ -20,7 +20,7 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
 from gapless.formats.delta.schema.arrow_types import MARK
-from gapless.formats.delta.schema.variant import decode_variant
+from gapless.formats.delta.variant.decode import decode_variant
 from gapless.model.instant import NS_PER
 from gapless.model.types import is_any_list
 

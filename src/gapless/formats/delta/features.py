@@ -25,7 +25,7 @@ READER_VERSION, WRITER_VERSION = 3, 7
 READER_FEATURES = frozenset(
     {
         "columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint",
-        "vacuumProtocolCheck", "variantType", "variantType-preview",
+        "vacuumProtocolCheck", "variantShredding", "variantShredding-preview", "variantType", "variantType-preview",
     }
 )  # fmt: skip
 """What readers have to know, and this release does."""
@@ -40,7 +40,6 @@ _FOREIGN = frozenset(
     {
         "adaptiveMetadata-preview", "catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview",
         "geospatial", "materializePartitionColumns", "redirectReaderWriter-preview", "redirectWriterOnly-preview",
-        "variantShredding", "variantShredding-preview",
     }
 )  # fmt: skip
 """Known by name alone."""

@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gapless.formats.delta.variant.decode import decode_variant
+    from gapless.formats.delta.variant.encode import encode_variant
     from gapless.tables.delta.alter.alter import Alter
     from gapless.tables.delta.care.compact_plan import DeltaCompactionPlan
     from gapless.tables.delta.merge.merge import Merge, MergeReport
@@ -32,11 +34,15 @@ __all__ = [
     "Merge",
     "MergeReport",
     "create",
+    "decode_variant",
+    "encode_variant",
     "open",
     "open_at",
 ]
 
 _NAMES_OF = {
+    "gapless.formats.delta.variant.decode": ("decode_variant",),
+    "gapless.formats.delta.variant.encode": ("encode_variant",),
     "gapless.tables.delta.alter.alter": ("Alter",),
     "gapless.tables.delta.care.compact_plan": ("DeltaCompactionPlan",),
     "gapless.tables.delta.read.versions": ("DeltaHistoryEntry",),

@@ -15,8 +15,9 @@ from gapless.files.pages.footer import Footer
 from gapless.formats.delta.actions import AddFile, Metadata
 from gapless.formats.delta.partitions import Partitions
 from gapless.formats.delta.properties import Settings
-from gapless.formats.delta.schema.arrow_types import to_arrow
+from gapless.formats.delta.schema.arrow_types import MARK, to_arrow
 from gapless.formats.delta.schema.column_mapping import ids_by_field_id, ids_by_name
+from gapless.formats.delta.variant.shredded import VARIANT_TYPE, Misplaced, is_shredded, put_together
 from gapless.model.column_ids import ColumnIds, Fields
 from gapless.model.fit import to_declared
 from gapless.model.instant import NS_PER, NS_PER_DAY
@@ -92,6 +93,7 @@ def declared_rows(rows: pa.Table, schema: pa.Schema, ids: ColumnIds, footer: Foo
     if not ids and rows.schema.equals(schema) and not any(type_.num_fields for type_ in schema.types):
         same = rows.replace_schema_metadata(schema.metadata)  # as most files of most tables are
         return same if same.schema.equals(schema, check_metadata=True) else pa.Table.from_arrays(rows.columns, schema=schema)
+    rows = _with_whole_variants(rows, schema, ids, path)
     for field in schema:
         at = rows.schema.get_field_index(ids.stored_name(field.name))
         if at >= 0 and rows.column(at).type != field.type:
@@ -100,6 +102,25 @@ def declared_rows(rows: pa.Table, schema: pa.Schema, ids: ColumnIds, footer: Foo
             if as_delta != stored.type:
                 rows = rows.set_column(at, rows.schema.field(at).with_type(as_delta), _cast(stored, as_delta, field, path))
     return to_declared(rows, schema, ids=ids, path=path)
+
+
+def _with_whole_variants(rows: pa.Table, schema: pa.Schema, ids: ColumnIds, path: str) -> pa.Table:
+    """Rows in which variants have no parts in columns of their own. Raises CorruptTable, UnsupportedTable."""
+    for field in schema:
+        at = rows.schema.get_field_index(ids.stored_name(field.name))
+        if at < 0 or not (field.metadata or {}).get(MARK) or not is_shredded(rows.schema.field(at).type):
+            continue
+        try:
+            whole = pa.chunked_array([put_together(chunk, path) for chunk in rows.column(at).chunks], VARIANT_TYPE)
+        except Misplaced as error:
+            raise CorruptTable(
+                f"column {field.name!r} of data file {path} holds a variant whose parts do not fit together: {error}",
+                why="Its writer did not follow Parquet's shredding of variants",
+                fix="Restore the data file, or write its rows anew",
+                path=path,
+            ) from error
+        rows = rows.set_column(at, rows.schema.field(at).with_type(VARIANT_TYPE), whole)
+    return rows
 
 
 def _cast(stored: pa.ChunkedArray, as_delta: pa.DataType, field: pa.Field, path: str) -> pa.ChunkedArray:
@@ -136,7 +157,7 @@ def _struct(stored: pa.DataType, declared: pa.DataType, fields: Fields, path: st
     if {one.name for one in declared} == _VARIANT and _SHREDDED in names:
         raise UnsupportedTable(
             f"data file {path} holds a shredded variant",
-            why="Parts of its values lie in columns of their own, which this release does not put together",
+            why="It lies in another column, where this release does not put the parts of its values together",
             fix="Rewrite the table without shredding: delta.enableVariantShredding=false, then REORG … APPLY (PURGE) in Spark",
             needs="variantShredding",
         )

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from gapless.files.read.scan import Pinned, pin
 from gapless.formats.delta.actions import AddFile, RelativePath, locate
 from gapless.formats.delta.schema.arrow_types import MARK
-from gapless.formats.delta.schema.variant import decode_variant
 from gapless.formats.delta.stats_codec import FileStats
+from gapless.formats.delta.variant.decode import decode_variant
 from gapless.model.stats import ColumnStats
 from gapless.model.types import children, is_any_list
 from gapless.predicate.plan import expression_columns

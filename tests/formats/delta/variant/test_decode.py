@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.errors import CorruptTable
-from gapless.formats.delta.schema.variant import decode_variant
+from gapless.formats.delta.variant.decode import decode_variant
 
-FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "delta" / "spark_variant"
+FIXTURE = Path(__file__).resolve().parents[3] / "fixtures" / "delta" / "spark_variant"
 EMPTY = b"\x01\x00\x00"
 """Metadata without names."""
 

@@ -1,9 +1,10 @@
-"""Decode Delta's variant type (Parquet's variant encoding, unshredded) to Python values."""
+"""Decode Delta's variant type (Parquet's variant encoding) to Python values. Pure."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -30,8 +31,15 @@ def decode_variant(metadata: bytes, value: bytes) -> Any:
 
     Raises CorruptTable for bytes that are no variant.
     """
-    try:
+    with _telling_damage():
         return _Reader(value, _names(metadata)).value(0, 0)
+
+
+@contextmanager
+def _telling_damage() -> Iterator[None]:
+    """Raise CorruptTable where bytes are no variant."""
+    try:
+        yield
     except (_Damaged, IndexError, struct.error, UnicodeDecodeError, OverflowError, ValueError) as error:
         raise CorruptTable(
             f"a variant is damaged: {error}",
@@ -39,6 +47,18 @@ def decode_variant(metadata: bytes, value: bytes) -> Any:
             fix="Restore the data file, or read the column as struct<metadata: binary, value: binary>",
             path="",
         ) from error
+
+
+def dictionary_of(metadata: bytes) -> tuple[str, ...]:
+    """The field names in the metadata of a variant, of which one may be there several times. Raises CorruptTable."""
+    with _telling_damage():
+        return _names(metadata)
+
+
+def object_parts(value: bytes) -> list[tuple[int, bytes]]:
+    """The fields of an object, each by the place of its name, as they are encoded. Raises CorruptTable for what is no object."""
+    with _telling_damage():
+        return _Reader(value, ()).parts()
 
 
 def _names(metadata: bytes) -> tuple[str, ...]:
@@ -83,6 +103,25 @@ class _Reader:
         if len(set(names)) < count:
             raise _Damaged("an object has a field twice")
         return {name: self.value(base + start, depth + 1) for name, start in zip(names, starts, strict=True)}
+
+    def parts(self) -> list[tuple[int, bytes]]:
+        """The fields of the object that begins at 0, by the places of their names, as they are encoded."""
+        if self._data[0] & 0b11 != _OBJECT:
+            raise _Damaged("what is left of an object is no object")
+        header = self._data[0] >> 2
+        id_width = (header >> 2 & 0b11) + 1
+        count, ids = self._count(1, 4 if header >> 4 & 1 else 1)
+        starts, base = self._starts(ids + count * id_width, count + 1, (header & 0b11) + 1)
+        base -= (header & 0b11) + 1
+        if max(starts) != starts[-1] or base + starts[-1] > len(self._data):
+            raise _Damaged("an object has a field beyond its end")
+        # Fields may lie in another order than their names.
+        ends = dict(pairwise(sorted(set(starts))))
+        places = [_unsigned(self._data, ids + index * id_width, id_width) for index in range(count)]
+        return [
+            (place, _piece(self._data, base + start, base + ends.get(start, start)))
+            for place, start in zip(places, starts[:-1], strict=True)
+        ]
 
     def _array(self, at: int, depth: int) -> list[Any]:
         header = self._data[at] >> 2
