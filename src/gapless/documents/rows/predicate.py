@@ -110,7 +110,11 @@ def _scalar(path: Path, schema: pa.Schema) -> Scalar | None:
             return None
         fields = {one.name: one for one in field.type} if pa.types.is_struct(field.type) else {}
     assert field is not None
-    type_ = bare_type(field.type)
+    return scalar_of(path, bare_type(field.type))
+
+
+def scalar_of(path: Path, type_: pa.DataType) -> Scalar | None:
+    """A column of a type; None where its values are no single ones, or are not compared."""
     order = _order_of(type_)
     return None if order is None else Scalar(column=sql.Column(path=path), type=type_, order=order)
 

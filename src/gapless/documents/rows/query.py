@@ -16,6 +16,7 @@ from gapless.documents.filters.tree import Condition
 from gapless.documents.rows.paths import check_paths, columns_named
 from gapless.documents.rows.predicate import row_predicate
 from gapless.documents.rows.values import documents_of
+from gapless.documents.rows.variants import VariantFilter
 from gapless.errors import InvalidOption
 from gapless.tables.delta.read.scan import RowCondition
 from gapless.tables.delta.read.view import DeltaView, scan_condition
@@ -49,7 +50,8 @@ class RowQuery:
         check_paths(condition, schema)
         told, names = row_predicate(condition, schema), parse_columns(columns, schema)
         again = None if told.exact else columns_named(condition, schema)
-        pushed = RowCondition(pushed=wanted_rows(told.predicate, schema))
+        groups = VariantFilter.of(condition, schema)
+        pushed = RowCondition(pushed=wanted_rows(told.predicate, schema), groups=groups)
         return cls(condition=condition, columns=names, again=again, pushed=pushed)
 
     def tables(self, rows: Rows) -> Iterator[pa.Table]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,7 @@ class GroupStats:
     def __init__(self, metadata: pq.FileMetaData) -> None:
         self._metadata = metadata
         self._by_name: dict[str, int] | None = None
+        self._by_path: dict[tuple[str, ...], int] | None = None
         self._known: dict[tuple[int, Kind | None], list[ColumnStats | None]] = {}
         self.rows: tuple[int, ...] = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
         """Rows of each row group."""
@@ -71,6 +72,27 @@ class GroupStats:
             return lambda name: (found.get(name) or found.setdefault(name, self._named(name, schema, ids)))[number]
 
         return [of(number) for number in range(len(self.rows))]
+
+    def nested(self, path: Sequence[str], type_: pa.DataType | None) -> list[ColumnStats | None]:
+        """What is known of a field of structs by its path in the file, row group by row group; with no `type_` only how many nulls it has.
+
+        A null of a struct around it is a null of it. None for a path that no leaf has, or one through a list.
+        """
+        leaf = self._paths().get(tuple(path))
+        return [None] * len(self.rows) if leaf is None else self._column(leaf, None if type_ is None else kind_of(type_))
+
+    def _paths(self) -> dict[tuple[str, ...], int]:
+        """The numbers of the leaves that lie in structs alone, by path; of two with one text none, since dots may be part of names."""
+        if self._by_path is None:
+            of, schema = range(self._metadata.num_columns), self._metadata.schema
+            leaves = [(number, schema.column(number)) for number in of]
+            texts = Counter(leaf.path for _, leaf in leaves)
+            self._by_path = {
+                tuple(leaf.path.split(".")): number
+                for number, leaf in leaves
+                if not leaf.max_repetition_level and texts[leaf.path] == 1
+            }
+        return self._by_path
 
     def _named(self, name: str, schema: pa.Schema, ids: ColumnIds) -> list[ColumnStats | None]:
         """What is known of a column by its declared name, row group by row group."""

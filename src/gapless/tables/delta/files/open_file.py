@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -149,6 +150,14 @@ SMALL_BYTES = 256 << 10
 """Files of so many bytes are fetched as a whole: that is one request, and one file that is opened."""
 
 
+class GroupFilter(Protocol):
+    """What leaves out row groups beyond a predicate."""
+
+    def may_match(self, footer: Footer, number: int, stored_name: Callable[[str], str]) -> bool:
+        """False only where no row of a row group is wanted; `stored_name` is what the file calls a column."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
     """The columns that are read of files, and the rows that are kept."""
@@ -161,6 +170,8 @@ class Projection:
     """A further filter, in Arrow's own semantics."""
     cast_to: pa.Schema | None = None
     """The types under which `expression` sees the columns and they are given back, where these are not the declared ones."""
+    groups: GroupFilter | None = None
+    """A further filter of row groups alone: of what it lets through any row may come."""
     position: bool = False
     """Whether `POSITION` comes behind the columns."""
     deleted: bool = False

@@ -5,7 +5,7 @@ Small files of a near store are read in sets, step by step: handed over one by o
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -221,7 +221,8 @@ class Reading:
         footer, rows = opened.footer, opened.footer.groups.rows
         stages = self._stages(opened)
         may_hold = opened.may_hold()
-        matching = [found for found in self._matching(opened) if may_hold[found[0]]]
+        near = self._near(opened)
+        matching = [found for found in self._matching(opened) if may_hold[found[0]] and near(found[0])]
         for certain, numbers in groupby(matching, key=lambda found: found[1]):
             columns = self._answered if certain else self._fetched
             names = (opened.ids.stored_name(name) for name in columns.names if name not in self.layout.parts.columns)
@@ -247,6 +248,13 @@ class Reading:
             return [(number, True) for number, count in enumerate(rows) if count]
         of = partial(self.layout.group_stats, opened.request.file, opened.footer, opened.ids)
         return self._kept.matching([] if self._kept.keeps_all else [of(number) for number in range(len(rows))], rows)
+
+    def _near(self, opened: OpenDataFile) -> Callable[[int], bool]:
+        """Whether a row group may hold what is wanted beyond the filter."""
+        groups = self.projection.groups
+        if groups is None:
+            return lambda _number: True
+        return lambda number: groups.may_match(opened.footer, number, opened.ids.stored_name)
 
     def _stages(self, opened: OpenDataFile) -> tuple[KeyFilter, ...]:
         """How pages are pruned in a file's row groups; not at all where that does not pay, or positions in the file are asked for."""

@@ -26,7 +26,7 @@ from gapless.predicate.prune import StatsOf, compile_pruner
 from gapless.predicate.range import conjunction
 from gapless.tables.delta.expressions.evaluate import true_rows
 from gapless.tables.delta.expressions.sql import columns_read, parsed, terms
-from gapless.tables.delta.files.open_file import POSITION, Projection
+from gapless.tables.delta.files.open_file import POSITION, GroupFilter, Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.shared.scan import Condition, parse_condition
 
@@ -170,6 +170,8 @@ class RowCondition:
     """Prunes files and row groups, and filters rows while they are read."""
     residual: str | None = None
     """SQL that only DuckDB evaluates, row by row; None where there is none."""
+    groups: GroupFilter | None = None
+    """What leaves out row groups whose rows nobody wants, though the condition may be true of them."""
 
     @classmethod
     def parse(cls, where: str | pc.Expression | None, schema: pa.Schema) -> RowCondition:
@@ -213,7 +215,9 @@ class RowCondition:
     def projection(self, columns: tuple[str, ...], *, position: bool = False) -> Projection:
         """These columns of the rows that the pushed part keeps."""
         pushed = self.pushed
-        return Projection(columns=columns, predicate=pushed.predicate, expression=pushed.expression, position=position)
+        return Projection(
+            columns=columns, predicate=pushed.predicate, expression=pushed.expression, groups=self.groups, position=position
+        )
 
     def mask(self, rows: pa.Table) -> Mask:
         """For each of these rows, which have the schema's columns, whether it is true. Raises InvalidQuery."""
