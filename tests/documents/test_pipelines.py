@@ -188,24 +188,34 @@ def test_buckets_divide_as_evenly_as_equal_values_let_them() -> None:
     ]
 
 
-def test_a_lookup_is_the_filter_of_each_document() -> None:
+@pytest.mark.parametrize("local", ["a", "b", "a.b"])
+@pytest.mark.parametrize("foreign", ["b", "a.b"])
+def test_a_lookup_is_the_filter_of_each_document(local: str, foreign: str) -> None:
     chance = random.Random(3)
     ours = [decode_document(encode_document(document(chance, at))) for at in range(60)]
     theirs = [decode_document(encode_document(document(chance, at))) for at in range(60)]
     STORED["theirs"] = theirs
-    joined = made([{"$lookup": {"from": "theirs", "localField": "a", "foreignField": "b", "as": "hits"}}], ours)
+    joined = made([{"$lookup": {"from": "theirs", "localField": local, "foreignField": foreign, "as": "hits"}}], ours)
     some = 0
     for one, found in zip(ours, joined, strict=True):
-        local = one.get("a")
-        values = local if isinstance(local, list) else [local]
-        wanted = [each for each in theirs if any(holds_equal(each, value) for value in values)]
+        values = looked_for(one, local.split(".")) or [None]
+        wanted = [each for each in theirs if any(holds_equal(each, foreign, value) for value in values)]
         assert typed(found["hits"]) == typed(wanted), one
         some += 0 < len(wanted) < 60
     assert some > 20
 
 
-def holds_equal(one: dict[str, Any], value: Any) -> bool:
-    (matched,) = parse_pipeline([{"$match": {"b": {"$eq": value}}}])
+def looked_for(value: Any, path: list[str]) -> list[Any]:
+    """Values at a path, of arrays their elements; without numbers in paths, which none of the documents' arrays is asked for."""
+    if not path:
+        return value if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return [found for one in value if isinstance(one, dict) for found in looked_for(one, path)]
+    return looked_for(value[path[0]], path[1:]) if isinstance(value, dict) and path[0] in value else []
+
+
+def holds_equal(one: dict[str, Any], path: str, value: Any) -> bool:
+    (matched,) = parse_pipeline([{"$match": {path: {"$eq": value}}}])
     return bool(list(matched.run(iter([one]), AT)))
 
 

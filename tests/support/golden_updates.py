@@ -15,13 +15,13 @@ from bson import json_util
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from pymongo import MongoClient
-from pymongo.errors import WriteError
+from pymongo.errors import OperationFailure
 
 from gapless.documents.values.codec import OPTIONS
 from support.mongo_server import serving
 
 PLACE = Path(__file__).resolve().parents[1] / "documents" / "golden" / "updates.json"
-Case = tuple[dict[str, Any] | None, dict[str, Any], dict[str, Any], list[Any] | None]
+Case = tuple[dict[str, Any] | None, dict[str, Any], Any, list[Any] | None]
 """A document (None: none, so that one is added), a filter, an update, filters of elements."""
 
 ONE: dict[str, Any] = {"_id": 1}
@@ -103,6 +103,27 @@ CASES += [
     )
 ]
 
+CASES += [
+    ({"_id": 1, "a": 5, "b": {"c": 2, "d": 3}, "t": [1, 2, 3], "s": "x"}, ONE, update, None)
+    for update in (
+        [{"$set": {"sum": {"$add": ["$a", "$b.c"]}}}],
+        [{"$addFields": {"b.e": "$a"}}, {"$unset": "a"}],
+        [{"$set": {"a": 5}}],
+        [{"$set": {"a": 5.0}}],
+        [{"$set": {"t": {"$map": {"input": "$t", "in": {"$multiply": ["$$this", 2]}}}}}],
+        [{"$project": {"a": 1}}],
+        [{"$project": {"b.c": 0, "t": 0}}],
+        [{"$replaceRoot": {"newRoot": "$b"}}],
+        [{"$replaceWith": {"_id": 1, "was": "$a"}}],
+        [{"$set": {"s": "$$REMOVE"}}],
+        [{"$set": {"_id": 2}}],
+        [{"$set": {"a": {"$divide": ["$a", 0]}}}],
+        [{"$set": {"a": {"$nope": 1}}}],
+        [{"$match": {"a": 5}}],
+        [{"$set": {"n": {"$cond": [{"$gt": ["$a", 3]}, "many", "few"]}}}, {"$set": {"n": {"$concat": ["$n", "!"]}}}],
+    )
+]
+
 
 def main() -> None:
     """Ask the server."""
@@ -123,7 +144,7 @@ def answer(client: MongoClient[Any], number: int, case: Case) -> dict[str, Any]:
     said: dict[str, Any] = {"document": document, "filter": filter_, "update": update, "array_filters": filters}
     try:
         done = collection.update_one(filter_, update, upsert=document is None, array_filters=filters)
-    except WriteError as error:
+    except OperationFailure as error:
         return {**said, "error": error.code}
     return {**said, "matched": done.matched_count, "modified": done.modified_count, "after": collection.find_one({})}
 

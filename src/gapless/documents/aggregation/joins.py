@@ -63,7 +63,9 @@ def _wanted(value: Any) -> set[Key]:
 
 
 def _local_keys(document: Document, at: Path) -> set[Key]:
-    return set(chain.from_iterable(_wanted(one) for one in values_at(document, at, into_arrays=False)))
+    """What a document looks for: what there is at a path, and null where there is nothing."""
+    values = (one for one in values_at(document, at, into_arrays=False) if one is not MISSING)
+    return set(chain.from_iterable(map(_wanted, values))) or {sort_key(None)}
 
 
 @dataclass(frozen=True, slots=True)
