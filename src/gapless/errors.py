@@ -137,7 +137,7 @@ class InvalidTime(CallError):
 
 
 class InvalidFilter(CallError):
-    """A `where` that is no SQL, or uses SQL that a scan cannot answer."""
+    """A `where` that is no SQL or uses SQL that a scan cannot answer, or a filter or an expression of documents that is none."""
 
     code = "invalid-filter"
     where: str

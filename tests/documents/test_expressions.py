@@ -90,6 +90,36 @@ def test_sums_of_doubles_lose_nothing_on_the_way() -> None:
     assert value({"$sum": [[float("inf"), 1]]}) == float("inf")
 
 
+@pytest.mark.parametrize("number", ["NaN", "sNaN", "Infinity", "-Infinity", "-0", "9.9E+6144", "1E-6176"])
+def test_every_decimal_has_an_answer_or_an_error(number: str) -> None:
+    for operator in (
+        "$abs",
+        "$ceil",
+        "$floor",
+        "$round",
+        "$trunc",
+        "$sqrt",
+        "$exp",
+        "$ln",
+        "$log10",
+        "$toInt",
+        "$toDouble",
+        "$toString",
+    ):
+        try:
+            value({operator: "$v"}, {"v": Decimal128(number)})
+        except InvalidValue:
+            assert number not in ("NaN", "sNaN") or operator == "$toInt"
+    for operator in ("$add", "$subtract", "$multiply", "$divide", "$mod", "$pow", "$log"):
+        for other in (Decimal128("NaN"), Decimal128("2"), 0, -1, 2.5, Int64(3)):
+            for pair in ([other, "$v"], ["$v", other]):
+                try:
+                    assert type_number(value({operator: pair}, {"v": Decimal128(number)})) == 19
+                except InvalidValue:
+                    assert operator in ("$divide", "$mod", "$pow", "$log")
+    assert type_number(value({"$sum": [["$v", 1]]}, {"v": Decimal128(number)})) == 19
+
+
 def test_missing_comes_before_null() -> None:
     assert value({"$lt": ["$none", None]}) is True
     assert value({"$eq": ["$none", None]}) is False

@@ -14,7 +14,7 @@ from bson.decimal128 import Decimal128
 from gapless.documents.expressions.operands import wrong_value
 from gapless.documents.expressions.scope import is_null
 from gapless.documents.find.sort import Descending
-from gapless.documents.values.numbers import is_number, whole_number
+from gapless.documents.values.numbers import as_decimal, is_number, whole_number
 from gapless.documents.values.order import MISSING, Key, sort_key
 from gapless.documents.values.sums import Sum
 
@@ -106,7 +106,7 @@ class Deviation:
         """See `Accumulator`."""
         if not is_number(value):
             return
-        number = float(value.to_decimal() if isinstance(value, Decimal128) else value)
+        number = float(as_decimal(value) if isinstance(value, Decimal128) else value)
         self.count += 1
         off = number - self.mean
         self.mean += off / self.count

@@ -72,7 +72,7 @@ def _subtract(one: Any, other: Any) -> Any:
 
 
 def _negated(value: Number) -> Number:
-    return Decimal128(DECIMALS.minus(value.to_decimal())) if isinstance(value, Decimal128) else -value
+    return Decimal128(DECIMALS.minus(as_decimal(value))) if isinstance(value, Decimal128) else -value
 
 
 def difference(one: Any, other: Any) -> Number:
@@ -130,10 +130,9 @@ def _modulo(one: Any, other: Any) -> Number:
 def _power(one: Any, other: Any) -> Number:
     base, exponent = _number("$pow", one), _number("$pow", other)
     if _any_decimal(base, exponent):
-        power = as_decimal(exponent)
-        if as_decimal(base) == 0 and power < 0:
+        if as_decimal(base) == 0 and _below_zero(exponent):
             raise wrong_result("$pow", one, "0 has no power below 0")
-        return Decimal128(DECIMALS.power(as_decimal(base), power))
+        return Decimal128(DECIMALS.power(as_decimal(base), as_decimal(exponent)))
     if base == 0 and exponent < 0:
         raise wrong_result("$pow", one, "0 has no power below 0")
     # More than 64 bits come out of any other base to so high a power.
@@ -160,6 +159,11 @@ def _logarithm(one: Any, other: Any) -> Number:
     return math.log(float(number)) / math.log(float(base))
 
 
+def _below_zero(value: Number) -> bool:
+    number = as_decimal(value)
+    return not number.is_nan() and number < 0
+
+
 def _above_zero(value: Number) -> bool:
     """Whether a number is; NaN is let through."""
     number = as_decimal(value)
@@ -172,7 +176,7 @@ def _above_zero(value: Number) -> bool:
 def _absolute(value: Any) -> Number:
     number = _number("$abs", value)
     if isinstance(number, Decimal128):
-        return Decimal128(abs(number.to_decimal()))
+        return Decimal128(abs(as_decimal(number)))
     if isinstance(number, int) and number == -INT64:
         raise wrong_result("$abs", value, "BSON's integers have 64 bits")
     return abs(number) if isinstance(number, float) else fitting(abs(int(number)), number)
@@ -205,7 +209,7 @@ def _to_place(value: Number, place: int, mode: str) -> Number:
         if not -INT64 <= found < INT64:
             raise wrong_result("$round", value, "BSON's integers have 64 bits")
         return fitting(found, value)
-    number = value.to_decimal() if isinstance(value, Decimal128) else Decimal(value)
+    number = as_decimal(value) if isinstance(value, Decimal128) else Decimal(value)
     if not number.is_finite():
         return value
     if isinstance(value, float):
@@ -221,17 +225,17 @@ def _to_place(value: Number, place: int, mode: str) -> Number:
 
 def _root(value: Any) -> Number:
     number = _number("$sqrt", value)
-    if as_decimal(number) < 0:
+    if _below_zero(number):
         raise wrong_result("$sqrt", value, "It wants a number from 0 on")
     if isinstance(number, Decimal128):
-        return Decimal128(DECIMALS.sqrt(number.to_decimal()))
+        return Decimal128(DECIMALS.sqrt(as_decimal(number)))
     return math.sqrt(number)
 
 
 def _exponential(value: Any) -> Number:
     number = _number("$exp", value)
     if isinstance(number, Decimal128):
-        return Decimal128(DECIMALS.exp(number.to_decimal()))
+        return Decimal128(DECIMALS.exp(as_decimal(number)))
     try:
         return math.exp(number)
     except OverflowError:
@@ -245,7 +249,7 @@ def _logarithm_of(
         number = _number(operator, value)
         if not _above_zero(number):
             raise wrong_result(operator, value, "It wants a number above 0")
-        return Decimal128(exact(number.to_decimal())) if isinstance(number, Decimal128) else plain(float(number))
+        return Decimal128(exact(as_decimal(number))) if isinstance(number, Decimal128) else plain(float(number))
 
     return made
 

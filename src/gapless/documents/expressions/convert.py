@@ -56,7 +56,7 @@ def _to_whole(operator: str, value: Any, bound: int, *, dates: bool) -> int:
     elif dates and is_date(value):
         found = milliseconds_of(value)
     elif is_number(value):
-        number = value.to_decimal() if isinstance(value, Decimal128) else value
+        number = as_decimal(value) if isinstance(value, Decimal128) else value
         if not isinstance(number, int) and not math.isfinite(number):
             raise wrong_result(operator, value, "It has no end, or is no number")
         found = int(number)
@@ -77,8 +77,8 @@ def _to_long(operator: str, value: Any) -> int:
 
 def _to_double(operator: str, value: Any) -> float:
     number = _as_number(operator, value)
-    found = float(number.to_decimal() if isinstance(number, Decimal128) else number)
-    if math.isinf(found) and not (isinstance(number, float) or number.to_decimal().is_infinite()):
+    found = float(as_decimal(number) if isinstance(number, Decimal128) else number)
+    if math.isinf(found) and not (isinstance(number, float) or as_decimal(number).is_infinite()):
         raise wrong_result(operator, value, "It is beyond all doubles")
     return found
 

@@ -75,6 +75,8 @@ def _computed(
 def as_decimal(value: Number) -> Decimal:
     """A number as a decimal."""
     if isinstance(value, Decimal128):
-        return value.to_decimal()
+        found = value.to_decimal()
+        # A NaN that signals would raise in any comparison.
+        return Decimal("NaN") if found.is_snan() else found
     # Of a double 15 digits are meant, zeros at their end too.
     return Decimal(f"{value:.14e}") if isinstance(value, float) else Decimal(int(value))
