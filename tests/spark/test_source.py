@@ -21,8 +21,8 @@ from gapless.model.operation import JobId, SequenceId
 from gapless.model.segment import Bounds, Segment
 from gapless.spark.reading.arrow_columns import shown_batch, shown_schema
 from gapless.spark.reading.columns import ddl, spark_type
-from gapless.spark.setup.executors import packs_of
 from gapless.spark.setup.options import KNOWN_OPTIONS, NewTable, Use, parse_options
+from gapless.spark.setup.packs import packs_of
 
 # pyspark leaves sockets of collected answers to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(

@@ -21,8 +21,9 @@ from gapless.errors import InvalidOption, SchemaMismatch
 from gapless.spark.reading.columns import ddl, spark_type
 from gapless.spark.reading.delta_scan import DeltaScan
 from gapless.spark.reading.series_scan import SeriesScan
-from gapless.spark.setup.executors import coded, packs_of
+from gapless.spark.setup.coded import coded
 from gapless.spark.setup.options import SourceOptions, check_append, check_overwrite, parse_options
+from gapless.spark.setup.packs import packs_of
 from gapless.spark.setup.tables import open_at_newest, refuse_given, view_of
 from gapless.spark.stream.log import columns_of
 from gapless.spark.stream.sink import StreamWriter, handed_schema

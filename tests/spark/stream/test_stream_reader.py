@@ -29,7 +29,7 @@ from gapless.errors import (
 from gapless.formats.timeseries.actions import AddSegment
 from gapless.log.stream_plan import Budget, Cursor
 from gapless.model.instant import format_instant
-from gapless.spark.setup.executors import job_context
+from gapless.spark.setup.job_context import job_context
 from gapless.spark.stream.series_stream import StreamPart
 from gapless.tables.timeseries.care.expire import expire_versions, parse_expiry
 from gapless.tables.timeseries.read.stream_log import StreamLog, StreamOptions

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from pkgutil import resolve_name
 from typing import Any
 
-from gapless.connect.sources.files import open_file_source
-from gapless.connect.sources.http import open_http_source
-from gapless.connect.sources.kafka import open_kafka_source
-from gapless.connect.sources.positioned import PositionedSource
-from gapless.connect.sources.sql import open_sql_source
+from gapless.connect.sources.protocol import Source
 from gapless.errors import InvalidOption, nearest
 
-OPENERS: Mapping[str, Callable[..., PositionedSource]] = {
-    "files": open_file_source,
-    "http": open_http_source,
-    "https": open_http_source,
-    "kafka": open_kafka_source,
-    "sql": open_sql_source,
+OPENERS: Mapping[str, str] = {
+    "files": "gapless.connect.sources.files:open_file_source",
+    "http": "gapless.connect.sources.http:open_http_source",
+    "https": "gapless.connect.sources.http:open_http_source",
+    "kafka": "gapless.connect.sources.kafka:open_kafka_source",
+    "sql": "gapless.connect.sources.sql:open_sql_source",
 }
-"""Each takes what comes after the kind and its colon, and options by name."""
+"""Each takes what comes after the kind and its colon, and options by name. Its module is imported when it is asked for: Spark makes a
+source in a process of its own for each run.
+"""
 _WHOLE = ("http", "https")
 """These take the whole URL."""
 
 
-def open_kind(kind: str, location: str, options: Mapping[str, Any]) -> PositionedSource:
+def open_kind(kind: str, location: str, options: Mapping[str, Any]) -> Source:
     """A source of one of these kinds. Raises InvalidOption for an option that it does not have or needs, and as the kind says."""
-    opener = OPENERS[kind]
+    opener: Callable[..., Source] = resolve_name(OPENERS[kind])
     taken = {name: one for name, one in inspect.signature(opener).parameters.items() if one.kind is one.KEYWORD_ONLY}
     for name in options:
         if name not in taken:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pkgutil import resolve_name
 from typing import Any
 
 from gapless.connect.location import place_of
 from gapless.connect.sources.kinds import OPENERS, open_kind
 from gapless.connect.sources.protocol import Source
-from gapless.connect.sources.table.delta_table import DeltaSourceTable
-from gapless.connect.sources.table.hudi_table import HudiSourceTable
-from gapless.connect.sources.table.iceberg import open_iceberg_source
-from gapless.connect.sources.table.options import TableSourceOptions
-from gapless.connect.sources.table.series_table import SeriesSourceTable
-from gapless.connect.sources.table.source import TableSource
-from gapless.tables.delta.table import DeltaTable
-from gapless.tables.timeseries.table import TimeSeriesTable
 
-KINDS = ("timeseries", "delta", "iceberg", "hudi", *OPENERS)
+_TABLES = {
+    "timeseries": "gapless.connect.sources.table.series_table:open_series_source",
+    "delta": "gapless.connect.sources.table.delta_table:open_delta_source",
+    "iceberg": "gapless.connect.sources.table.iceberg:open_iceberg_source",
+    "hudi": "gapless.connect.sources.table.hudi_table:open_hudi_source",
+}
+"""Each takes the location, the options of the store, and the other options. Imported when it is asked for, as `OPENERS` are."""
+KINDS = (*_TABLES, *OPENERS)
 
 
 def source(url: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None, **options: Any) -> Source:
@@ -53,17 +53,5 @@ def source(url: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
     if kind in OPENERS:
         given = {"storage_options": storage_options, **options}
         return open_kind(kind, location, {name: value for name, value in given.items() if value is not None})
-    if kind == "iceberg":
-        return open_iceberg_source(location, storage_options, options)
-    asked = TableSourceOptions.parse(options)
-    pass_missing = asked.on_missing_versions == "earliest"
-    if kind == "hudi":
-        hudi = HudiSourceTable(
-            location=location, storage_options=storage_options, on_change=asked.on_change, pass_missing=pass_missing
-        )
-        return TableSource(hudi, asked)
-    if kind == "delta":
-        delta = DeltaTable.open(location, storage_options=storage_options)
-        return TableSource(DeltaSourceTable(delta, pass_missing=pass_missing), asked)
-    series = TimeSeriesTable.open(location, storage_options=storage_options)
-    return TableSource(SeriesSourceTable(series, on_change=asked.on_change, pass_missing=pass_missing), asked)
+    open_table: Callable[[str, Mapping[str, str] | None, Mapping[str, Any]], Source] = resolve_name(_TABLES[kind])
+    return open_table(location, storage_options, options)

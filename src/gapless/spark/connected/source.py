@@ -20,7 +20,7 @@ from gapless.errors import InvalidOption
 from gapless.runtime.environment import RandomIds
 from gapless.spark.connected.described import FORMAT, OPTION, DescribedSource, unpacked
 from gapless.spark.connected.kept_rows import KeptBatch, KeptRows
-from gapless.spark.setup.executors import coded
+from gapless.spark.setup.coded import coded
 from gapless.spark.stream.offset import unreadable
 
 # ruff: noqa: N802  # methods as Spark calls them

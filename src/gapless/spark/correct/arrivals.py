@@ -25,7 +25,8 @@ from gapless.predicate.range import key_bounds
 from gapless.runtime.committer import refuse_conflict
 from gapless.spark.correct.revise import CorrectionContext
 from gapless.spark.correct.revision_plan import Arrived
-from gapless.spark.setup.executors import job_context, required, spread_work
+from gapless.spark.setup.executors import required, spread_work
+from gapless.spark.setup.job_context import job_context
 from gapless.spark.writing.append import arrow_schema, written
 from gapless.spark.writing.bucket_columns import repartition
 from gapless.spark.writing.encode import Encoding, Outcome

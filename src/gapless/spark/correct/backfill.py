@@ -15,7 +15,8 @@ from gapless.errors import GaplessError, InvalidOption
 from gapless.model.operation import AppendReport
 from gapless.model.properties import with_defaults
 from gapless.model.schema import entity_types
-from gapless.spark.setup.executors import job_context, parallelism, required, spread_work
+from gapless.spark.setup.executors import parallelism, required, spread_work
+from gapless.spark.setup.job_context import job_context
 from gapless.spark.setup.tables import series_of
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.spark.writing.series_target import SeriesTarget

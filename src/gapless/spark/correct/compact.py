@@ -15,7 +15,8 @@ from gapless.model.protocols import Store
 from gapless.model.schema import entity_types
 from gapless.runtime.environment import Environment
 from gapless.spark.correct.delta_compact import compact_delta
-from gapless.spark.setup.executors import job_context, parallelism, spread_work
+from gapless.spark.setup.executors import parallelism, spread_work
+from gapless.spark.setup.job_context import job_context
 from gapless.spark.setup.tables import Table, open_to_write, refuse_given
 from gapless.spark.writing.encode import Outcome
 from gapless.tables.delta.table import DeltaTable

@@ -21,7 +21,8 @@ from gapless.spark.correct.delta_changes import change_rows
 from gapless.spark.correct.delta_merge import upsert_delta
 from gapless.spark.correct.revise import ByKey, CorrectionContext, Revised, Reviser
 from gapless.spark.correct.revision_plan import Arrived, ConditionRequest, CorrectionRequest, RevisionPlanner, UpsertRequest
-from gapless.spark.setup.executors import job_context, parallelism, spread_work
+from gapless.spark.setup.executors import parallelism, spread_work
+from gapless.spark.setup.job_context import job_context
 from gapless.spark.setup.tables import Table, open_to_write, refuse_given, series_of
 from gapless.spark.writing.target import Delivery
 from gapless.tables.delta.table import DeltaTable

@@ -17,7 +17,9 @@ from gapless.model.operation import ChangeReport, OperationId, Tally
 from gapless.model.protocols import Store
 from gapless.runtime.committer import Proposal
 from gapless.runtime.environment import Environment
-from gapless.spark.setup.executors import delta_job_context, packs_of, parallelism, required, spread_work
+from gapless.spark.setup.executors import parallelism, required, spread_work
+from gapless.spark.setup.job_context import delta_job_context
+from gapless.spark.setup.packs import packs_of
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite
 from gapless.tables.delta.handle import DeltaContext

@@ -10,7 +10,8 @@ from gapless.errors import GaplessError
 from gapless.formats.delta.actions import AddFile, TableState
 from gapless.model.protocols import Store
 from gapless.runtime.environment import Environment
-from gapless.spark.setup.executors import delta_job_context, parallelism, spread_work
+from gapless.spark.setup.executors import parallelism, spread_work
+from gapless.spark.setup.job_context import delta_job_context
 from gapless.tables.delta.care.compact import BinWriter, DeltaCompactor, WrittenFiles
 from gapless.tables.delta.care.compact_plan import DeltaBin
 from gapless.tables.delta.files.write import StagedWrite

@@ -19,7 +19,7 @@ from gapless.model.index import EntityType
 from gapless.model.operation import parse_operation
 from gapless.model.schema import entity_types
 from gapless.spark.reading.columns import quoted
-from gapless.spark.setup.executors import job_context
+from gapless.spark.setup.job_context import job_context
 from gapless.spark.writing.append import arrow_schema, written
 from gapless.spark.writing.encode import Encoding
 from gapless.spark.writing.series_target import SeriesTarget

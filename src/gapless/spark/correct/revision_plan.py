@@ -18,7 +18,7 @@ from gapless.model.segment import Segment
 from gapless.predicate.plan import prune
 from gapless.predicate.predicate import Or, Predicate
 from gapless.spark.correct.revise import AffectedSegment, ByKey, RevisionTask, UnmatchedRows
-from gapless.spark.setup.executors import packs_of
+from gapless.spark.setup.packs import packs_of
 from gapless.tables.timeseries.correct.operations import Delete, Replace, Upsert, condition_cut
 from gapless.tables.timeseries.correct.rewrite import CommitInfo
 from gapless.tables.timeseries.correct.rewrite_affected import AffectedFiles, homes_of

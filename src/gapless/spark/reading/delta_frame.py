@@ -21,7 +21,8 @@ from gapless.model.protocols import Store
 from gapless.spark.reading.columns import ddl, file_type, literal, quoted, spark_columns, spark_type
 from gapless.spark.reading.delta_scan import DeltaScan, PackReader, PlannedFile
 from gapless.spark.reading.parquet import check_names, scan_files
-from gapless.spark.setup.executors import packs_of, parallelism, spread_rows
+from gapless.spark.setup.executors import parallelism, spread_rows
+from gapless.spark.setup.packs import packs_of
 from gapless.tables.delta.files.open_file import PathResolver
 from gapless.tables.delta.read.view import DeltaView
 

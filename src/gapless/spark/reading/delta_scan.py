@@ -13,7 +13,7 @@ from gapless.formats.delta.actions import AddFile, TableState
 from gapless.formats.delta.schema.arrow_types import holds_variant
 from gapless.model.protocols import Store
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
-from gapless.spark.setup.executors import delta_job_context
+from gapless.spark.setup.job_context import delta_job_context
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.read.rows import FileScan
 from gapless.tables.delta.read.scan import Candidate, Planner, RowCondition

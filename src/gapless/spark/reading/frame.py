@@ -32,7 +32,7 @@ from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
 from gapless.spark.reading.columns import ddl, file_type, quoted, spark_columns, spark_condition, spark_type
 from gapless.spark.reading.delta_frame import read_delta
 from gapless.spark.reading.parquet import check_names, scan_files
-from gapless.spark.setup.executors import job_context
+from gapless.spark.setup.job_context import job_context
 from gapless.spark.setup.tables import View, refuse_given, view_of
 from gapless.tables.delta.read.view import DeltaView
 from gapless.tables.shared.handle import Location

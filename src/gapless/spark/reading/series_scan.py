@@ -14,7 +14,7 @@ from gapless.model.segment import Segment
 from gapless.predicate.plan import ReadGroup
 from gapless.predicate.range import identity_value
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
-from gapless.spark.setup.executors import job_context
+from gapless.spark.setup.job_context import job_context
 from gapless.spark.setup.options import SourceOptions
 from gapless.tables.timeseries.read.scan import ScanRequest
 from gapless.tables.timeseries.read.view import TableView

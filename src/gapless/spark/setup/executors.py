@@ -1,28 +1,16 @@
-"""Work for executors that is no DataFrame's: values out, answers back.
-
-How much work a session's executors take at once.
-
-Errors of ours on their way through Spark, which keeps nothing of them but their text.
-
-Data files put together into the partitions of a read: pure.
-"""
+"""Work for executors that is no DataFrame's: values out, answers back; and how much of it they take at once."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from gapless.errors import GaplessError, NotSupported, StoreError
-from gapless.model.segment import Segment
-from gapless.tables.delta.handle import DeltaContext, DeltaHandle
-from gapless.tables.delta.handle import context_of as delta_context_of
-from gapless.tables.timeseries.context import SeriesContext
-from gapless.tables.timeseries.handle import Handle, context_of
+from gapless.errors import GaplessError, StoreError
+from gapless.spark.setup.coded import coded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,34 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def job_context(handle: Handle, *, to_write: bool = False) -> SeriesContext:
-    """What a Spark job on a table works with; raises NotSupported for a table in memory, which no other process sees.
-
-    With `to_write` raises UpgradeNeeded or UnsupportedTable where the handle may not write.
-    """
-    context = context_of(handle, to_write=to_write)
-    check_reachable(handle.url)
-    return context
-
-
-def delta_job_context(handle: DeltaHandle, *, to_write: bool = False) -> DeltaContext:
-    """`job_context` of a Delta table."""
-    context = delta_context_of(handle, to_write=to_write)
-    check_reachable(handle.url)
-    return context
-
-
-def check_reachable(url: str) -> None:
-    """Raise NotSupported for the URL of a table in memory."""
-    if url.startswith("memory:"):
-        raise NotSupported(
-            f"Spark cannot reach {url}",
-            why="The table lies in the memory of this process, and Spark has others",
-            fix="Make the table on disk or in a bucket; or read it with table.scan()",
-            feature="spark",
-        )
 
 
 def spread_work(spark: SparkSession, work: Callable[[T], R], tasks: Sequence[T]) -> list[R | GaplessError]:
@@ -133,62 +93,3 @@ def parallelism(spark: SparkSession) -> int:
     part = spark.range(_MOST).select(functions.spark_partition_id().alias("part"))
     last: int = part.agg(functions.max("part")).collect()[0][0]
     return last + 1
-
-
-@contextmanager
-def coded() -> Iterator[None]:
-    """Whatever of ours is raised inside, or in a function that this decorates, says its code in a line `[code]` below its message.
-
-    Spark shows the traceback of its Python workers: class, message and this line come to the user in the text of Spark's exception.
-    """
-    try:
-        yield
-    except GaplessError as error:
-        line = f"[{error.code}]"
-        if line not in getattr(error, "__notes__", ()):
-            error.add_note(line)
-        raise
-
-
-_MOST_BYTES = 128 << 20
-_OPEN_BYTES = 1 << 20
-"""What opening a file costs, as bytes that could be read meanwhile."""
-_ROW_BYTES = 32
-"""A guess, where another writer left the size out."""
-
-
-class SizedFile(Protocol):
-    """A data file of a read."""
-
-    @property
-    def size(self) -> int | None:
-        """Bytes, where they are known."""
-        ...
-
-
-File = TypeVar("File", bound=SizedFile)
-
-
-def packs_of(files: Iterable[File], cores: int) -> list[tuple[File, ...]]:
-    """The files, in their order, in packs of about one size: about as many as cores, more where they would be above 128 MiB.
-
-    No packs without files. A file is never divided, and small ones lie together however many they are.
-    """
-    files = tuple(files)
-    total = sum(map(_weight, files))
-    most = min(_MOST_BYTES, -(-total // max(1, cores)))
-    packs: list[list[File]] = []
-    room = 0
-    for file in files:
-        if not packs or _weight(file) > room:
-            packs.append([])
-            room = most
-        packs[-1].append(file)
-        room -= _weight(file)
-    return [tuple(pack) for pack in packs]
-
-
-def _weight(file: SizedFile) -> int:
-    # Another writer may have left the size out of a segment.
-    size = file.rows * _ROW_BYTES if isinstance(file, Segment) and file.size is None else file.size or 0
-    return size + _OPEN_BYTES

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from gapless.errors import InvalidOption, LogWarning, one_of
 from gapless.model.operation import AppendReport, ChangeReport, parse_operation_id
 from gapless.model.properties import OnOverlap, parse_on_overlap
-from gapless.spark.setup.executors import coded
+from gapless.spark.setup.coded import coded
 from gapless.spark.setup.options import NewTable
 from gapless.spark.setup.tables import Table, open_to_write, refuse_given
 from gapless.spark.stream.batch_dedup import check_batch, note_name, output_mode_of, stream_of

@@ -14,8 +14,9 @@ from gapless.formats.delta.actions import Metadata
 from gapless.log.stream_plan import Budget, Cursor, OnChange, between, data_change, take
 from gapless.model.protocols import Store
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
-from gapless.spark.setup.executors import delta_job_context, packs_of
+from gapless.spark.setup.job_context import delta_job_context
 from gapless.spark.setup.options import SourceOptions
+from gapless.spark.setup.packs import packs_of
 from gapless.spark.stream.log import RunningColumns, delta_columns, stream_options, stream_start
 from gapless.spark.stream.offset import Offset
 from gapless.tables.delta.files.open_file import PathResolver

@@ -16,7 +16,7 @@ from gapless.log.stream_plan import OnChange
 from gapless.predicate.range import check_columns
 from gapless.spark.reading.arrow_columns import shown_schema
 from gapless.spark.reading.delta_scan import refuse_variants
-from gapless.spark.setup.executors import delta_job_context, job_context
+from gapless.spark.setup.job_context import delta_job_context, job_context
 from gapless.spark.setup.options import SourceOptions
 from gapless.spark.setup.tables import view_of
 from gapless.tables.delta.read.view import DeltaView

@@ -18,8 +18,9 @@ from gapless.model.segment import Segment
 from gapless.predicate.plan import ReadGroup
 from gapless.runtime.environment import Environment
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
-from gapless.spark.setup.executors import job_context, packs_of
+from gapless.spark.setup.job_context import job_context
 from gapless.spark.setup.options import SourceOptions
+from gapless.spark.setup.packs import packs_of
 from gapless.spark.stream.log import RunningColumns, series_columns, stream_options, stream_start
 from gapless.spark.stream.offset import Offset, unreadable
 from gapless.tables.timeseries.read.changes import CommitRows, rows_of_changes

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from gapless.errors import InvalidOption
 from gapless.model.operation import AppendReport, parse_operation_id
-from gapless.spark.setup.executors import coded
+from gapless.spark.setup.coded import coded
 from gapless.spark.setup.options import SourceOptions, check_overwrite
 from gapless.spark.stream.batch_dedup import QUERY_ID, Stream, check_batch, normal_location
 from gapless.spark.writing.append import check_delivery, open_or_create

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from gapless.errors import LogWarning
 from gapless.log.stream_plan import Budget, Cursor
-from gapless.spark.setup.executors import coded
+from gapless.spark.setup.coded import coded
 from gapless.spark.setup.options import SourceOptions
 from gapless.spark.setup.tables import view_of
 from gapless.spark.stream.delta_stream import DeltaStream, DeltaStreamPart

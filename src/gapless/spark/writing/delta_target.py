@@ -17,7 +17,7 @@ from gapless.runtime.committer import calling_on_error
 from gapless.runtime.metrics import DUPLICATES
 from gapless.spark.reading.arrow_columns import arriving_schema
 from gapless.spark.reading.columns import quoted
-from gapless.spark.setup.executors import delta_job_context
+from gapless.spark.setup.job_context import delta_job_context
 from gapless.spark.writing.delta_encode import DeltaEncoding, DeltaOutcome
 from gapless.spark.writing.target import Change, Delivery, WriteTarget
 from gapless.tables.delta.files.write import StagedWrite

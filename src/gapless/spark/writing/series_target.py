@@ -21,7 +21,7 @@ from gapless.model.schema import entity_types
 from gapless.runtime.committer import calling_on_error
 from gapless.runtime.metrics import DUPLICATES
 from gapless.spark.reading.arrow_columns import arriving_schema
-from gapless.spark.setup.executors import job_context
+from gapless.spark.setup.job_context import job_context
 from gapless.spark.writing.bucket_columns import repartition
 from gapless.spark.writing.encode import Encoding, Outcome
 from gapless.spark.writing.target import Change, Delivery, WriteTarget

@@ -26,7 +26,7 @@ from gapless.model.operation import AppendReport, SequenceId
 from gapless.model.protocols import is_old
 from gapless.runtime.metrics import DUPLICATES
 from gapless.spark.reading.arrow_columns import arriving_schema
-from gapless.spark.setup.executors import check_reachable
+from gapless.spark.setup.job_context import check_reachable
 from gapless.spark.writing.append import written
 from gapless.spark.writing.distinct import check_distinct
 from gapless.spark.writing.partition import PartitionEncoder, PartitionOutcome

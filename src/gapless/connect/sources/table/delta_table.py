@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from gapless.connect.sources.table.commit_order import removals_first
+from gapless.connect.sources.table.options import TableSourceOptions
 from gapless.connect.sources.table.place import Place
+from gapless.connect.sources.table.source import TableSource
 from gapless.connect.sources.table.source_table import FOLLOWER, Begin, CommitRead, FollowedTable, SourceColumns, inserted
 from gapless.errors import VersionNotFound
 from gapless.formats.delta.action_codec import decode_metadata, encode_action
@@ -113,3 +115,10 @@ class DeltaSourceTable(FollowedTable):
 def _columns(metadata: Metadata) -> SourceColumns:
     schema = to_arrow(metadata.schema).remove_metadata()
     return SourceColumns(schema=schema, stored=tuple(one.physical_name for one in metadata.schema.fields), meta=metadata)
+
+
+def open_delta_source(location: str, storage_options: Mapping[str, str] | None, options: Mapping[str, Any]) -> TableSource:
+    """A source out of a Delta table. Raises InvalidOption, InvalidTime, TableNotFound, StoreError."""
+    asked = TableSourceOptions.parse(options)
+    table = DeltaTable.open(location, storage_options=storage_options)
+    return TableSource(DeltaSourceTable(table, pass_missing=asked.on_missing_versions == "earliest"), asked)

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from gapless.connect.location import without_secrets
 from gapless.connect.sources.table.commit_order import removals_first
-from gapless.connect.sources.table.options import OnChange
+from gapless.connect.sources.table.options import OnChange, TableSourceOptions
 from gapless.connect.sources.table.place import Place
+from gapless.connect.sources.table.source import TableSource
 from gapless.connect.sources.table.source_table import FOLLOWER, Begin, CommitRead, SourceColumns, inserted
 from gapless.errors import NotSupported, ObjectNotFound, VersionNotFound
 from gapless.files.compare.keys import KeySet
@@ -344,3 +345,15 @@ def _digits(version: int) -> str:
 
 def _time_ns(version: int) -> int:
     return time_of(_digits(version)) or 0
+
+
+def open_hudi_source(location: str, storage_options: Mapping[str, str] | None, options: Mapping[str, Any]) -> TableSource:
+    """A source out of a Hudi table of either type. Raises InvalidOption, InvalidTime, NotSupported, TableNotFound, StoreError."""
+    asked = TableSourceOptions.parse(options)
+    table = HudiSourceTable(
+        location=location,
+        storage_options=storage_options,
+        on_change=asked.on_change,
+        pass_missing=asked.on_missing_versions == "earliest",
+    )
+    return TableSource(table, asked)

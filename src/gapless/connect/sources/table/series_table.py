@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from gapless.connect.sources.table.commit_order import removals_first
+from gapless.connect.sources.table.options import TableSourceOptions
 from gapless.connect.sources.table.place import Place
+from gapless.connect.sources.table.source import TableSource
 from gapless.connect.sources.table.source_table import FOLLOWER, Begin, CommitRead, FollowedTable, SourceColumns, inserted
 from gapless.errors import VersionNotFound
 from gapless.formats.timeseries.actions import TableMeta, TableState
@@ -118,3 +120,11 @@ class SeriesSourceTable(FollowedTable):
 def _columns(meta: TableMeta) -> SourceColumns:
     schema = (meta.schema or pa.schema([])).remove_metadata()
     return SourceColumns(schema=schema, stored=tuple(meta.ids.stored_name(one.name) for one in schema), meta=meta)
+
+
+def open_series_source(location: str, storage_options: Mapping[str, str] | None, options: Mapping[str, Any]) -> TableSource:
+    """A source out of a time-series table. Raises InvalidOption, InvalidTime, TableNotFound, StoreError."""
+    asked = TableSourceOptions.parse(options)
+    table = TimeSeriesTable.open(location, storage_options=storage_options)
+    pass_missing = asked.on_missing_versions == "earliest"
+    return TableSource(SeriesSourceTable(table, on_change=asked.on_change, pass_missing=pass_missing), asked)
