@@ -78,6 +78,7 @@ def kafka_broker(java: Path, jars: Path, folder: Path, *, partitions: int = 4) -
         subprocess.Popen(  # noqa: S603  # as above
             [*command, "kafka.Kafka", str(settings)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         ) as broker,
+        killed_with_us(broker),
     ):
         try:
             _wait_until_up(broker, port, said, java)
@@ -85,6 +86,18 @@ def kafka_broker(java: Path, jars: Path, folder: Path, *, partitions: int = 4) -
         finally:
             # Nothing of it is wanted later; asked nicely it would take seconds.
             broker.send_signal(signal.SIGKILL)
+
+
+@contextmanager
+def killed_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Within it a process is killed as soon as this one is gone, however that ends, SIGKILL included."""
+    # Of the pipe to it only this process has the other end.
+    watch = ["/bin/sh", "-c", 'cat >/dev/null; kill -9 "$1"', "watch", str(process.pid)]
+    with subprocess.Popen(watch, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as watcher:  # noqa: S603  # text of ours
+        try:
+            yield
+        finally:
+            watcher.kill()
 
 
 def _wait_until_up(broker: subprocess.Popen[bytes], port: int, said: Path, java: Path) -> None:
