@@ -13,6 +13,7 @@ import gapless as gl
 from gapless import connect
 from gapless.errors import InvalidPipeline, PipelineFailed, SourceCannotReplay
 from gapless.pipelines.pipeline import PipelineHandle
+from gapless.pipelines.run.backfills import run_backfill
 from gapless.pipelines.run.state import PipelineState
 from support.http_service import Answer, Service
 
@@ -62,6 +63,35 @@ def test_a_table_of_others_is_read_and_followed(spark: Any, tmp_path: Path, kind
     assert len(kept_rows(tmp_path)) <= 1  # of the last batch, which the next one lets go
     assert PipelineState(str(tmp_path / "checkpoints" / "p")).reset() > 3
     assert not kept_rows(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "hudi"])
+def test_a_gap_is_filled_from_the_version_that_a_table_had_as_the_run_began(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    place = f"{kind}:{tmp_path}/table"
+    sql = (
+        f"CREATE SOURCE rows_in WITH (type='{kind}', location='{{root}}/table');"
+        "CREATE SINK air WITH (type='timeseries', location='{root}/air', index='ts', bucket='1h')"
+        " AS SELECT id, timestamp_seconds(3600 * (id % 10)) AS ts FROM rows_in;"
+    )
+    commit(place, 1, dict.fromkeys(range(4), "a"))
+    made(tmp_path, sql).run(spark)
+    air = gl.open(tmp_path / "air")
+    air.delete("id = 1")
+
+    def fill_later(*given: Any) -> Any:
+        commit(place, 2, {11: "b", 15: "c"})  # of the hour that is missing, and of another one
+        return run_backfill(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gapless.pipelines.run.run.run_backfill", fill_later)
+        fill = "BACKFILL air FROM '1970-01-01T00:00Z' TO '1970-01-01T10:00Z';"
+        ((_, told),) = made(tmp_path, sql + fill).run(spark).backfills
+    assert (told.rows, told.buckets) == (1, 1)
+    assert sorted(air.refresh().scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]
+    made(tmp_path, sql).run(spark)
+    assert sorted(air.refresh().scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 11, 15]
 
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("hudi", marks=pytest.mark.soak)])

@@ -102,6 +102,31 @@ def test_records_of_avro_come_by_their_schema_and_one_that_is_cut_off_stops_it(k
     ]
 
 
+ECHO = """CREATE SOURCE trips (id BIGINT, ts TIMESTAMP) WITH (type='kafka', bootstrap_servers='{brokers}', topic='{topic}');
+CREATE SINK air WITH (type='timeseries', location='{root}/air', index='ts', bucket='1h') AS SELECT id, ts FROM trips;
+CREATE SINK echo WITH (type='kafka', bootstrap_servers='{brokers}', topic='{topic}', key='id', delivery='at_least_once')
+AS SELECT id + 100 AS id, ts - INTERVAL 1 HOUR AS ts FROM trips WHERE id % 100 = 3;
+{more}
+"""
+
+
+def test_a_gap_is_filled_from_what_a_topic_had_as_the_run_began(kafka_broker: Cluster, tmp_path: Path) -> None:
+    """Each run sends one more record into the topic that it reads, which is for the next one."""
+    topic = kafka_broker.topic()
+    kafka_broker.send(topic, [_record(one) for one in range(6)])
+    assert live(_pipeline(tmp_path, kafka_broker, topic, text=ECHO)).returncode == 0
+    air = gl.open(tmp_path / "air")
+    air.delete(start=START + timedelta(hours=1), end=START + timedelta(hours=2))
+    assert sorted(air.scan().to_arrow()["id"].to_pylist()) == [0, 2, 3, 4, 5]
+    fill = "BACKFILL air FROM '2026-01-05T00:00Z' TO '2026-01-05T02:00Z';"
+    done = live(_pipeline(tmp_path, kafka_broker, topic, fill, text=ECHO))
+    assert done.returncode == 0, done.stderr[-3000:]
+    # Of the hour that was missing there is 1, and meanwhile 203, which this run sent.
+    assert sorted(air.refresh().scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4, 5, 103]
+    assert live(_pipeline(tmp_path, kafka_broker, topic, text=ECHO)).returncode == 0
+    assert sorted(air.refresh().scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4, 5, 103, 203]
+
+
 def _avro_record(number: int, note: str | None) -> bytes:
     """A record of SCHEMA, byte by byte as Avro's specification says: whole numbers as zigzag in groups of seven bits."""
     micros = int((START + timedelta(hours=number)).timestamp()) * 1_000_000

@@ -10,7 +10,7 @@ from gapless.errors import CallError, InvalidOption, TableNotFound
 from gapless.pipelines.definitions import Pipeline
 from gapless.pipelines.language.statements import Backfill, CreateSource
 from gapless.pipelines.options.storage import storage_options
-from gapless.pipelines.run.frames import define_views, frame_of_query
+from gapless.pipelines.run.frames import define_views, frame_of_query, is_held
 from gapless.pipelines.run.plan import SinkPlan
 from gapless.pipelines.run.sinks import new_table
 from gapless.spark.correct.fill_gaps import GapFill, check_range, fill_gaps
@@ -19,9 +19,6 @@ from gapless.tables.timeseries.table import TimeSeriesTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_HELD = ("timeseries", "delta", "parquet", "json", "csv")
-"""Sources of which a DataFrame reads what was there when it was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +55,7 @@ def plan_backfills(
     planned = [(statement, found[statement.name.casefold()]) for statement in pipeline.backfills]
     for statement, plan in planned:
         _check(pipeline, statement, plan)
-    define_views(spark, pipeline, streaming=False)
+    define_views(spark, pipeline, streaming=False, held=True)
     return [
         PlannedBackfill(statement=statement, plan=plan, frame=frame_of_query(spark, pipeline, plan.query))
         for statement, plan in planned
@@ -97,7 +94,7 @@ def _check(pipeline: Pipeline, statement: Backfill, plan: SinkPlan) -> None:
             fix="Run the pipeline: what its sources have comes anew" if plan.kind == "once" else "Say mode='append'",
         )
     for one in pipeline.read_by(plan.query):
-        if isinstance(one.statement, CreateSource) and one.type not in _HELD:
+        if isinstance(one.statement, CreateSource) and not is_held(one):
             raise pipeline.sql.error(
                 statement.name_span,
                 f"gaps of {name!r} are not filled: it reads the {one.type} source {one.name!r}",

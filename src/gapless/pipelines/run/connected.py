@@ -45,8 +45,8 @@ _PAGES: Mapping[str, tuple[Callable[..., Pagination], Mapping[str, str], tuple[s
 def described(
     spark: SparkSession, defined: Defined, columns: str, *, streaming: bool, kept: str | None = None
 ) -> DescribedSource:
-    """The source that a definition describes; a table is asked for its columns. `columns` are those that are declared, as DDL, and `kept` is
-    the place for rows of planned batches.
+    """The source that a definition describes: a stream, or what is there now; a table is asked for its columns, and its newest version is
+    what is there. `columns` are those that are declared, as DDL, and `kept` is the place for rows of planned batches.
 
     Raises InvalidOption, and as `gl.connect.source` does.
     """
@@ -66,9 +66,9 @@ def described(
         url, given = options["url"], _http_options(options, schema)
     else:
         url, given = _table_url(defined), _table_options(defined)
-        schema = _columns_of(url, given)
+        schema, version = _newest(url, given)
         if not streaming:
-            given = {**given, "mode": "batch"}
+            given = {**given, "mode": "snapshot", "version": version}
     return DescribedSource(url=url, options=given, schema=schema, kept=kept, max_rows=options["max_rows"])
 
 
@@ -84,12 +84,12 @@ def check_replays(defined: Defined) -> None:
     )
 
 
-def _columns_of(url: str, options: Mapping[str, Any]) -> pa.Schema:
-    """The columns of a table's newest version, and the kind of change where that is told."""
+def _newest(url: str, options: Mapping[str, Any]) -> tuple[pa.Schema, int]:
+    """The columns of a table's newest version, with the kind of change where that is told, and its number."""
     telling = {name: options[name] for name in options if name not in ("start", "on_missing_versions")}
     with connect.source(url, **telling) as source:
         source.start()
-        schema = source.schema
+        schema, version = source.schema, source.cursor.table_version
     if not schema.names:
         raise InvalidOption(
             f"the columns of {url!r} are not known yet",
@@ -98,7 +98,7 @@ def _columns_of(url: str, options: Mapping[str, Any]) -> pa.Schema:
             option="location",
             value=url,
         )
-    return schema
+    return schema, version or 0
 
 
 def _table_url(defined: Defined) -> str:

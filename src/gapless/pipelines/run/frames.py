@@ -24,6 +24,11 @@ _TABLES = ("timeseries", "delta")
 _FILES = ("parquet", "json", "csv")
 
 
+def is_held(defined: Defined) -> bool:
+    """Whether a DataFrame of a source may read what was there when it was made, and nothing that came later."""
+    return defined.type in (*_TABLES, *_FILES, "kafka", "iceberg", "hudi")
+
+
 def is_continuous(defined: Defined) -> bool:
     """Whether it is a source that gives what is new, batch by batch."""
     return isinstance(defined.statement, CreateSource) and defined.options.get("mode", "continuous") == "continuous"
@@ -36,12 +41,14 @@ def define_views(
     streaming: bool,
     given: Mapping[str, DataFrame] | None = None,
     kept: str | None = None,
+    held: bool = False,
 ) -> None:
     """Make what a pipeline defines, but for its sinks, known to `spark.sql` as temporary views.
 
     Continuous sources become streams with `streaming`, else what is there now; `given` has those, by name in lower case, whose rows are known,
-    such as a batch; `kept` is the folder for rows of planned batches, which streams that are run need. Raises InvalidPipeline for a query that
-    Spark refuses, and what reading the sources raises.
+    such as a batch; `kept` is the folder for rows of planned batches, which streams that are run need. With `held` what comes after this call
+    is not read, where `is_held` says that it can be so. Raises InvalidPipeline for a query that Spark refuses, and what reading the sources
+    raises.
     """
     for name, defined in pipeline.defined.items():
         statement = defined.statement
@@ -50,7 +57,8 @@ def define_views(
         elif isinstance(statement, CreateView):
             frame = frame_of_query(spark, pipeline, statement.query)
         elif isinstance(statement, CreateSource):
-            frame = source_frame(spark, pipeline, defined, streaming=streaming and is_continuous(defined), kept=kept)
+            stream = streaming and is_continuous(defined)
+            frame = source_frame(spark, pipeline, defined, streaming=stream, kept=kept, held=held)
         elif isinstance(statement, CreateLookupTable):
             frame = lookup_frame(spark, pipeline, defined)
         else:
@@ -75,9 +83,15 @@ def refused_at(pipeline: Pipeline, query: Query, act: Callable[[], Any]) -> Any:
 
 
 def source_frame(
-    spark: SparkSession, pipeline: Pipeline, defined: Defined, *, streaming: bool, kept: str | None = None
+    spark: SparkSession,
+    pipeline: Pipeline,
+    defined: Defined,
+    *,
+    streaming: bool,
+    kept: str | None = None,
+    held: bool = False,
 ) -> DataFrame:
-    """The rows of a source: a stream, or what is there now; in its declared columns, with its watermark. `kept` as in `define_views`."""
+    """The rows of a source: a stream, or what is there now; in its declared columns, with its watermark. `kept`, `held` as in `define_views`."""
     statement, options = defined.statement, defined.options
     assert isinstance(statement, CreateSource)
     if defined.type in _TABLES:
@@ -86,7 +100,7 @@ def source_frame(
     elif defined.type in _FILES:
         frame = _files(spark, pipeline, defined, streaming=streaming)
     elif defined.type == "kafka":
-        frame = kafka_frame(spark, pipeline, defined, streaming=streaming)
+        frame = kafka_frame(spark, pipeline, defined, streaming=streaming, held=held)
     elif defined.type in CONNECTED:
         columns = columns_ddl(statement.columns)
         read = described(spark, defined, columns, streaming=streaming, kept=None if kept is None else f"{kept}/{defined.name}")

@@ -19,9 +19,11 @@ _VALUES = "_values"
 _AVRO_SAYS = re.compile(r"org\.apache\.avro\.\w+: (?:[\w.]+: )?(.+)")
 
 
-def kafka_frame(spark: SparkSession, pipeline: Pipeline, defined: Defined, *, streaming: bool) -> DataFrame:
+def kafka_frame(spark: SparkSession, pipeline: Pipeline, defined: Defined, *, streaming: bool, held: bool = False) -> DataFrame:
     """The records of a topic: a stream, or those that are there now; as columns of their values, and _key, _topic, _partition, _offset,
-    _timestamp and _headers. Raises InvalidPipeline for columns or a schema that are missing, or that Spark refuses.
+    _timestamp and _headers. With `held` records that come after this call are not read; the topic is read once to know where it ends.
+
+    Raises InvalidPipeline for columns or a schema that are missing, or that Spark refuses.
     """
     options = defined.options
     given = {
@@ -35,6 +37,8 @@ def kafka_frame(spark: SparkSession, pipeline: Pipeline, defined: Defined, *, st
         given["maxOffsetsPerTrigger"] = str(options["max_records"])
     reader: Any = spark.readStream if streaming else spark.read
     records = reader.format("kafka").options(**given).load()
+    if held:
+        records = records.where(_up_to_now(records))
     told: list[SparkColumn]
     match options["format"]:
         case "json":
@@ -48,6 +52,16 @@ def kafka_frame(spark: SparkSession, pipeline: Pipeline, defined: Defined, *, st
     about = [records[name].alias(f"_{name}") for name in ("key", "topic", "partition", "offset", "timestamp", "headers")]
     frame: DataFrame = records.select(*told, *about)
     return frame
+
+
+def _up_to_now(records: DataFrame) -> SparkColumn:
+    """Whether a record is among those that its partition has by now: Spark asks for the end of a topic whenever it reads it."""
+    from pyspark.sql import functions
+
+    among = functions.lit(False)
+    for row in records.groupBy("partition").agg(functions.max("offset").alias("last")).collect():
+        among |= (records["partition"] == row["partition"]) & (records["offset"] <= row["last"])
+    return among
 
 
 def _json(pipeline: Pipeline, defined: Defined, records: DataFrame) -> tuple[DataFrame, list[SparkColumn]]:

@@ -181,7 +181,8 @@ class IcebergSourceTable(ConsecutiveVersions):
         if time is not None:
             return self.last_by(parse_instant_value(time, name="time"))
         number = whole_number(version)
-        if number is None or number not in self._by_version:
+        before_the_first = number == 0 and self._is_whole
+        if number is None or (number not in self._by_version and not before_the_first):
             raise self._gone(f"version {version!r} of {self.url} is not there", number or 0)
         return number
 
