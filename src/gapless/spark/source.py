@@ -52,7 +52,7 @@ def scan_of(options: SourceOptions) -> SeriesScan | DeltaScan:
     """What a read asks for, by the table's kind. Raises as opening the table, `table.at` and `table.scan` do, InvalidOption for an option of the other kind
     of table, and NotSupported for a table in memory.
     """
-    view = view_of(options.path, options.version, options.timestamp)
+    view = view_of(options.path, options.version, options.timestamp, options.storage)
     if options.columns == ():
         raise InvalidOption(
             "columns='' names no column",
@@ -128,8 +128,11 @@ class Written(WriterCommitMessage):
 class Writer(DataSourceArrowWriter):
     """One write: made on the driver, pickled to executors for `write`, and back on the driver for `commit`."""
 
-    def __init__(self, path: str, delivery: Delivery, encoding: PartitionEncoder | None, *, overwrite: bool) -> None:
-        self.path, self.delivery, self.encoding, self.overwrite = path, delivery, encoding, overwrite
+    def __init__(
+        self, options: SourceOptions, url: str, delivery: Delivery, encoding: PartitionEncoder | None, *, overwrite: bool
+    ) -> None:
+        self.options, self.url = options, url
+        self.delivery, self.encoding, self.overwrite = delivery, encoding, overwrite
 
     @coded()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -142,7 +145,7 @@ class Writer(DataSourceArrowWriter):
         if self.encoding is None:
             return
         outcomes = [message.outcome for message in messages]
-        target = target_of(open_at_newest(self.path))
+        target = target_of(open_at_newest(self.url, self.options.storage))
         take = target.overwrite if self.overwrite else target.append
         take(self.delivery, self.encoding, outcomes)
 
@@ -158,7 +161,7 @@ def begin_write(options: SourceOptions, schema: StructType, *, overwrite: bool) 
     """
     (check_overwrite if overwrite else check_append)(options)
     given = handed_schema(schema)
-    handle = open_or_create(options.path, options.new_table, given)
+    handle = open_or_create(options.path, options.new_table, given, options.storage)
     delivery = Delivery(
         on_overlap=options.on_overlap,
         operation=options.operation,
@@ -169,7 +172,7 @@ def begin_write(options: SourceOptions, schema: StructType, *, overwrite: bool) 
     target = target_of(handle)
     known = target.find_applied(delivery, "overwrite" if overwrite else "append")
     encoding = target.begin(given, delivery) if known is None else None
-    return Writer(handle.url, delivery, encoding, overwrite=overwrite)
+    return Writer(options, handle.url, delivery, encoding, overwrite=overwrite)
 
 
 class GaplessSource(DataSource):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gapless.pipelines.options.catalogs import CATALOG, CATALOG_PREFIX
 from gapless.pipelines.options.spec import OptionSpec, TypeSpec
-from gapless.pipelines.options.storage import AWS_REGION, STORAGE_PREFIX
+from gapless.pipelines.options.storage import AWS_REGION
+from gapless.spark.setup.options import STORAGE_PREFIX
 
 _LOCATION = OptionSpec(name="location", required=True, about="The path or URL of the table; it is made where nothing is there")
 _MODE = OptionSpec(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gapless.pipelines.options.catalogs import CATALOG, CATALOG_PREFIX
 from gapless.pipelines.options.spec import OptionSpec, TypeSpec
+from gapless.pipelines.options.storage import AWS_REGION
+from gapless.spark.setup.options import STORAGE_PREFIX
 
 _MODE = OptionSpec(
     name="mode",
@@ -55,6 +57,7 @@ _TABLE = (
     ),
     *_ON_CHANGE,
     _MAX_FILES,
+    AWS_REGION,
 )
 _MAX_ROWS = OptionSpec(
     name="max_rows", kind="count", default=1_000_000, about="The most rows in one batch, which the driver holds in memory"
@@ -125,19 +128,33 @@ SOURCES = {
     one.name: one
     for one in (
         TypeSpec(
-            name="timeseries", about="A time-series table: rows as they are appended, or its change data feed.", options=_TABLE
+            name="timeseries",
+            about="A time-series table: rows as they are appended, or its change data feed.",
+            options=_TABLE,
+            passed=(STORAGE_PREFIX,),
         ),
-        TypeSpec(name="delta", about="A Delta table: rows as they are appended, or its change data feed.", options=_TABLE),
+        TypeSpec(
+            name="delta",
+            about="A Delta table: rows as they are appended, or its change data feed.",
+            options=_TABLE,
+            passed=(STORAGE_PREFIX,),
+        ),
         TypeSpec(
             name="iceberg",
             about="An Iceberg table, of a catalog or in a directory: all rows first, then what each snapshot does. Needs gapless[iceberg].",
-            options=(*CATALOG, OptionSpec(name="ref", about="The branch that is followed; main where not given"), *_CONNECTED),
-            passed=(CATALOG_PREFIX,),
+            options=(
+                *CATALOG,
+                OptionSpec(name="ref", about="The branch that is followed; main where not given"),
+                *_CONNECTED,
+                AWS_REGION,
+            ),
+            passed=(CATALOG_PREFIX, STORAGE_PREFIX),
         ),
         TypeSpec(
             name="hudi",
             about="A Hudi table of either type: all rows first, then what each instant does. Needs gapless[hudi].",
-            options=(_LOCATION, *_CONNECTED),
+            options=(_LOCATION, *_CONNECTED, AWS_REGION),
+            passed=(STORAGE_PREFIX,),
         ),
         TypeSpec(
             name="http",

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gapless.pipelines.options.spec import OptionSpec, behind
+from gapless.spark.setup.options import STORAGE_PREFIX
 
-STORAGE_PREFIX = "storage."
-"""Of options of the object store in obstore's names, such as "storage.aws_access_key_id"."""
 AWS_REGION = OptionSpec(name="aws_region", about="The region of the bucket; the same as storage.aws_region")
 
 

@@ -23,6 +23,7 @@ from gapless.errors import InvalidOption, SourceCannotReplay, one_of
 from gapless.pipelines.definitions import Defined
 from gapless.pipelines.options.catalogs import catalog_options, iceberg_url
 from gapless.pipelines.options.spec import behind
+from gapless.pipelines.options.storage import storage_options
 from gapless.spark.connected.described import DescribedSource
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ def _table_options(defined: Defined) -> dict[str, Any]:
     }
     if options["start"] != "all" and options["mode"] == "continuous":
         given["start"] = options["start"]
+    if storage := storage_options(options):
+        given["storage_options"] = storage
     if defined.type == "iceberg":
         given |= catalog_options(options)
         if options["ref"] is not None:

@@ -11,11 +11,13 @@ from gapless.errors import InvalidPipeline
 from gapless.pipelines.definitions import Defined, Pipeline
 from gapless.pipelines.language.statements import CreateLookupTable, CreateSource, CreateView, Query
 from gapless.pipelines.language.text import Span
+from gapless.pipelines.options.storage import storage_options
 from gapless.pipelines.run.connected import CONNECTED, described
 from gapless.pipelines.run.declared import columns_ddl, declared_columns, not_null
 from gapless.pipelines.run.kafka import kafka_frame
 from gapless.spark.connected.described import connected_frame
 from gapless.spark.reading.columns import quoted
+from gapless.spark.setup.options import STORAGE_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -150,11 +152,18 @@ def _table_stream(spark: SparkSession, options: Mapping[str, Any]) -> DataFrame:
         given["startingVersion"] = options["start"]
     if options["max_files"] is not None:
         given["maxFilesPerTrigger"] = str(options["max_files"])
-    return spark.readStream.format("gapless").options(**given).load(options["location"])
+    return spark.readStream.format("gapless").options(**given, **_storage(options)).load(options["location"])
 
 
 def _table_rows(spark: SparkSession, options: Mapping[str, Any]) -> DataFrame:
+    # Spark's own reader of Parquet, the faster one, knows nothing of these options.
+    if storage := _storage(options):
+        return spark.read.format("gapless").options(**storage).load(options["location"])
     return gapless.spark.read(spark, options["location"])
+
+
+def _storage(options: Mapping[str, Any]) -> dict[str, str]:
+    return {f"{STORAGE_PREFIX}{name}": value for name, value in storage_options(options).items()}
 
 
 def _files(spark: SparkSession, pipeline: Pipeline, defined: Defined, *, streaming: bool) -> DataFrame:

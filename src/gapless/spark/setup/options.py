@@ -14,6 +14,8 @@ from gapless.model.properties import OnOverlap, parse_on_overlap
 
 Use = Literal["read", "write", "stream read", "stream write"]
 
+STORAGE_PREFIX = "storage."
+"""Of options of the object store, in obstore's names: `storage.aws_endpoint`."""
 _PASSED_ALONG = frozenset(
     {"owner", "location", "provider", "comment", "collation", "external", "is_managed_location", "transient_lastddltime"}
 )
@@ -62,6 +64,8 @@ class SourceOptions:
     app_id: str | None = None
     checkpoint_location: str | None = None
     query_name: str | None = None
+    storage: Mapping[str, str] | None = field(default=None, repr=False)
+    """Options of the object store, as `gl.open` takes them; None where the environment says all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +86,12 @@ def parse_options(given: Mapping[str, str], *uses: Use) -> SourceOptions:
     """
     values: dict[str, Any] = {}
     texts: dict[str, str] = {}
+    storage: dict[str, str] = {}
     for name, text in given.items():
         if name.lower() in _PASSED_ALONG:
+            continue
+        if name.lower().startswith(STORAGE_PREFIX):
+            storage[name.lower().removeprefix(STORAGE_PREFIX)] = text
             continue
         option = _find(name, uses)
         texts[option.name] = text
@@ -94,7 +102,7 @@ def parse_options(given: Mapping[str, str], *uses: Use) -> SourceOptions:
     if "write" in uses or "stream write" in uses:
         values["new_table"] = _new_table(texts)
     _check_together(values)
-    return SourceOptions(**values)
+    return SourceOptions(**values, storage=storage or None)
 
 
 def check_overwrite(options: SourceOptions) -> None:

@@ -63,8 +63,10 @@ def open_to_write(table: object, storage_options: Mapping[str, str] | None = Non
     return table
 
 
-def view_of(table: View | Location, version: int | None, time: object) -> View:
-    """A table at the version that is meant, the one that it sees or the newest where none is.
+def view_of(
+    table: View | Location, version: int | None, time: object, storage_options: Mapping[str, str] | None = None
+) -> View:
+    """A table at the version that is meant, the one that it sees or the newest where none is; `storage_options` are of a place.
 
     Raises as `table.at`, `gl.open` and `gl.delta.open`.
     """
@@ -72,13 +74,13 @@ def view_of(table: View | Location, version: int | None, time: object) -> View:
     if isinstance(table, TableView | DeltaView):
         return table if newest else table.at(version, time=time)
     if newest:
-        return open_at_newest(table)
+        return open_at_newest(table, storage_options)
     try:
-        return TableView.open_at(table, version, time=time)
+        return TableView.open_at(table, version, time=time, storage_options=storage_options)
     except TableNotFound:
-        if kind_of(open_store(table)) != "delta":
+        if kind_of(open_store(table, storage_options)) != "delta":
             raise
-    return DeltaView.open_at(table, version, time=time)
+    return DeltaView.open_at(table, version, time=time, storage_options=storage_options)
 
 
 def series_of(table: object, function: str) -> TimeSeriesTable:

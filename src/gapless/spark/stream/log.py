@@ -58,7 +58,7 @@ def delta_columns(metadata: Metadata) -> SourceColumns:
 
 def columns_of(options: SourceOptions) -> pa.Schema:
     """The declared columns of a stream that begins now; raises as opening the table, and as `stream_columns`."""
-    view = view_of(options.path, None, None)
+    view = view_of(options.path, None, None, options.storage)
     if isinstance(view, DeltaView):
         columns = delta_columns(delta_job_context(view).snapshot.state.metadata)
     else:

@@ -56,7 +56,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             parse_operation_id((options.app_id, 0))
         self._options, self._overwrite = options, overwrite
         given = handed_schema(schema)
-        handle = open_or_create(options.path, options.new_table, given)
+        handle = open_or_create(options.path, options.new_table, given, options.storage)
         delivery = Delivery(on_overlap=options.on_overlap, schema_mode="merge" if options.merge_schema else "strict")
         check_delivery(handle, delivery)
         self._target = target_of(handle)

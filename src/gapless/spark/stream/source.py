@@ -167,7 +167,7 @@ class StreamReader(DataSourceStreamReader):
 
     def _opened(self) -> FollowedTable:
         if self._table is None:
-            view = view_of(self._options.path, None, None)
+            view = view_of(self._options.path, None, None, self._options.storage)
             options = self._options
             table = DeltaStream.of(view, options) if isinstance(view, DeltaView) else SeriesStream.of(view, options)
             _check_schema(self._schema, table.running)
