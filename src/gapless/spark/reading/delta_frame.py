@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -19,6 +19,7 @@ from gapless.formats.delta.schema.column_mapping import ids_by_name
 from gapless.formats.delta.schema.types import PrimitiveType, StructField, StructType
 from gapless.model.protocols import Store
 from gapless.spark.reading.columns import ddl, file_type, literal, quoted, spark_columns, spark_type
+from gapless.spark.reading.conditions import spark_condition
 from gapless.spark.reading.delta_scan import DeltaScan, PackReader, PlannedFile
 from gapless.spark.reading.parquet import check_names, scan_files
 from gapless.spark.setup.executors import parallelism, spread_rows
@@ -39,12 +40,20 @@ def read_delta(
 ) -> DataFrame:
     """`gapless.spark.read` of a Delta table at the version that the view sees."""
     scan = DeltaScan.of(view, where, columns)
-    wanted, native = scan.rows.schema, NativeFiles.of(scan)
+    wanted, native, files = scan.rows.schema, NativeFiles.of(scan), scan.files()
     check_names(spark, [wanted])
-    plain, others = list[PlannedFile](), list[PlannedFile]()
-    for one in scan.files():
-        (plain if native.takes(one) else others).append(one)
-    frames = native.frames(spark, [one.file for one in plain])
+    cut = None if all(one.whole for one in files) else CutFiles.of(scan)
+    plain, partly, others = list[AddFile](), list[AddFile](), list[PlannedFile]()
+    for one in files:
+        if one.whole and native.takes(one.file):
+            plain.append(one.file)
+        elif cut is not None and cut.files.takes(one.file):
+            partly.append(one.file)
+        else:
+            others.append(one)
+    frames = native.frames(spark, plain)
+    if cut is not None:
+        frames += cut.frames(spark, partly, wanted.names)
     if others or not frames:
         frames.append(_read_here(spark, scan.reader, others))
     return reduce(_union, frames)
@@ -65,6 +74,35 @@ def _read_here(spark: SparkSession, reader: PackReader, files: Sequence[PlannedF
             [literal(None, field.type, field.name).alias(field.name) for field in reader.rows.schema]
         )
     return spread_rows(spark, reader.read, packs, ddl(columns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutFiles:
+    """Files of which Spark's own reader gives the rows that a condition keeps."""
+
+    files: NativeFiles
+    """Read with the columns of the condition beside those that are wanted."""
+    condition: Column
+
+    @classmethod
+    def of(cls, scan: DeltaScan) -> CutFiles | None:
+        """None where the condition is not one of Spark's, or where it would not tell its columns apart."""
+        condition, schema = scan.rows.condition, scan.rows.condition.pushed.schema
+        if condition.residual is not None or condition.pushed.expression is not None:
+            return None
+        names = tuple(dict.fromkeys((*scan.rows.columns, *condition.columns)))
+        if len({name.lower() for name in names}) < len(names):
+            return None
+        said = spark_condition(condition.pushed.predicate, schema)
+        if said is None:
+            return None
+        wide = replace(scan, rows=replace(scan.rows, columns=names))
+        return cls(files=NativeFiles.of(wide), condition=said)
+
+    def frames(self, spark: SparkSession, files: Iterable[AddFile], wanted: Sequence[str]) -> list[DataFrame]:
+        """The wanted columns of the rows that are kept, a DataFrame for each store that holds some."""
+        kept = [one.where(self.condition) for one in self.files.frames(spark, files)]
+        return [one if one.columns == list(wanted) else one.select([quoted(name) for name in wanted]) for one in kept]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +127,11 @@ class NativeFiles:
         cast = all(_casts_exactly(parts.columns[one.name]) for one in fields if one.name in parts.columns)
         return cls(scan=scan, fields=fields, parts=parts, here=by_name and cast, _folders={})
 
-    def takes(self, one: PlannedFile) -> bool:
-        """Whether Spark's own reader gives exactly the wanted rows of a file."""
-        if not (self.here and one.whole) or one.file.deletion_vector is not None:
+    def takes(self, file: AddFile) -> bool:
+        """Whether Spark's own reader gives exactly the rows of a file."""
+        if not self.here or file.deletion_vector is not None:
             return False
-        return not self._wanted_parts or self._tells(one.file)
+        return not self._wanted_parts or self._tells(file)
 
     def frames(self, spark: SparkSession, files: Iterable[AddFile]) -> list[DataFrame]:
         """The rows of such files, a DataFrame for each store that holds some."""

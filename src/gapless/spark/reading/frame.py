@@ -28,8 +28,10 @@ from gapless.model.protocols import Store
 from gapless.model.schema import stored_schema
 from gapless.model.segment import Segment
 from gapless.predicate.plan import ReadGroup
+from gapless.predicate.predicate import Constant
 from gapless.spark.reading.arrow_columns import shown_batches, shown_schema
-from gapless.spark.reading.columns import ddl, file_type, quoted, spark_columns, spark_condition, spark_type
+from gapless.spark.reading.columns import ddl, file_type, quoted, spark_columns, spark_type
+from gapless.spark.reading.conditions import spark_condition
 from gapless.spark.reading.delta_frame import read_delta
 from gapless.spark.reading.parquet import check_names, scan_files
 from gapless.spark.setup.job_context import job_context
@@ -145,7 +147,7 @@ def read(spark: SparkSession, table: View | Location, **options: Unpack[ReadOpti
 
     Files that cannot hold a wanted row are left out here; the others Spark reads with its own Parquet reader, and rows are exact. Of a
     Delta table executors read with our own reader what Spark's alone would not answer: files with deletion vectors, those of which `where`
-    keeps some rows, and those whose columns are told by field ids. What is committed later does not change the DataFrame; it can be read until a vacuum takes its files. Unsigned integers come as the
+    keeps some rows by floats, nested fields, functions or LIKE, and those whose columns are told by field ids. What is committed later does not change the DataFrame; it can be read until a vacuum takes its files. Unsigned integers come as the
     next wider signed type (uint64 as `decimal(20,0)`), times with a zone as `timestamp`, those without as `timestamp_ntz`.
 
     Raises UnsupportedType for a column that Spark cannot hold exactly (ns, float16, a variant, …: leave it out with `columns`),
@@ -177,8 +179,11 @@ def read(spark: SparkSession, table: View | Location, **options: Unpack[ReadOpti
     frames = [_declared(_scan(spark, store, layout), layout.schema, wanted, plan.ids) for layout in layouts]
     frames += [inlined_rows(spark, store, plan, inlined, wanted)] if inlined else []
     rows = reduce(_union, frames) if frames else _declared(spark.range(0), pa.schema([]), wanted, PLAIN)
-    condition = spark_condition(plan.predicate, plan.schema)
-    kept = rows if condition is None else rows.where(condition)
+    kept = rows
+    if plan.predicate != Constant(value=True):
+        condition = spark_condition(plan.predicate, plan.schema)
+        assert condition is not None, "ranges of the index and values of entities are said"
+        kept = rows.where(condition)
     return kept if plan.columns == tuple(wanted.names) else kept.select([quoted(name) for name in plan.columns])
 
 
