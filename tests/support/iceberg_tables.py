@@ -58,6 +58,7 @@ class DirectoryCatalog(NoopCatalog):
             one.validate(now.metadata)
         changed = update_table_metadata(now.metadata, updates, metadata_location=self.io.location("metadata/before"))
         number = int(now.metadata_location) + 1
+        self.io.settle()
         try:
             self.store.put(f"metadata/v{number}.metadata.json", changed.model_dump_json(exclude_none=True).encode())
         except ObjectExists as error:

@@ -121,7 +121,11 @@ class Directory:
         """Whether it is the version of this number."""
         data = metadata.model_dump_json(exclude_none=True).encode()
         deferred, self.io.deferred[:] = tuple(self.io.deferred), []
-        landed = self._env.drive(_create(self._path(number), data), deferred)
+        try:
+            landed = self._env.drive(_create(self._path(number), data), deferred)
+        finally:
+            # Those of a commit that is there are durable; no other will name them.
+            self._env.forget(deferred)
         if landed is None:
             raise CommitOutcomeUnknown(
                 f"whether {self._path(number)} is stored is not known",

@@ -174,6 +174,10 @@ class DeferredFiles:
         self._folders = folders
         self._written: dict[str, _Written] = {}
 
+    def __del__(self) -> None:
+        """What nobody can settle any more is not held open."""
+        self.forget(list(self._written))
+
     def add(self, path: str, handle: int, folder: str) -> None:
         """Keep an open file, whole and under its name, which lies in `folder`."""
         self._written[path] = _Written(handle, folder)
