@@ -184,6 +184,16 @@ def test_ways_to_merge(tmp_path: Path, matched: Any, absent: Any, wanted: dict[A
     assert type(next(iter(found))) is int
 
 
+def test_a_pipeline_may_write_into_what_it_reads(sales: Documents) -> None:
+    version = sales.version
+    sales.aggregate([{"$match": {"n": {"$gt": 4}}}, {"$project": {"many": "yes"}}, {"$merge": "sales"}])
+    assert sales.count_documents({"many": "yes"}) == 4
+    assert sales.find_one({"_id": 3}, {"item": 1, "many": 1}) == {"_id": 3, "item": "pen", "many": "yes"}
+    sales.aggregate([{"$match": {"many": "yes"}}, {"$project": {"item": 1}}, {"$out": "sales"}])
+    assert sales.count_documents({}) == 4
+    assert sales.version == version + 2
+
+
 def test_an_operation_is_made_once(sales: Documents) -> None:
     people = gl.documents.collection(Path(sales.table.url).parent / "people")
     add: Pipeline = [{"$match": {"_id": 1}}, {"$project": {"_id": 0, "item": 1}}, {"$merge": "people"}]

@@ -274,6 +274,21 @@ def test_what_mongodb_has_and_we_have_not_is_refused_by_name(name: str) -> None:
     assert caught.value.feature == name
 
 
+@pytest.mark.parametrize(
+    ("expression", "document"),
+    [
+        ({"$regexMatch": {"input": "a", "regex": "$r"}}, {"r": "("}),
+        ({"$convert": {"input": "1", "to": "$t"}}, {"t": "integer"}),
+        ({"$dateToString": {"date": "$d", "format": "$f"}}, {"d": datetime(2024, 1, 1), "f": "%q"}),
+        ({"$hour": {"date": "$d", "timezone": "$z"}}, {"d": datetime(2024, 1, 1), "z": "nowhere"}),
+    ],
+    ids=str,
+)
+def test_what_a_document_says_wrong_is_an_error_of_data(expression: Any, document: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue):
+        value(expression, document)
+
+
 def test_an_error_names_the_operator_and_the_value() -> None:
     with pytest.raises(InvalidValue, match=r"\$add does not take 'x'.*string.*number") as caught:
         value({"$add": ["$v", 1]}, {"v": "x"})

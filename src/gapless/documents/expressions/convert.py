@@ -160,8 +160,12 @@ _BY_NAME: Mapping[str, Convert] = {
 _BY_NUMBER = {TYPE_ALIASES[name]: convert for name, convert in _BY_NAME.items()}
 
 
-def _target(operator: str, to: Any) -> Convert:
-    found = _BY_NAME.get(to) if isinstance(to, str) else _BY_NUMBER.get(whole(to) or 0)
+def _target(to: Any) -> Convert | None:
+    return _BY_NAME.get(to) if isinstance(to, str) else _BY_NUMBER.get(whole(to) or 0)
+
+
+def _constant_target(operator: str, to: Any) -> Convert:
+    found = _target(to)
     if found is None:
         raise wrong_call(operator, to, f"It converts to {', '.join(_BY_NAME)}", nearest(str(to), _BY_NAME))
     return found
@@ -172,7 +176,7 @@ def _convert(operator: str, given: Any, at: Parsing) -> Evaluate:
     source, to = at.read(operands["input"]), at.read(operands["to"])
     on_null = at.read(operands["onNull"]) if "onNull" in operands else Constant(None)
     on_error = at.read(operands["onError"]) if "onError" in operands else None
-    fixed = _target(operator, to.value) if isinstance(to, Constant) and not is_null(to.value) else None
+    fixed = _constant_target(operator, to.value) if isinstance(to, Constant) and not is_null(to.value) else None
 
     def converted(scope: Scope) -> Any:
         value, wanted = source(scope), None if fixed else to(scope)
@@ -180,8 +184,11 @@ def _convert(operator: str, given: Any, at: Parsing) -> Evaluate:
             return on_null(scope)
         if fixed is None and is_null(wanted):
             return None
+        convert = fixed or _target(wanted)
+        if convert is None:
+            raise wrong_result(operator, wanted, f"It converts to {', '.join(_BY_NAME)}")
         try:
-            return (fixed or _target(operator, wanted))(operator, value)
+            return convert(operator, value)
         except InvalidValue:
             if on_error is None:
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from gapless.documents.expressions.date_parts import week_of_year
@@ -118,7 +118,7 @@ def iso_milliseconds(operator: str, text: str, zone: tzinfo | None = None) -> in
     return _instant(operator, text, _ISO_TEXT, zone)
 
 
-@cache
+@lru_cache(maxsize=512)
 def _pattern(operator: str, wanted: str) -> re.Pattern[str]:
     parts, end = [], 0
     for found in _DIRECTIVE.finditer(wanted):

@@ -8,11 +8,12 @@ from typing import Any
 
 from bson.regex import Regex
 
-from gapless.documents.expressions.operands import Make, Parsing, constant_or, read_named, wrong_call, wrong_value
+from gapless.documents.expressions.operands import Make, Parsing, constant_or, read_named, wrong_call, wrong_result, wrong_value
 from gapless.documents.expressions.scope import Constant, Evaluate, Scope, is_null
 from gapless.documents.expressions.strings import text_of
 from gapless.documents.filters.operands import PATTERN_S, parse_regex, too_long
 from gapless.documents.filters.tree import Pattern
+from gapless.errors import InvalidFilter
 
 Found = Iterator[Any]
 """Matches, as the `regex` library gives them."""
@@ -30,7 +31,11 @@ def _looking(answer: Callable[[Found], Any], of_null: Callable[[], Any]) -> Make
         pattern_of = constant_or(wanted, lambda value: _pattern(operator, value, options.value))
 
         def looked(scope: Scope) -> Any:
-            text, pattern = source(scope), pattern_of(scope)
+            text = source(scope)
+            try:
+                pattern = pattern_of(scope)
+            except InvalidFilter as error:
+                raise wrong_result(operator, wanted(scope), error.why) from error
             if is_null(text) or pattern is None:
                 return of_null()
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import cache
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -29,7 +29,7 @@ def zone_of(operator: str, value: Any) -> tzinfo:
     return found
 
 
-@cache
+@lru_cache(maxsize=512)
 def _zone(name: str) -> tzinfo | None:
     if name in _UTC:
         return UTC
