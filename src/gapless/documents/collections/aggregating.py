@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import repeat
 from typing import Any
 
 from gapless.documents.aggregation.changes import changed
@@ -16,7 +16,7 @@ from gapless.documents.aggregation.stages import Running, Stages, run
 from gapless.documents.collections.requests import Circumstances, inserting
 from gapless.documents.collections.steps import Document, Outcome, Step, Stored, View, check_id, duplicate
 from gapless.documents.expressions.scope import Constant, scope_of
-from gapless.documents.filters.tree import All, At, Condition, IsIn
+from gapless.documents.filters.tree import All, Condition
 from gapless.documents.values.codec import ID, decode_document, encode_document
 from gapless.documents.values.identity import id_text
 from gapless.documents.values.order import sort_key
@@ -24,8 +24,6 @@ from gapless.errors import InvalidOption, InvalidValue
 
 Matching = Callable[[Condition], Iterator[Document]]
 """The documents of one version that match."""
-_TOGETHER = 5_000
-"""Documents of which those with the same ids are looked for at once."""
 
 
 def streamed(stages: Stages, documents: Matching, count: Callable[[], int], at: Running) -> Callable[[], Iterator[Document]]:
@@ -83,7 +81,7 @@ class Cleared:
 
     def apply(self, view: View) -> Outcome:
         """See `Step`."""
-        found = [one for one, _ in view.matching(All(()))]
+        found = view.all()
         for one in found:
             view.remove(one)
         return Outcome(deleted=len(found))
@@ -99,22 +97,19 @@ class Merged:
     def apply(self, view: View) -> Outcome:
         """See `Step`. Raises DuplicateKey and InvalidValue where it is to fail, InvalidValue."""
         inserted = matched = modified = 0
-        documents = iter(self.documents)
-        while batch := list(islice(documents, _TOGETHER)):
-            keys = frozenset(sort_key(one[ID]) for one in batch)
-            known = {one.id: one for one, _ in view.matching(At((ID,), IsIn(keys, ())))}
-            for fresh in batch:
-                text = id_text(fresh[ID])
-                before = known.get(text)
-                now = self._inserted(text, fresh, view) if before is None else self._changed(before, fresh)
-                if now is None:
-                    continue
-                inserted += before is None
-                matched += before is not None
-                if before is None or now.data != before.data:
-                    modified += before is not None
-                    view.put(now)
-                    known[text] = now
+        texts = [id_text(one[ID]) for one in self.documents]
+        known = view.with_ids({text: sort_key(one[ID]) for text, one in zip(texts, self.documents, strict=True)})
+        for text, fresh in zip(texts, self.documents, strict=True):
+            before = known.get(text)
+            now = self._inserted(text, fresh, view) if before is None else self._changed(before, fresh)
+            if now is None:
+                continue
+            inserted += before is None
+            matched += before is not None
+            if before is None or now.data != before.data:
+                modified += before is not None
+                view.put(now)
+                known[text] = now
         return Outcome(inserted=inserted, matched=matched, modified=modified)
 
     def _inserted(self, text: str, fresh: Document, view: View) -> Stored | None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gapless.documents.filters.match import holds
-from gapless.documents.filters.prune import ids_in
-from gapless.documents.filters.tree import Condition
+from gapless.documents.filters.prune import ID_PATH, ids_in
+from gapless.documents.filters.tree import All, At, Condition, IsIn
 from gapless.documents.values.codec import ID, decode_document, encode_document
 from gapless.documents.values.identity import id_text
-from gapless.documents.values.order import sort_key
+from gapless.documents.values.order import Key, sort_key
 from gapless.errors import DuplicateKey, InvalidValue
 from gapless.predicate.predicate import Predicate
 
@@ -74,6 +74,17 @@ class View:
                 document = decode_document(now.data)
                 if holds(condition, document):
                     yield now, document
+
+    def with_ids(self, ids: Mapping[str, Key]) -> dict[str, Stored]:
+        """The documents that have these ids, by the texts of them; none is decoded."""
+        asked = At(ID_PATH, IsIn(frozenset(ids.values()), ()))
+        found = {one.id: one for one in self.source.documents(asked) if one.id in ids and one.id not in self.changed}
+        return found | {text: one for text, one in self.changed.items() if one is not None and text in ids}
+
+    def all(self) -> list[Stored]:
+        """All documents; none is decoded."""
+        found = [one for one in self.source.documents(All(())) if one.id not in self.changed]
+        return found + [one for one in self.changed.values() if one is not None]
 
     def put(self, one: Stored) -> None:
         """Add a document, or exchange one."""
