@@ -45,7 +45,7 @@ def fitting(value: int, *others: int, narrow: bool = True) -> Number:
     """As `whole_number` gives it; a double where it has more than 64 bits. Without `narrow` it is never of 32.
 
     >>> fitting(2**31, 1), fitting(2**63, 1)
-    (Int64(2147483648), 9.223372036854776e+18)
+    (2147483648, 9.223372036854776e+18)
     """
     if not -INT64 <= value < INT64:
         return float(value)
