@@ -363,7 +363,7 @@ _DELTA = {
     "Keep tidy": """DeltaTable.plan_compaction DeltaCompactionPlan DeltaTable.compact DeltaTable.zorder DeltaTable.vacuum DeltaTable.checkpoint DeltaTable.cleanup_log
         DeltaTable.verify""",
     "Publish": "DeltaTable.publish DeltaTable.publications",
-    "Variants": "encode_variant decode_variant",
+    "Variants": "encode_variant decode_variant shred_variant",
 }
 """What `gapless.delta` exports, and the members of its tables, by task."""
 _BY_TASK = ("TimeSeriesTable", "TableView", "DeltaTable", "DeltaView")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gapless.formats.delta.variant.decode import decode_variant
     from gapless.formats.delta.variant.encode import encode_variant
+    from gapless.formats.delta.variant.shred import shred_variant
     from gapless.tables.delta.alter.alter import Alter
     from gapless.tables.delta.care.compact_plan import DeltaCompactionPlan
     from gapless.tables.delta.merge.merge import Merge, MergeReport
@@ -38,11 +39,13 @@ __all__ = [
     "encode_variant",
     "open",
     "open_at",
+    "shred_variant",
 ]
 
 _NAMES_OF = {
     "gapless.formats.delta.variant.decode": ("decode_variant",),
     "gapless.formats.delta.variant.encode": ("encode_variant",),
+    "gapless.formats.delta.variant.shred": ("shred_variant",),
     "gapless.tables.delta.alter.alter": ("Alter",),
     "gapless.tables.delta.care.compact_plan": ("DeltaCompactionPlan",),
     "gapless.tables.delta.read.versions": ("DeltaHistoryEntry",),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -44,9 +45,30 @@ def encode_variant(value: object) -> tuple[bytes, bytes]:
     >>> decode_variant(metadata, value)
     {'a': [True, None], 'b': 1}
     """
-    names = sorted({name.encode(errors="surrogatepass") for name in _names(value, 0)})
-    ids = {name.decode(errors="surrogatepass"): at for at, name in enumerate(names)}
-    return _metadata(names), _value(value, ids)
+    metadata, encoding = metadata_of(value)
+    return metadata, encoding.value(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """Encodes values whose fields are named in one variant's metadata."""
+
+    ids: Mapping[str, int]
+
+    def value(self, value: Any) -> bytes:
+        """A value, or a part of one. Raises InvalidValue."""
+        match value:
+            case Mapping():
+                return object_of((self.ids[name], self.value(value[name])) for name in sorted(value, key=_in_order))
+            case list() | tuple():
+                return array_of([self.value(one) for one in value])
+        return scalar(value)
+
+
+def metadata_of(value: object) -> tuple[bytes, Encoding]:
+    """The metadata of a value, and what encodes it and its parts. Raises InvalidValue for names and nesting that no variant has."""
+    names = sorted({_in_order(name) for name in _names(value, 0)})
+    return _metadata(names), Encoding({name.decode(errors="surrogatepass"): at for at, name in enumerate(names)})
 
 
 def _names(value: object, depth: int) -> Iterator[str]:
@@ -75,15 +97,6 @@ def _metadata(names: Sequence[bytes]) -> bytes:
 
 def _width(number: int) -> int:
     return max(1, -(-number.bit_length() // 8))
-
-
-def _value(value: Any, ids: Mapping[str, int]) -> bytes:
-    match value:
-        case Mapping():
-            return object_of((ids[name], _value(value[name], ids)) for name in sorted(value, key=_in_order))
-        case list() | tuple():
-            return array_of([_value(one, ids) for one in value])
-    return scalar(value)
 
 
 def _in_order(name: str) -> bytes:
