@@ -16,6 +16,7 @@ from bson import json_util
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
@@ -173,6 +174,18 @@ CASES += [
     {"$dateToParts": {"date": "$when"}}, {"$dateToParts": {"date": "$when", "iso8601": True}}, {"$dateToParts": {"date": "$when", "timezone": "Asia/Tokyo"}},
     {"$dateFromParts": {"year": 2024}}, {"$dateFromParts": {"year": 2024, "month": 14, "day": -1}}, {"$dateFromParts": {"year": 2024, "hour": 25, "timezone": "Europe/Paris"}},
     {"$dateFromParts": {"isoWeekYear": 2024, "isoWeek": 9, "isoDayOfWeek": 4}}, {"$dateFromParts": {"year": "$n"}}, {"$dateFromParts": {"month": 1}},
+]  # fmt: skip
+# Bits, bytes, timestamps.
+CASES += [
+    {name: [one, other]}
+    for name in ("$bitAnd", "$bitOr", "$bitXor")
+    for one in ("$i", "$l", "$neg", "$n")
+    for other in ("$top", "$far", 12)
+]
+CASES += [
+    {"$bitAnd": ["$i", "$d"]}, {"$bitOr": []}, {"$bitXor": ["$i"]}, {"$bitNot": "$i"}, {"$bitNot": "$far"}, {"$bitNot": "$n"}, {"$bitNot": "$d"},
+    {"$binarySize": "$u"}, {"$binarySize": b"abc"}, {"$binarySize": "$n"}, {"$binarySize": "$i"}, {"$bsonSize": "$o"}, {"$bsonSize": "$n"},
+    {"$bsonSize": "$i"}, {"$tsSecond": Timestamp(7, 3)}, {"$tsIncrement": Timestamp(7, 3)}, {"$tsSecond": "$n"}, {"$tsIncrement": "$i"},
 ]  # fmt: skip
 # Accumulators of one document.
 CASES += [

@@ -12,6 +12,7 @@ from typing import Any
 from gapless.documents.expressions.accumulated import ACCUMULATED
 from gapless.documents.expressions.arithmetic import ARITHMETIC
 from gapless.documents.expressions.arrays import ARRAYS
+from gapless.documents.expressions.bits import BITS
 from gapless.documents.expressions.conditions import CONDITIONS
 from gapless.documents.expressions.convert import CONVERSIONS
 from gapless.documents.expressions.date_parts import DATE_PARTS
@@ -176,6 +177,7 @@ OPERATORS: Mapping[str, Make] = {
     **DATE_PARTS,
     **DATE_STEPS,
     **DATE_TEXTS,
+    **BITS,
     **ACCUMULATED,
 }
 _NOT_BUILT: Mapping[str, str] = {
@@ -185,8 +187,8 @@ _NOT_BUILT: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "$sin", "$cos", "$tan", "$asin", "$acos", "$atan", "$atan2", "$sinh", "$cosh", "$tanh", "$asinh", "$acosh", "$atanh",
-            "$degreesToRadians", "$radiansToDegrees", "$sigmoid", "$bitAnd", "$bitOr", "$bitXor", "$bitNot", "$binarySize", "$bsonSize",
-            "$toHashedIndexKey", "$toUUID", "$toArray", "$toObject", "$median", "$percentile", "$tsSecond", "$tsIncrement",
+            "$degreesToRadians", "$radiansToDegrees", "$sigmoid",
+            "$toHashedIndexKey", "$toUUID", "$toArray", "$toObject", "$median", "$percentile",
             "$createObjectId", "$subtype", "$encStrStartsWith",
         ),
         "It is not built",
