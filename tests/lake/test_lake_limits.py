@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from gapless.cli.lake_mcp import AT_ONCE, LakeTools
+from gapless.cli.lake.mcp_server import AT_ONCE, LakeTools
 from gapless.errors import GaplessError, InvalidOption, InvalidQuery, QueryLimitExceeded
 from gapless.lake.lake import Lake
 from gapless.lake.limits import LimitedQuery, QueryLimits

@@ -159,40 +159,40 @@ OF_EITHER_KIND = ("info", "schema", "scan", "sql", "history", "log", "at", "veri
 ONLY_OF_DELTA = tuple(name for name in DELTA_COMMANDS if name not in COMMANDS)
 """Commands of `gapless delta` that are found without that word too, unlisted."""
 LAKE_COMMANDS = {
-    "init": ("gapless.cli.lake", "Make a lake in a directory."),
+    "init": ("gapless.cli.lake.commands", "Make a lake in a directory."),
     "run": (
-        "gapless.cli.lake",
+        "gapless.cli.lake.commands",
         "Run pipelines of lake.toml, each once: what their sources have since the last run goes into their tables.",
     ),
     "schedule": (
-        "gapless.cli.lake",
+        "gapless.cli.lake.commands",
         "Run the pipelines of lake.toml that have a schedule, each at its times and under its own lease, until Ctrl-C.",
     ),
-    "query": ("gapless.cli.lake", "Run a SQL query over the tables of a lake."),
+    "query": ("gapless.cli.lake.commands", "Run a SQL query over the tables of a lake."),
     "mcp": (
-        "gapless.cli.lake_mcp",
+        "gapless.cli.lake.mcp_server",
         "Serve a lake to agents by the Model Context Protocol on stdin and stdout, read-only: tools describe and query.",
     ),
-    "tables": ("gapless.cli.lake", "List the tables of a lake."),
-    "runs": ("gapless.cli.lake", "List the runs of a table that are not only in snapshots, oldest first."),
-    "snapshot": ("gapless.cli.lake", "List the snapshots of a table, oldest first."),
-    "compact": ("gapless.cli.lake", "Compact the runs of a table into a snapshot."),
-    "lineage": ("gapless.cli.lake", "Show where files of a table come from: run, source, range of the cursor."),
+    "tables": ("gapless.cli.lake.commands", "List the tables of a lake."),
+    "runs": ("gapless.cli.lake.commands", "List the runs of a table that are not only in snapshots, oldest first."),
+    "snapshot": ("gapless.cli.lake.commands", "List the snapshots of a table, oldest first."),
+    "compact": ("gapless.cli.lake.commands", "Compact the runs of a table into a snapshot."),
+    "lineage": ("gapless.cli.lake.commands", "Show where files of a table come from: run, source, range of the cursor."),
     "doctor": (
-        "gapless.cli.lake",
+        "gapless.cli.lake.commands",
         "Find what is not as the manifests of a lake say. The exit code is 1 where there is a problem.",
     ),
-    "reconcile": ("gapless.cli.lake_sync", "Bring columns of a table together that two copies of a lake changed apart."),
+    "reconcile": ("gapless.cli.lake.sync", "Bring columns of a table together that two copies of a lake changed apart."),
     "sync push": (
-        "gapless.cli.lake_sync:push",
+        "gapless.cli.lake.sync:push",
         "Copy what another place of a lake lacks: a directory or a bucket, from which others pull.",
     ),
     "sync pull": (
-        "gapless.cli.lake_sync:pull",
+        "gapless.cli.lake.sync:pull",
         "Copy what a lake lacks from another place of it; where there is no lake yet, make a replica.",
     ),
     "sync status": (
-        "gapless.cli.lake_sync:status",
+        "gapless.cli.lake.sync:status",
         "Show how a lake and another place of it stand. The exit code is 1 where a push or a pull would copy something, or cannot.",
     ),
 }

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.lake import LakeRef
+from gapless.cli.lake.commands import LakeRef
 from gapless.cli.options import JsonFlag, argument, option, parse_mapping
 from gapless.cli.show.console import print_line, print_table, write_json
 from gapless.draw.label import printable
