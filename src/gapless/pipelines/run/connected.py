@@ -25,6 +25,7 @@ from gapless.pipelines.options.catalogs import catalog_options, iceberg_url
 from gapless.pipelines.options.spec import behind
 from gapless.pipelines.options.storage import storage_options
 from gapless.spark.connected.described import DescribedSource
+from gapless.spark.writing.append import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,8 +62,6 @@ def described(
                 option="columns",
                 value=None,
             )
-        from gapless.spark.writing.append import arrow_schema
-
         schema = arrow_schema(spark.createDataFrame([], columns))
         url, given = options["url"], _http_options(options, schema)
     else:
