@@ -32,6 +32,7 @@ _LATER = {"engine": "runs on Spark"}
 _OTHER_WORDS = {"every": 'schedule = "every 15m"', "cron": 'schedule = "0 3 * * *"', "interval": 'schedule = "every 15m"'}
 _TIMES = ("schedule", "timezone")
 _PAGINATIONS = ("AfterValue", "LinkHeader", "NextLink", "Offset", "PageNumber", "PageToken")
+_EVOLVING = ("http", "https", "files")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -51,8 +52,12 @@ class PipelinePlan:
     """When it is due; None for a pipeline that is run by name."""
 
     def open_source(self) -> Source:
-        """The source. Raises InvalidOption, and as `gl.connect.source`."""
-        options = {name: _filled(value, self.name) for name, value in self.options.items()}
+        """The source. Of pages and files whose columns change all are taken, which the table's policy is for, unless `options` say otherwise.
+
+        Raises InvalidOption, and as `gl.connect.source`.
+        """
+        evolving = {"on_schema_change": "evolve"} if self.source.partition(":")[0] in _EVOLVING else {}
+        options = evolving | {name: _filled(value, self.name) for name, value in self.options.items()}
         if "pagination" in options:
             options["pagination"] = _pagination(options["pagination"], self.name)
         return connect.source(_filled(self.source, self.name), **options)

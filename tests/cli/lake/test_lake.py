@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import gapless as gl
 from cli.conftest import Gapless
 from gapless.cli.app import LAKE_COMMANDS, load_command
 from support.http_service import Service
@@ -112,6 +113,44 @@ options.pagination = {{ type = "PageToken", parameter = "token", path = "next" }
     failed = inside("lake", "run", "books", cwd=place)
     assert (failed.code, "hunter2" in failed.err) == (1, False)
     assert [path for path in (place / "books").rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()] == []
+
+
+def test_an_api_whose_records_change_is_the_business_of_the_tables_policy(
+    place: Path, inside: Gapless, http_service: Service
+) -> None:
+    pages = [
+        [{"id": 1, "n": 1}],
+        [{"id": 2, "n": 2, "more": "x"}],
+        [{"id": 3, "n": 2.5}],
+        [{"id": 4, "n": None, "odd": {"a": 1}}],
+    ]
+
+    def answer(_path: str, query: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        since = int(query.get("since", "0"))
+        return 200, {}, json.dumps(next((page for page in pages if page[0]["id"] > since), [])).encode()
+
+    http_service.answer = answer
+    config = place / "books/lake.toml"
+    config.write_text(
+        config.read_text().partition("[[pipeline]]")[0]
+        + f"""[[pipeline]]
+name = "api"
+table = "api"
+source = "{http_service.url}"
+options.pagination = {{ type = "AfterValue", parameter = "since", column = "id" }}
+"""
+    )
+    assert document(inside, "run", "books", cwd=place)["api"]["rows"] == 4
+    pages.append([{"id": 5, "n": 3, "later": True}])
+    assert document(inside, "run", "books", cwd=place)["api"]["rows"] == 1
+    rows = gl.lake.open(place / "books").query("SELECT id, n, more, odd, later FROM api ORDER BY id").to_arrow().to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        (1, 1.0, None, None, None),
+        (2, 2.0, "x", None, None),
+        (3, 2.5, None, None, None),
+        (4, None, None, {"a": 1}, None),
+        (5, 3.0, None, None, True),
+    ]
 
 
 @pytest.mark.parametrize(

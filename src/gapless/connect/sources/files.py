@@ -158,7 +158,7 @@ class FileSource(PositionedSource):
         if begun is not None and (seen.size, seen.modified_ns) != (begun["size"], begun["modified_ns"]):
             raise self._rewritten(seen, rows=begun["row"])
         skipped = 0 if begun is None else int(begun["row"])
-        part = open_files([self._input(seen)], self._options.format, index=None, schema=self._schema)[0]
+        part = open_files([self._input(seen)], self._options.format, index=None, schema=self._expected)[0]
         before, row = None, 0
         for batch in self._fitted(part):
             rows = batch.slice(max(0, skipped - row))
@@ -246,7 +246,7 @@ def open_file_source(
 
     Args:
         location: A path or URL whose end has `*`, `?`, `[…]` or `**`. What begins with `.` or `_` is never a data file.
-        schema: The columns; without it those of the first file.
+        schema: The columns; without it those of the first file, or of each with on_schema_change="evolve".
         format: A `gl.Csv`, `gl.Json` or `gl.Parquet`, or the name of one; without it each file's suffix says it.
         start: None or "earliest" for all files, "latest" for those that come from now on, or a time with its zone, also as an ISO text: those modified from then on.
         min_age: A file is read only when it was last modified so long ago, by this machine's clock: "5 minutes", or a timedelta.

@@ -34,6 +34,22 @@ def as_declared(schema: object, source: str) -> pa.Schema:
     return pa.schema([declared_field(field) for field in schema])
 
 
+def evolved(known: pa.Schema, came: pa.Schema) -> pa.Schema:
+    """The columns that rows of both have: those that are known, in another type where rows came in one that they do not hold, and behind
+    them those that are new.
+    """
+    types = {field.name: field.type for field in came}
+    kept = [
+        field if _holds(field.type, types.get(field.name, field.type)) else field.with_type(types[field.name])
+        for field in known
+    ]
+    return pa.schema([*kept, *(field for field in came if field.name not in known.names)])
+
+
+def _holds(known: pa.DataType, came: pa.DataType) -> bool:
+    return bool(pa.types.is_null(came)) or why_not(came, known) is None
+
+
 def fitted(part: Batches, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Rows as the columns of a schema, in its order. Columns are found by name; those that are missing are null.
 

@@ -40,7 +40,7 @@ class HttpSource(PositionedSource):
     @property
     def capabilities(self) -> SourceCapabilities:
         """It replays where pages are named by a token, or by a value of the rows."""
-        return SourceCapabilities(replays=self._pagination.replays, retracts=False)
+        return SourceCapabilities(replays=self._pagination.replays, retracts=False, evolves=self._evolves)
 
     def close(self) -> None:
         """Close its connections."""
@@ -82,7 +82,7 @@ class HttpSource(PositionedSource):
                 raise self._repeated(mark)
             after = partial(self._after, mark, page, row)
             if rest:
-                part = json_records(rest, self.place, self._schema)
+                part = json_records(rest, self.place, self._expected)
                 batches = pa.Table.from_batches(self._fitted(part), self._schema).combine_chunks().to_batches()
                 yield Piece(rows=batches[0], after=after)
             elif follows is not None:
@@ -156,7 +156,7 @@ def open_http_source(
         start: The value to begin after (AfterValue), or the token to begin with (PageToken); else all.
         params: Of the query, with each page.
         headers: With each request; what they hold is in no message, cursor or repr, and is sent to this host alone.
-        schema: The columns; without it those of the first page.
+        schema: The columns; without it those of the first page, or of each with on_schema_change="evolve".
         timeout_s: Seconds to wait for a connection, and for each part of an answer.
 
     Requests are sent again after 408, 425, 429, 5xx, cut connections and torn JSON, six times in all, with growing waits or as

@@ -42,6 +42,7 @@ def source(url: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
             on_change: What to do with commits that changed or removed rows: "error", "skip" them whole, or "tell" the `_change_type` of each row.
             on_missing_versions: What to do where versions can be told no longer: "error", or go on at the "earliest" that can, with a warning.
             on_schema_change: What to do where the table's columns change: "error", "keep" the columns of the start, or "evolve" with the table.
+                Of sources other than tables: where rows come with other columns, "error", or "evolve", by a poll that ends before them.
             catalog_type, catalog_uri, catalog_name, warehouse, namespace, table_name, catalog_properties: Of Iceberg tables, as in `sink`. Their
                 versions are the sequence numbers of snapshots.
             ref: Of Iceberg tables: the branch that is followed, or the tag up to which is read.

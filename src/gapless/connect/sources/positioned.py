@@ -10,15 +10,16 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from gapless.connect.sources.fitted_rows import as_declared, fitted
+from gapless.connect.sources.fitted_rows import as_declared, evolved, fitted
 from gapless.connect.sources.piecewise import Piece, PiecewiseSource
-from gapless.connect.sources.protocol import Cursor, SourceCapabilities
-from gapless.errors import CorruptTable, InvalidOption, SchemaMismatch, shorten
+from gapless.connect.sources.protocol import Cursor, Polled, SourceCapabilities
+from gapless.errors import CorruptTable, InvalidOption, SchemaMismatch, one_of, shorten
 from gapless.files.ingest.batches import Batches
 from gapless.formats.timeseries.codec.schema import decode_schema, encode_schema
 from gapless.tables.shared.versions import parse_instant_value
 
 _SCHEMA, _PLACE = "schema", "place"
+ON_SCHEMA_CHANGE = ("error", "evolve")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,8 @@ class Position:
 class PositionedSource(PiecewiseSource[Position]):
     """A source that reads on from a position. Who derives from it says where it begins, and reads.
 
-    Rows have the declared schema; where none was declared, the columns of the first rows, which the cursor then holds.
+    Rows have the declared schema; where none was declared, the columns of the first rows, which the cursor then holds. One that `evolves`
+    takes those of later rows besides, and says so with a poll that ends before them.
     """
 
     kind: ClassVar[str]
@@ -47,10 +49,28 @@ class PositionedSource(PiecewiseSource[Position]):
         self.place = place
         self._declared = None if schema is None else as_declared(schema, place)
         self._schema = self._declared
+        self._evolves = False
+        self._given: pa.Schema | None = None
+        """The columns of the rows that were given last, or that were told."""
+        self._changed = False
 
     def __repr__(self) -> str:
         """Its kind and place."""
         return f"<{type(self).__name__} {self.place}>"
+
+    def on_schema_change(self, given: object) -> None:
+        """What it does where rows come with other columns, before it is started: "error", or "evolve" with them. Raises InvalidOption for
+        "evolve" where the schema is declared, and for what is neither.
+        """
+        self._evolves = one_of("on_schema_change", given, ON_SCHEMA_CHANGE) == "evolve"
+        if self._evolves and self._declared is not None:
+            raise InvalidOption(
+                "on_schema_change='evolve' of a source whose schema is declared",
+                why="Its columns are the declared ones, whatever rows come with",
+                fix="Leave one of the two out",
+                option="on_schema_change",
+                value=given,
+            )
 
     # -- what a kind of source says --------------------------------------------------------------------------------------
 
@@ -75,7 +95,7 @@ class PositionedSource(PiecewiseSource[Position]):
     @property
     def capabilities(self) -> SourceCapabilities:
         """It replays, and takes no rows back."""
-        return SourceCapabilities(replays=True, retracts=False)
+        return SourceCapabilities(replays=True, retracts=False, evolves=self._evolves)
 
     @property
     def schema(self) -> pa.Schema:
@@ -95,6 +115,7 @@ class PositionedSource(PiecewiseSource[Position]):
                 self._left = piece
             else:
                 self._position = piece.end
+        self._given = self._given or self._schema
         return self._schema
 
     @property
@@ -113,6 +134,7 @@ class PositionedSource(PiecewiseSource[Position]):
         else:
             schema, position = self._known(cursor)
         self._schema, self._position, self._reading, self._left = schema, position, None, None
+        self._given, self._changed = schema, False
 
     # -- for kinds of sources --------------------------------------------------------------------------------------------
 
@@ -129,9 +151,27 @@ class PositionedSource(PiecewiseSource[Position]):
                     )
                 return iter(())
             self._schema = as_declared(part.schema, part.source)
+        elif self._evolves:
+            self._schema = evolved(self._schema, as_declared(part.schema, part.source))
         return fitted(part, self._schema)
 
+    @property
+    def _expected(self) -> pa.Schema | None:
+        """The columns by which texts are read; None where they are to show theirs."""
+        return None if self._evolves else self._schema
+
     # -- steps -----------------------------------------------------------------------------------------------------------
+
+    def _ends_before(self, piece: Piece[Position]) -> bool:
+        if not piece.rows.num_rows:
+            return False
+        self._changed = self._given is not None and piece.rows.schema != self._given
+        self._given = piece.rows.schema
+        return self._changed
+
+    def _polled(self, taken: list[pa.RecordBatch]) -> Polled:
+        changed, self._changed = self._changed, False
+        return Polled(taken, schema_changed=changed)
 
     @property
     def _counted_as(self) -> tuple[str, str]:
