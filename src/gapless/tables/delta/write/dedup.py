@@ -183,8 +183,8 @@ class Deduping(RowOperations):
         """
         order = _names("order_by", order_by)
         allowed = tuple(_BY_PLACE if order is None else _BY_VALUE)
-        kept = allowed[0] if keep is None else keep
-        if kept in {*_BY_PLACE, *_BY_VALUE} - {*allowed}:
+        kept = allowed[0] if keep is None else one_of("keep", keep, (*_BY_PLACE, *_BY_VALUE))
+        if kept not in allowed:
             raise InvalidOption(
                 f"keep={kept!r} {'without' if order is None else 'with'} order_by",
                 why="Which row is the latest is said by columns, which one is the first by the place of rows",
@@ -192,7 +192,6 @@ class Deduping(RowOperations):
                 option="keep",
                 value=kept,
             )
-        one_of("keep", kept, allowed)
         return self._change_rows(Dedup(keys=_names("keys", keys), keep=kept, order_by=order or ()), operation_id)
 
 
