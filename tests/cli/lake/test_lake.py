@@ -118,7 +118,7 @@ options.pagination = {{ type = "PageToken", parameter = "token", path = "next" }
 def test_an_api_whose_records_change_is_the_business_of_the_tables_policy(
     place: Path, inside: Gapless, http_service: Service
 ) -> None:
-    pages = [
+    pages: list[list[dict[str, Any]]] = [
         [{"id": 1, "n": 1}],
         [{"id": 2, "n": 2, "more": "x"}],
         [{"id": 3, "n": 2.5}],
