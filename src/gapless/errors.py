@@ -580,6 +580,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
 Text = TypeVar("Text", bound=str)
 
 
+def needs_library(what: str, library: str, extra: str) -> NotSupported:
+    """The error for what cannot be done without a library that is not installed; `extra` of gapless brings it."""
+    return NotSupported(
+        f"{what} needs {library}", why="It is not installed", fix=f"pip install 'gapless[{extra}]'", feature=extra
+    )
+
+
 def one_of(option: str, value: object, known: Sequence[Text], why: str = "") -> Text:
     """The value of an option, which is one of these texts; raises InvalidOption.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import pickle
@@ -24,6 +23,7 @@ from gapless.store.local import sync
 from gapless.store.local import sync as ahead
 from gapless.store.local.store import LocalStore
 from gapless.testing.store.case import in_child
+from support.open_files import open_below
 
 
 @pytest.fixture
@@ -33,11 +33,7 @@ def store(tmp_path: Path) -> LocalStore:
 
 def open_files(root: str) -> int:
     """How many files below a folder this process has open."""
-    found = 0
-    for handle in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # that of the listing itself
-            found += str(handle.readlink()).startswith(root)
-    return found
+    return len(open_below(Path(root)))
 
 
 def target_of(handle: int) -> str:

@@ -1,8 +1,8 @@
 """Documents: records of no fixed shape, found and changed as MongoDB's users know it. Needs `gapless[documents]`."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gapless._names import names_of
 from gapless.errors import NotSupported
 
 if TYPE_CHECKING:
@@ -34,24 +34,28 @@ __all__ = [
     "matches",
     "query",
 ]
-_REQUESTS = ("DeleteMany", "DeleteOne", "InsertOne", "ReplaceOne", "UpdateMany", "UpdateOne")
-_HOMES = {
-    "matches": "gapless.documents.filters.match",
-    "can_skip": "gapless.documents.rows.zones",
-    "query": "gapless.documents.rows.query",
-    "filter_to_predicate": "gapless.documents.filters.prune",
-    "collection": "gapless.documents.collections.collection",
-    "Collection": "gapless.documents.collections.collection",
-    **dict.fromkeys(_REQUESTS, "gapless.documents.collections.requests"),
+_NAMES_OF = {
+    "gapless.documents.filters.match": ("matches",),
+    "gapless.documents.rows.zones": ("can_skip",),
+    "gapless.documents.rows.query": ("query",),
+    "gapless.documents.filters.prune": ("filter_to_predicate",),
+    "gapless.documents.collections.collection": ("collection", "Collection"),
+    "gapless.documents.collections.requests": (
+        "DeleteMany",
+        "DeleteOne",
+        "InsertOne",
+        "ReplaceOne",
+        "UpdateMany",
+        "UpdateOne",
+    ),
 }
+_found = names_of(__name__, _NAMES_OF, globals())
 
 
 def __getattr__(name: str) -> Any:
     """A public name. Raises NotSupported where pymongo or regex is not installed."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'gapless.documents' has no attribute {name!r}")
     try:
-        return getattr(import_module(_HOMES[name]), name)
+        return _found(name)
     except ModuleNotFoundError as error:
         raise NotSupported(
             "documents need pymongo and regex",

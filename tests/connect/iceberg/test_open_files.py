@@ -11,22 +11,10 @@ import pytest
 
 from gapless import connect
 from gapless.store.local.store import LocalStore
+from support.open_files import open_below
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 SCHEMA = pa.schema([("id", pa.int64())])
-
-
-def open_below(place: Path) -> list[str]:
-    """The files below a folder that this process has open."""
-    found = []
-    for handle in Path("/proc/self/fd").iterdir():
-        try:
-            target = handle.readlink()
-        except FileNotFoundError:
-            continue
-        if target.is_relative_to(place):
-            found.append(str(target))
-    return found
 
 
 def test_those_who_lose_a_race_hold_nothing_open(tmp_path: Path) -> None:

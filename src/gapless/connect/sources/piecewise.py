@@ -50,6 +50,8 @@ class PiecewiseSource(Source, Generic[P]):
         self._reading: Iterator[Piece[P]] | None = None
         self._left: Piece[P] | None = None
         """Rows that were read and not given."""
+        self._schema_changed = False
+        """Whether the rows behind those of this poll have other columns."""
 
     def __getstate__(self) -> dict[str, object]:
         """All that it was made with; raises NotSupported once it is started."""
@@ -81,10 +83,6 @@ class PiecewiseSource(Source, Generic[P]):
         """Whether a poll ends before these rows, which then come with the next one."""
         return False
 
-    def _polled(self, taken: list[pa.RecordBatch]) -> Polled:
-        """What a poll gives."""
-        return Polled(taken)
-
     # -- the loop --------------------------------------------------------------------------------------------------------
 
     def poll(self, limit: int | None = None) -> Polled:
@@ -114,7 +112,8 @@ class PiecewiseSource(Source, Generic[P]):
         finally:
             self._tell()
         SOURCE_ROWS.add(sum(rows.num_rows for rows in taken), *self._counted_as)
-        return self._polled(taken)
+        changed, self._schema_changed = self._schema_changed, False
+        return Polled(taken, schema_changed=changed)
 
     def _started(self) -> P:
         if self._position is None:

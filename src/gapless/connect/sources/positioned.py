@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gapless.connect.sources.fitted_rows import as_declared, evolved, fitted
 from gapless.connect.sources.piecewise import Piece, PiecewiseSource
-from gapless.connect.sources.protocol import Cursor, Polled, SourceCapabilities
+from gapless.connect.sources.protocol import Cursor, SourceCapabilities
 from gapless.errors import CorruptTable, InvalidOption, SchemaMismatch, one_of, shorten
 from gapless.files.ingest.batches import Batches
 from gapless.formats.timeseries.codec.schema import decode_schema, encode_schema
@@ -52,7 +52,6 @@ class PositionedSource(PiecewiseSource[Position]):
         self._evolves = False
         self._given: pa.Schema | None = None
         """The columns of the rows that were given last, or that were told."""
-        self._changed = False
 
     def __repr__(self) -> str:
         """Its kind and place."""
@@ -134,7 +133,7 @@ class PositionedSource(PiecewiseSource[Position]):
         else:
             schema, position = self._known(cursor)
         self._schema, self._position, self._reading, self._left = schema, position, None, None
-        self._given, self._changed = schema, False
+        self._given, self._schema_changed = schema, False
 
     # -- for kinds of sources --------------------------------------------------------------------------------------------
 
@@ -165,13 +164,9 @@ class PositionedSource(PiecewiseSource[Position]):
     def _ends_before(self, piece: Piece[Position]) -> bool:
         if not piece.rows.num_rows:
             return False
-        self._changed = self._given is not None and piece.rows.schema != self._given
+        self._schema_changed = self._given is not None and piece.rows.schema != self._given
         self._given = piece.rows.schema
-        return self._changed
-
-    def _polled(self, taken: list[pa.RecordBatch]) -> Polled:
-        changed, self._changed = self._changed, False
-        return Polled(taken, schema_changed=changed)
+        return self._schema_changed
 
     @property
     def _counted_as(self) -> tuple[str, str]:

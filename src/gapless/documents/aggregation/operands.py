@@ -6,24 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from gapless.documents.aggregation.stages import wrong_stage
+from gapless.documents.expressions.operands import checked_names
 from gapless.documents.filters.operands import whole
 from gapless.documents.filters.tree import Path
 from gapless.documents.values.order import MISSING
-from gapless.errors import NotSupported, nearest
+from gapless.errors import NotSupported
 
 
 def named(stage: str, given: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
     """A mapping of options. Raises InvalidOption where one is not known, or one is not there."""
-    known = (*required, *optional)
-    if not isinstance(given, Mapping):
-        raise wrong_stage(stage, given, f"It takes a mapping of {', '.join(known)}", f"Pass {{{stage!r}: {{…}}}}")
-    unknown = next((one for one in given if one not in known), None)
-    if unknown is not None:
-        raise wrong_stage(stage, unknown, f"It takes {', '.join(known)}", nearest(str(unknown), known))
-    absent = next((one for one in required if one not in given), None)
-    if absent is not None:
-        raise wrong_stage(stage, given, f"{absent} is not there", f"Pass {', '.join(required)}")
-    return given
+    return checked_names(wrong_stage, stage, given, required, optional)
 
 
 def count(stage: str, given: Any, least: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from bson.decimal128 import Decimal128
 
@@ -19,6 +19,8 @@ from gapless.documents.filters.operands import cut, whole
 from gapless.documents.values.dates import from_milliseconds, is_date, milliseconds_of
 from gapless.documents.values.numbers import DECIMALS, INT64, Number, as_decimal, fitting, is_number
 from gapless.documents.values.sums import Sum
+
+T = TypeVar("T")
 
 _EXACT = Context(prec=800)
 """For doubles as decimals, of which each has one that is exact."""
@@ -99,27 +101,26 @@ def _multiply(*values: Any) -> Any:
     return found
 
 
+def _not_zero(operator: str, one: Any, divisor: T) -> T:
+    """What something is divided by. Raises as `wrong_result` for 0."""
+    if divisor == 0:
+        raise wrong_result(operator, one, "Nothing is divided by 0")
+    return divisor
+
+
 def _divide(one: Any, other: Any) -> Number:
     first, second = _number("$divide", one), _number("$divide", other)
     if _any_decimal(first, second):
-        divisor = as_decimal(second)
-        if divisor == 0:
-            raise wrong_result("$divide", one, "Nothing is divided by 0")
-        return Decimal128(DECIMALS.divide(as_decimal(first), divisor))
-    if second == 0:
-        raise wrong_result("$divide", one, "Nothing is divided by 0")
+        return Decimal128(DECIMALS.divide(as_decimal(first), _not_zero("$divide", one, as_decimal(second))))
+    _not_zero("$divide", one, second)
     return float(first) / float(second)
 
 
 def _modulo(one: Any, other: Any) -> Number:
     first, second = _number("$mod", one), _number("$mod", other)
     if _any_decimal(first, second):
-        divisor = as_decimal(second)
-        if divisor == 0:
-            raise wrong_result("$mod", one, "Nothing is divided by 0")
-        return Decimal128(DECIMALS.remainder(as_decimal(first), divisor))
-    if second == 0:
-        raise wrong_result("$mod", one, "Nothing is divided by 0")
+        return Decimal128(DECIMALS.remainder(as_decimal(first), _not_zero("$mod", one, as_decimal(second))))
+    _not_zero("$mod", one, second)
     if _any_double(first, second):
         dividend = float(first)
         return math.fmod(dividend, float(second)) if math.isfinite(dividend) else math.nan

@@ -10,7 +10,7 @@ from typing import Any
 from gapless.documents.expressions.scope import Constant, Evaluate, Scope, is_null
 from gapless.documents.filters.operands import TYPE_ALIASES
 from gapless.documents.values.order import MISSING, type_number
-from gapless.errors import InvalidFilter, InvalidValue, nearest, shorten
+from gapless.errors import GaplessError, InvalidFilter, InvalidValue, nearest, shorten
 
 Given = Mapping[str, Any]
 """Evaluated operands by their names, without those that were left out."""
@@ -77,15 +77,28 @@ def named(call: Callable[[Given], Any], required: tuple[str, ...], optional: tup
 
 def read_named(operator: str, given: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
     """Named operands as they were given. Raises InvalidFilter where one is not known, or one is not there."""
+    return checked_names(wrong_call, operator, given, required, optional)
+
+
+def checked_names(
+    wrong: Callable[[str, object, str, str], GaplessError],
+    name: str,
+    given: Any,
+    required: tuple[str, ...],
+    optional: tuple[str, ...] = (),
+) -> Mapping[str, Any]:
+    """The mapping that `name` takes. Raises what `wrong` makes of the name, what it does not take, why and a fix: where it is no mapping, one in
+    it is not known, or one is not there.
+    """
     known = (*required, *optional)
     if not isinstance(given, Mapping):
-        raise wrong_call(operator, given, f"It takes a mapping of {', '.join(known)}", f"Pass {{{operator!r}: {{…}}}}")
+        raise wrong(name, given, f"It takes a mapping of {', '.join(known)}", f"Pass {{{name!r}: {{…}}}}")
     unknown = next((one for one in given if one not in known), None)
     if unknown is not None:
-        raise wrong_call(operator, unknown, f"It takes {', '.join(known)}", nearest(str(unknown), known))
+        raise wrong(name, unknown, f"It takes {', '.join(known)}", nearest(str(unknown), known))
     absent = next((one for one in required if one not in given), None)
     if absent is not None:
-        raise wrong_call(operator, given, f"{absent} is not there", f"Pass {', '.join(required)}")
+        raise wrong(name, given, f"{absent} is not there", f"Pass {', '.join(required)}")
     return given
 
 

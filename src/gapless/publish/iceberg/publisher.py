@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from gapless.errors import NotSupported
+from gapless.errors import needs_library
 from gapless.model.publishing import PublishSettings
 from gapless.publish.iceberg import columns
 from gapless.runtime.environment import Environment
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 def publisher(env: Environment, settings: PublishSettings) -> IcebergPublisher:
     """The publisher of the table that `env` reaches, into the catalog that its settings name. Raises NotSupported without pyiceberg."""
     if find_spec("pyiceberg") is None:
-        raise NotSupported(
-            "publishing as Iceberg needs pyiceberg",
-            why="It is not installed",
-            fix="pip install 'gapless[iceberg]'",
-            feature="iceberg",
-        )
+        raise needs_library("publishing as Iceberg", "pyiceberg", "iceberg")
     from gapless.publish.iceberg.publication import IcebergPublisher
 
     return IcebergPublisher(env, settings)

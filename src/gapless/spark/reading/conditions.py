@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from operator import and_, or_
-from typing import TYPE_CHECKING
+from operator import and_, eq, ge, gt, le, lt, ne, or_
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -33,6 +33,7 @@ from gapless.spark.reading.columns import literal, quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
+_COMPARE: Mapping[Op, Callable[[Any, Any], Any]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _MIXED = {frozenset(("date", "timestamp")), frozenset(("date", "timestamptz"))}
 """Kinds of a column and a literal that may differ."""
 
@@ -106,20 +107,8 @@ def _compared(operand: Operand, op: Op, value: Value, schema: pa.Schema) -> Spar
         # Null of a null.
         return functions.when(column.isNotNull(), functions.lit(found))
     compared, bound = found
-    other = literal(bound, field.type, field.name)
-    match compared:
-        case "=":
-            return column == other
-        case "!=":
-            return column != other
-        case "<":
-            return column < other
-        case "<=":
-            return column <= other
-        case ">":
-            return column > other
-        case _:
-            return column >= other
+    answer: SparkColumn = _COMPARE[compared](column, literal(bound, field.type, field.name))
+    return answer
 
 
 def _field(operand: Operand, schema: pa.Schema) -> pa.Field | None:

@@ -9,8 +9,9 @@
 Importing this loads nothing: each name below brings its module in when it is first used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from gapless._names import names_of
 
 if TYPE_CHECKING:
     from gapless.formats.delta.variant.decode import decode_variant
@@ -54,15 +55,7 @@ _NAMES_OF = {
     "gapless.tables.delta.table": ("DeltaTable", "create", "open"),
     "gapless.tables.delta.read.view": ("DeltaView", "open_at"),
 }
-_HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    """Bring a public name in (PEP 562)."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'gapless.tables.delta' has no attribute {name!r}")
-    thing = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-    return thing
+__getattr__ = names_of(__name__, _NAMES_OF, globals())
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from gapless.errors import NotSupported, UnreadableInput
+from gapless.errors import NotSupported, UnreadableInput, needs_library
 
 _LIBRARIES = frozenset({"pandas", "polars", "duckdb", "_duckdb", "pyo3_runtime", "narwhals"})
 """Where their exceptions come from; `pyo3_runtime` is what a panic of Polars is."""
@@ -49,6 +49,4 @@ def typed_library_errors(source: str, also: tuple[type[Exception], ...] = ()) ->
 
 def missing_library(what: str, library: str, extra: str) -> NotSupported:
     """The error for a kind of source or format whose library is not installed; `extra` of gapless brings it."""
-    return NotSupported(
-        f"reading {what} needs {library}", why="It is not installed", fix=f"pip install 'gapless[{extra}]'", feature=extra
-    )
+    return needs_library(f"reading {what}", library, extra)

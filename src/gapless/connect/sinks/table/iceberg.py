@@ -7,19 +7,14 @@ from importlib.util import find_spec
 from typing import Any
 
 from gapless.connect.sinks.opened_table import SinkTable
-from gapless.errors import NotSupported
+from gapless.errors import needs_library
 from gapless.tables.iceberg.options import IcebergOptions
 
 
 def open_iceberg(options: IcebergOptions, *, create: Mapping[str, Any] | None, partition_by: object, **sizes: Any) -> SinkTable:
     """The table of a sink; nothing is opened. Said how it is partitioned, it is made where it is missing. Raises NotSupported without pyiceberg."""
     if find_spec("pyiceberg") is None:
-        raise NotSupported(
-            "a sink into an Iceberg table needs pyiceberg",
-            why="It is not installed",
-            fix="pip install 'gapless[iceberg]'",
-            feature="iceberg",
-        )
+        raise needs_library("a sink into an Iceberg table", "pyiceberg", "iceberg")
     from gapless.connect.sinks.table.iceberg_table import IcebergSinkTable
 
     made = {} if create is None and partition_by is not None else create

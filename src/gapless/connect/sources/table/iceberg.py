@@ -8,7 +8,7 @@ from typing import Any
 
 from gapless.connect.sources.table.options import TableSourceOptions
 from gapless.connect.sources.table.source import TableSource
-from gapless.errors import InvalidOption, NotSupported
+from gapless.errors import InvalidOption, needs_library
 from gapless.tables.iceberg.options import OPTIONS, parse_iceberg_options
 
 READ_OPTIONS = ("ref", "snapshot_id")
@@ -26,12 +26,7 @@ def open_iceberg_source(location: str, storage_options: Mapping[str, str] | None
         given = {**given, "mode": "batch"}
     asked = TableSourceOptions.parse(given, (*READ_OPTIONS, *OPTIONS))
     if find_spec("pyiceberg") is None:
-        raise NotSupported(
-            "a source out of an Iceberg table needs pyiceberg",
-            why="It is not installed",
-            fix="pip install 'gapless[iceberg]'",
-            feature="iceberg",
-        )
+        raise needs_library("a source out of an Iceberg table", "pyiceberg", "iceberg")
     from gapless.connect.sources.table.iceberg_table import MAIN, IcebergSourceTable
     from gapless.tables.iceberg.table import open_iceberg_table
 

@@ -34,7 +34,6 @@ class TableSource(PiecewiseSource[Place]):
         self._table, self._options = table, options
         self._columns: SourceColumns | None = None
         self._kept: Mapping[str, Any] | None = None
-        self._schema_changed = False
         self._newest = -1
         self._asked: tuple[float, int] | None = None
         self._end: int | None = None
@@ -111,10 +110,6 @@ class TableSource(PiecewiseSource[Place]):
         given first: it comes with the next poll. After an error the source stands where it was.
         """
         return super().poll(limit)
-
-    def _polled(self, taken: list[pa.RecordBatch]) -> Polled:
-        changed, self._schema_changed = self._schema_changed, False
-        return Polled(taken, schema_changed=changed)
 
     @property
     def _counted_as(self) -> tuple[str, str]:
