@@ -25,6 +25,7 @@ from gapless.errors import (
     TableNotFound,
 )
 from gapless.lake import Page
+from gapless.lake.catalog import Catalog
 from gapless.lake.lake import Lake, init, open_lake
 
 PAGES, EACH = 10, 4
@@ -274,8 +275,9 @@ class TestTablesWithALog:
         (tmp_path / "lake" / left.path).parent.mkdir(parents=True)
         (tmp_path / "lake" / left.path).write_bytes(left.encode())
         assert open_lake(tmp_path / "lake").table("t").manifests() == (counted,)
-        # And one that dies behind the commit: without a receipt the log says it.
+        # And one that dies behind the commit: without a receipt the log says it, and meta.sqlite does not know the run.
         (folder / "_commit.json").unlink()
+        Catalog(str(tmp_path / "lake" / "meta.sqlite")).forget_run("t", counted.run, counted.node)
         assert lake.table("t").manifests() == (counted,)
         open_lake(tmp_path / "lake")
         assert (folder / "_commit.json").exists()
@@ -328,3 +330,21 @@ def test_what_a_lake_table_cannot_be_is_refused_by_name(lake: Lake) -> None:
     ):  # fmt: skip
         with pytest.raises(InvalidOption, match=match):
             lake.create_table("t", **options)
+
+
+def test_a_manifest_that_is_put_anew_is_read_anew(lake: Lake, tmp_path: Path) -> None:
+    """One Lake holds on to manifests that it has read, and sees what others did to them."""
+    lake.create_table("t")
+    lake.run("t", [{"id": 1}])
+    lake.run("t", [{"id": 2}])
+    first, second = lake.table("t").manifests()
+    assert ids(lake, "t") == [1, 2]
+    path = tmp_path / "lake" / second.path
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    with pytest.warns(LogWarning, match="as if it were not there"):
+        assert ids(lake, "t") == [1]
+    path.write_bytes(whole)
+    assert ids(lake, "t") == [1, 2]
+    path.unlink()
+    assert lake.table("t").manifests() == (first,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -37,7 +38,7 @@ from gapless.lake.sync.side import read_head
 from gapless.lake.sync.transfer import pull as pull_into
 from gapless.lake.sync.transfer import push as push_to
 from gapless.lake.sync.transfer import status as compare
-from gapless.lake.table import LakeTable
+from gapless.lake.table import LakeTable, ReadManifests
 from gapless.lake.views import select_rows
 from gapless.model.instant import NS_PER
 from gapless.runtime.environment import Environment
@@ -56,6 +57,7 @@ class Lake:
     def __init__(self, env: Environment, catalog: Catalog, node: str = DEFAULT_NODE) -> None:
         """`env` reaches the root; use `init` or `open_lake`."""
         self._env, self._catalog = env, catalog
+        self._read_manifests = defaultdict[str, ReadManifests](dict)
         self.node = node
         """The name under which this writer's parts of runs lie."""
 
@@ -339,7 +341,7 @@ class Lake:
             raise not_replicated(self._env, head, lacking[0])
 
     def _table(self, name: str) -> LakeTable:
-        return LakeTable(self._env, self._catalog, name, self.query, self._log_location(name))
+        return LakeTable(self._env, self._catalog, name, self.query, self._log_location(name), self._read_manifests[name])
 
     def _log_location(self, name: str) -> str:
         return f"{self.url}/tables/{name}/table"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gapless.errors import InvalidQuery
-from gapless.tables.shared.duckdb_session import open_duckdb
+from gapless.tables.shared.duckdb_session import SHARED, open_duckdb
 from gapless.tables.shared.scan import Rows
 from gapless.tables.shared.sql import BATCH_ROWS, quoted
 
@@ -33,7 +33,7 @@ class LakeQuery:
 
     def check(self) -> None:
         """Raise InvalidQuery where it is not one statement that selects."""
-        with self.typed(), open_duckdb() as connection:
+        with self.typed(), SHARED.cursor() as connection:
             statements = _statements(connection, self.sql)
         if len(statements) != 1 or statements[0].type.name != "SELECT":
             raise InvalidQuery(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from gapless.errors import CorruptTable, LogWarning, NotSupported, ObjectNotFoun
 from gapless.lake.catalog import Catalog
 from gapless.lake.commits import committed_version, log_snapshot
 from gapless.lake.compaction import ExpiryReport, SnapshotReport, compact, expire
-from gapless.lake.layout.manifest import MANIFEST, Manifest, decode
+from gapless.lake.layout.manifest import MANIFEST, Manifest, decode, run_of
 from gapless.lake.layout.schema import LakeSchema
 from gapless.lake.layout.settings import (
     TableHistory,
@@ -31,6 +31,7 @@ from gapless.lake.sync.reconcile import ReconcileReport, reconcile
 from gapless.lake.sync.replica import check_writable
 from gapless.lake.sync.side import read_head
 from gapless.lake.views import view_file
+from gapless.model.protocols import ObjectInfo
 from gapless.model.types import MANTISSA_BITS
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import Location, open_environment
@@ -41,6 +42,8 @@ _LOGGER = logging.getLogger("gapless.lake")
 
 Query = Callable[[str], Rows]
 Document = TypeVar("Document", Manifest, Snapshot)
+ReadManifests = dict[str, tuple[ObjectInfo, Manifest]]
+"""Manifests that were read, by path, each with what the store said of it then: one that is put anew is read anew."""
 KEEP_S = 86_400.0
 """For how long runs stay that a snapshot has."""
 
@@ -48,10 +51,20 @@ KEEP_S = 86_400.0
 class LakeTable:
     """A table of a lake. Made by `lake.create_table` and `lake.table`; each question is answered from what is there then."""
 
-    def __init__(self, env: Environment, catalog: Catalog, name: str, query: Query, location: str) -> None:
-        """`env` reaches the lake's root; `query` answers SQL over the lake; `location` is that of the table's own log, if it has one."""
+    def __init__(
+        self,
+        env: Environment,
+        catalog: Catalog,
+        name: str,
+        query: Query,
+        location: str,
+        read_manifests: ReadManifests | None = None,
+    ) -> None:
+        """`env` reaches the lake's root; `query` answers SQL over the lake; `location` is that of the table's own log, if it has one;
+        `read_manifests` has those that were read before.
+        """
         self._env, self._catalog, self._name, self._query, self._location = env, catalog, name, query, location
-        self._manifests: dict[str, Manifest] = {}
+        self._read_manifests: ReadManifests = {} if read_manifests is None else read_manifests
         self._snapshots: dict[str, Snapshot] = {}
 
     def __repr__(self) -> str:
@@ -104,8 +117,10 @@ class LakeTable:
         """
         return self._counting(heal=False)
 
-    def _counting(self, *, heal: bool) -> tuple[Manifest, ...]:
-        found = [one for path in self._manifest_paths() if (one := self._manifest(path)) is not None]
+    def _counting(self, *, heal: bool, known: Container[tuple[str, str]] = ()) -> tuple[Manifest, ...]:
+        """Those that count, without those of `known` runs and nodes."""
+        there = [info for info in self._manifest_objects() if run_of(info.path) not in known]
+        found = [one for info in there if (one := self._manifest(info)) is not None]
         if any(one.operation for one in found):
             found = self._committed(found, heal=heal)
         return tuple(sorted(found, key=lambda one: (one.run, one.node)))
@@ -220,7 +235,7 @@ class LakeTable:
     def refresh(self) -> None:
         """Let the catalog know what it lacks, and mend what a writer left that died. Raises StoreError."""
         known, compacted = self._catalog.known_runs(self._name), self._catalog.known_snapshots(self._name)
-        new = [one for one in self._counting(heal=True) if (one.run, one.node) not in known]
+        new = list(self._counting(heal=True, known=known))
         have, history = self._catalog.known_schemas(self._name), self.history
         schemas = [(self._name, one) for one in history.all_schemas if one.version not in have]
         new = [history.renumbered(one) for one in new]
@@ -283,11 +298,11 @@ class LakeTable:
             one for one in manifests if one.operation is None or committed_version(self._env, one, log, heal=heal) is not None
         ]
 
-    def _manifest_paths(self) -> Iterator[str]:
+    def _manifest_objects(self) -> Iterator[ObjectInfo]:
         named = self._named()
         for info in self._env.store.list(f"tables/{self._name}/data/runs"):
             if info.path.endswith(f"/{MANIFEST}") and (named is None or info.path in named):
-                yield info.path
+                yield info
 
     def _named(self) -> Mapping[str, str] | None:
         """The manifests of a copy, of which one that was not finished may have brought more; None in a lake that runs write into."""
@@ -305,10 +320,11 @@ class LakeTable:
             if info.path.endswith(f"/{MANIFEST}") and info.path.count("/") == folder.count("/") + 2:
                 yield info.path
 
-    def _manifest(self, path: str) -> Manifest | None:
-        found = self._manifests.get(path) or self._read(path, decode)
+    def _manifest(self, info: ObjectInfo) -> Manifest | None:
+        then, known = self._read_manifests.get(info.path, (None, None))
+        found = known if then == info else self._read(info.path, decode)
         if found is not None:
-            self._manifests[path] = found
+            self._read_manifests[info.path] = info, found
         return found
 
     def _read(self, path: str, decoder: Callable[[bytes, str], Document]) -> Document | None:

@@ -9,7 +9,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
 from math import isnan
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,11 @@ def columns_of(rows: Sequence[object], source: str, row: int) -> dict[str, list[
 
     Raises UnreadableInput for a row that is no mapping, or a key that is no text.
     """
+    if set(map(type, rows)) == {dict}:  # which is quick to see, as rows of JSON are
+        dicts = cast("Sequence[dict[str, object]]", rows)
+        known = dict.fromkeys(chain.from_iterable(dicts))
+        if set(map(type, known)) <= {str}:
+            return {name: [one.get(name) for one in dicts] for name in known}
     names: dict[str, None] = {}
     for at, one in enumerate(rows):
         if not isinstance(one, Mapping) or not all(isinstance(key, str) for key in one):
@@ -227,7 +232,7 @@ class MixedValues:
         def some(*bases: type) -> bool:
             return any(issubclass(kind, bases) for kind in kinds)
 
-        moments = any(map(is_moment, kinds))
+        moments = {kind for kind in kinds if is_moment(kind)}
         if moments and any(issubclass(kind, date) and not issubclass(kind, datetime) for kind in kinds):
             return "dates and datetimes"
         if some(str) and some(bytes, bytearray, memoryview):
@@ -235,7 +240,7 @@ class MixedValues:
         if not kinds.isdisjoint(_NUMPY_TIMES) and len({kind for kind in kinds if issubclass(kind, np.generic)}) > 1:
             # Arrow ends the process at such a mix.
             return "times of numpy and other values of numpy"
-        if moments and len({one.tzinfo is None for one in values if isinstance(one, datetime) and is_moment(type(one))}) > 1:
+        if moments and len({one.tzinfo is None for one in values if type(one) in moments}) > 1:  # type: ignore[attr-defined]
             return "naive and aware datetimes"
         if some(bool, np.bool_) and self._holds_numbers(kinds, values):
             return "booleans and numbers"

@@ -185,6 +185,16 @@ def run_folder(table: str, run: str, node: str) -> str:
     return f"tables/{table}/data/runs/run-{run}/{node}"
 
 
+def run_of(path: str) -> tuple[str, str]:
+    """The run and the node whose part of it an object belongs to, by the path of the object.
+
+    >>> run_of("tables/t/data/runs/run-01J/main/_manifest.json")
+    ('01J', 'main')
+    """
+    *_, run, node, _ = path.split("/")
+    return run.removeprefix("run-"), node
+
+
 def decode(data: bytes, path: str) -> Manifest:
     """Read a manifest. Raises CorruptTable for one that is torn or altered, or lies where another belongs; UnsupportedTable for a newer format."""
     found = manifest_of(load_sealed(data, path), path)
