@@ -9,15 +9,19 @@ from itertools import pairwise
 from typing import Any
 
 from gapless.documents.aggregation.fields import Parse
-from gapless.documents.aggregation.groups import Gather, Group, parse_output
+from gapless.documents.aggregation.gathering import Gather
+from gapless.documents.aggregation.groups import Group, parse_output
 from gapless.documents.aggregation.operands import count, named
 from gapless.documents.aggregation.rows import Sorted
 from gapless.documents.aggregation.stages import Document, Parsing, Running, Stage, wrong_stage
+from gapless.documents.expressions.accumulators import Accumulator
 from gapless.documents.expressions.operands import wrong_result
 from gapless.documents.expressions.scope import NO_VARIABLES, Constant, Evaluate, scope_of, value_key
 from gapless.documents.find.sort import parse_sort
+from gapless.documents.spill.sorter import Sorter
 from gapless.documents.values.codec import ID
 from gapless.documents.values.order import MISSING, Key, sort_key
+from gapless.documents.values.order_bytes import order_bytes
 from gapless.errors import NotSupported
 
 _COUNT = {"count": {"$sum": 1}}
@@ -59,7 +63,7 @@ def _lower_bound(value: Evaluate, boundaries: list[Any], keys: list[Key], defaul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketAuto(Stage):
-    """`$bucketAuto`. It holds all documents in memory."""
+    """`$bucketAuto`."""
 
     by: Evaluate
     buckets: int
@@ -67,36 +71,37 @@ class BucketAuto(Stage):
 
     def run(self, documents: Iterator[Document], at: Running) -> Iterator[Document]:
         """See `Stage`."""
-        rows = []
-        for one in documents:
-            value = self.by(scope_of(one, at.variables))
-            value = None if value is MISSING else value
-            rows.append((sort_key(value), value, one))
-        rows.sort(key=lambda row: row[0])
-        ranges = _ranges([key for key, _, _ in rows], self.buckets)
-        for number, (start, end) in enumerate(ranges):
-            last = rows[end][1] if number + 1 < len(ranges) else rows[end - 1][1]
-            states = {name: gather.fresh(scope_of({}, NO_VARIABLES)) for name, gather in self.fields.items()}
-            for _, _, one in rows[start:end]:
+        with Sorter(at.memory) as sorter:
+            count = 0
+            for count, one in enumerate(documents, start=1):  # noqa: B007  # how many there were
+                sorter.add(order_bytes(sort_key(self._value(one, at))), one)
+            size = max(1, int(count / self.buckets + 0.5))
+            before, number, taken = b"", 0, 0
+            least: Any = None
+            value: Any = None
+            states: dict[str, Accumulator] = {}
+            for key, one in sorter:
+                value = self._value(one, at)
+                # Documents of one value lie in one bucket.
+                if not taken or (taken >= size and key != before and number < self.buckets):
+                    if taken:
+                        yield _filled(least, value, states)
+                    least, number, taken = value, number + 1, 0
+                    states = {name: gather.fresh(scope_of({}, NO_VARIABLES)) for name, gather in self.fields.items()}
                 scope = scope_of(one, at.variables)
                 for name, gather in self.fields.items():
                     states[name].add(gather.value(scope))
-            bounds = {"min": rows[start][1], "max": last}
-            yield {ID: bounds, **{name: state.result() for name, state in states.items()}}
+                before, taken = key, taken + 1
+            if taken:
+                yield _filled(least, value, states)
+
+    def _value(self, document: Document, at: Running) -> Any:
+        value = self.by(scope_of(document, at.variables))
+        return None if value is MISSING else value
 
 
-def _ranges(keys: list[Key], buckets: int) -> list[tuple[int, int]]:
-    """Of sorted keys as many ranges, of about the same number of them; equal ones lie in one."""
-    size = max(1, int(len(keys) / buckets + 0.5))
-    found: list[tuple[int, int]] = []
-    start = 0
-    while start < len(keys):
-        end = len(keys) if len(found) + 1 == buckets else min(start + size, len(keys))
-        while end < len(keys) and keys[end] == keys[end - 1]:
-            end += 1
-        found.append((start, end))
-        start = end
-    return found
+def _filled(least: Any, most: Any, states: Mapping[str, Accumulator]) -> Document:
+    return {ID: {"min": least, "max": most}, **{name: state.result() for name, state in states.items()}}
 
 
 def _bucket_auto(stage: str, given: Any, at: Parsing) -> tuple[Stage, ...]:

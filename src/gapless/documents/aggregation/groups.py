@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gapless.documents.aggregation.fields import Parse
+from gapless.documents.aggregation.gathering import Gather, Gathering
 from gapless.documents.aggregation.operands import field_name
 from gapless.documents.aggregation.rows import Sorted
 from gapless.documents.aggregation.stages import Document, Parsing, Running, Stage, wrong_stage
@@ -14,23 +15,12 @@ from gapless.documents.expressions.accumulators import ENDS, FEW, PLAIN, Accumul
 from gapless.documents.expressions.arrays import count_of
 from gapless.documents.expressions.operands import read_named, wrong_call
 from gapless.documents.expressions.parse import OPERATORS, unknown_expression
-from gapless.documents.expressions.scope import Constant, Evaluate, Scope, scope_of
+from gapless.documents.expressions.scope import Constant, Evaluate
 from gapless.documents.find.sort import order_key, parse_sort
 from gapless.documents.values.codec import ID
-from gapless.documents.values.order import MISSING, Key, sort_key
 from gapless.errors import InvalidFilter, nearest
 
 ACCUMULATORS = (*PLAIN, *FEW, *ENDS, "$count")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gather:
-    """How values of documents are gathered."""
-
-    fresh: Callable[[Scope], Accumulator]
-    """An empty accumulator, of the scope of a group's `_id`."""
-    value: Evaluate
-    """What is gathered of a document."""
 
 
 def parse_gather(given: Any, at: Parsing) -> Gather:
@@ -83,31 +73,14 @@ def _unknown(operator: Any) -> InvalidFilter | Exception:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group(Stage):
-    """`$group`. It holds what is gathered of each group in memory."""
+    """`$group`. What is gathered of one group is held in memory, whatever the limit."""
 
     by: Evaluate
     fields: Mapping[str, Gather]
 
     def run(self, documents: Iterator[Document], at: Running) -> Iterator[Document]:
         """See `Stage`."""
-        groups: dict[Key, tuple[Any, list[Accumulator]]] = {}
-        gathers = list(self.fields.values())
-        values = [one.value for one in gathers]
-        for one in documents:
-            scope = scope_of(one, at.variables)
-            number = self.by(scope)
-            if number is MISSING:
-                number = None
-            key = sort_key(number)
-            found = groups.get(key)
-            if found is None:
-                of_group = scope_of(number, at.variables)
-                found = groups[key] = number, [each.fresh(of_group) for each in gathers]
-            for value, state in zip(values, found[1], strict=True):
-                state.add(value(scope))
-        for number, states in groups.values():
-            results = zip(self.fields, states, strict=True)
-            yield {ID: number, **{name: state.result() for name, state in results}}
+        return Gathering(by=self.by, fields=self.fields, at=at).run(documents)
 
 
 def _group(stage: str, given: Any, at: Parsing) -> tuple[Stage, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from bson.int64 import Int64
@@ -17,11 +17,12 @@ from gapless.documents.expressions.parse import parse_path
 from gapless.documents.expressions.scope import Evaluate, at_path, scope_of, value_key
 from gapless.documents.filters.paths import is_array, values_at
 from gapless.documents.filters.tree import All, At, Computed, Condition, IsIn, Path
+from gapless.documents.spill.memory import size_of
+from gapless.documents.spill.spool import Spool
 from gapless.documents.values.order import MISSING, Key, sort_key
 
-_ALL: Key = ()
 _TOGETHER = 10_000
-"""Documents for which a `$lookup` looks at once."""
+"""Documents for which a `$lookup` looks at once, at most."""
 
 
 def leading(stages: Stages) -> tuple[Condition, Stages]:
@@ -102,7 +103,7 @@ def _equality(pipeline: Iterable[Any], variables: Iterable[str]) -> Equality | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup(Stage):
-    """`$lookup`. It holds the documents in memory that a batch of others finds; with a pipeline all that its first stages give."""
+    """`$lookup`. It holds the documents in memory that a batch of others finds."""
 
     source: str
     to: Path
@@ -123,7 +124,7 @@ class Lookup(Stage):
         if self.local is None or self.foreign is None:
             yield from self._of_pipeline(documents, at)
             return
-        while batch := list(islice(documents, _TOGETHER)):
+        for batch in _together(documents, at):
             yield from self._of_batch(batch, self.local, self.foreign, at)
 
     def _of_batch(self, batch: list[Document], local: Path, foreign: Path, at: Running) -> Iterator[Document]:
@@ -141,26 +142,53 @@ class Lookup(Stage):
 
     def _of_pipeline(self, documents: Iterator[Document], at: Running) -> Iterator[Document]:
         condition, rest = leading(self.pipeline or ())
-        held: Mapping[Key, list[Document]] | None = None
-        for one in documents:
-            if held is None:
-                held = self._held(at.read(self.source, condition))
-            inner = self._running(one, at)
-            found = held.get(_ALL if self.equal is None else value_key(inner.variables[self.equal.variable]), [])
-            yield with_at(one, self.to, list(run(rest, iter(found), inner)))
-
-    def _held(self, documents: Iterator[Document]) -> Mapping[Key, list[Document]]:
-        """The other collection's documents, by what is to be equal."""
-        if self.equal is None:
-            return {_ALL: list(documents)}
-        found: dict[Key, list[Document]] = {}
-        for one in documents:
-            found.setdefault(value_key(at_path(one, self.equal.path)), []).append(one)
-        return found
+        with Spool(at.memory) as others:
+            places: dict[Key, list[Document]] | None = None
+            first = True
+            for batch in _together(documents, at):
+                if first:
+                    first = False
+                    for other in at.read(self.source, condition):
+                        others.add(other)
+                running = [self._running(one, at) for one in batch]
+                if self.equal is None:
+                    for one, inner in zip(batch, running, strict=True):
+                        yield with_at(one, self.to, list(run(rest, iter(others), inner)))
+                    continue
+                keys = [value_key(inner.variables[self.equal.variable]) for inner in running]
+                # What does not lie in memory is gone through for each batch.
+                if places is None or others.spilled:
+                    places = _by_value(others, self.equal.path, set(keys) if others.spilled else None)
+                for one, inner, key in zip(batch, running, keys, strict=True):
+                    yield with_at(one, self.to, list(run(rest, iter(places.get(key, ())), inner)))
 
     def _running(self, document: Document, at: Running) -> Running:
         scope = scope_of(document, at.variables)
         return at.knowing({name: one(scope) for name, one in self.let.items()})
+
+
+def _together(documents: Iterator[Document], at: Running) -> Iterator[list[Document]]:
+    """Documents that are looked for at once."""
+    batch: list[Document] = []
+    held = 0
+    for one in documents:
+        batch.append(one)
+        held += size_of(one)
+        if len(batch) == _TOGETHER or held > at.memory.limit // 2:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
+
+
+def _by_value(documents: Iterable[Document], at: Path, wanted: set[Key] | None) -> dict[Key, list[Document]]:
+    """Documents by what lies at a path, as expressions have it; those of some values, or all."""
+    found: dict[Key, list[Document]] = {}
+    for one in documents:
+        key = value_key(at_path(one, at))
+        if wanted is None or key in wanted:
+            found.setdefault(key, []).append(one)
+    return found
 
 
 def _by_key(documents: list[Document], at: Path) -> dict[Key, list[int]]:
@@ -296,7 +324,7 @@ def _graph(stage: str, given: Any, at: Parsing) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Facet(Stage):
-    """`$facet`. It holds all documents in memory."""
+    """`$facet`. What its pipelines give is one document, and is held in memory."""
 
     pipelines: Mapping[str, Stages]
 
@@ -307,8 +335,10 @@ class Facet(Stage):
 
     def run(self, documents: Iterator[Document], at: Running) -> Iterator[Document]:
         """See `Stage`."""
-        held = list(documents)
-        yield {name: list(run(one, iter(held), at)) for name, one in self.pipelines.items()}
+        with Spool(at.memory) as held:
+            for one in documents:
+                held.add(one)
+            yield {name: list(run(stages, iter(held), at)) for name, stages in self.pipelines.items()}
 
 
 def _facet(stage: str, given: Any, at: Parsing) -> tuple[Stage, ...]:

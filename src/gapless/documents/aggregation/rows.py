@@ -16,15 +16,15 @@ from gapless.documents.values.numbers import whole_number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sorted(Stage):
-    """`$sort`. It holds all documents in memory, or `most` of them."""
+    """`$sort`."""
 
     by: Sort
     most: int | None = None
     """How many are asked of it at most."""
 
-    def run(self, documents: Iterator[Document], at: Running) -> Iterator[Document]:  # noqa: ARG002  # as every stage
+    def run(self, documents: Iterator[Document], at: Running) -> Iterator[Document]:
         """See `Stage`."""
-        yield from in_order(documents, self.by, self.most)
+        return in_order(documents, self.by, self.most, at.memory)
 
 
 def _sort(stage: str, given: Any, at: Parsing) -> tuple[Stage, ...]:  # noqa: ARG001  # as every `Parse`

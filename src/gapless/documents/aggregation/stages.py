@@ -12,6 +12,7 @@ from gapless.documents.expressions.parse import parse_expression
 from gapless.documents.expressions.scope import Evaluate, Scope
 from gapless.documents.filters.parse import parse_filter
 from gapless.documents.filters.tree import Condition
+from gapless.documents.spill.memory import UNBOUNDED, Memory
 from gapless.errors import InvalidOption, shorten
 
 Document = dict[str, Any]
@@ -27,6 +28,8 @@ class Running:
     read: Read
     draw: Callable[[], float]
     """A number drawn evenly from [0, 1)."""
+    memory: Memory = UNBOUNDED
+    """What each stage may hold."""
     variables: Scope = field(default_factory=dict)
     """Those of `let`."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 from gapless.documents.aggregation.fields import Parse
-from gapless.documents.aggregation.groups import ACCUMULATORS, Gather, parse_gather
+from gapless.documents.aggregation.gathering import Gather
+from gapless.documents.aggregation.groups import ACCUMULATORS, parse_gather
 from gapless.documents.aggregation.operands import named, path, with_at
 from gapless.documents.aggregation.stages import Document, Parsing, Running, Stage, wrong_stage
 from gapless.documents.expressions.date_steps import UNITS, later
@@ -19,14 +20,24 @@ from gapless.documents.expressions.scope import Constant, Evaluate, scope_of
 from gapless.documents.filters.operands import whole
 from gapless.documents.filters.paths import is_array
 from gapless.documents.filters.tree import Path
-from gapless.documents.find.sort import Sort, order_key, parse_sort, place_of
+from gapless.documents.find.sort import Sort, order_key, parse_sort, place_of, sort_bytes
+from gapless.documents.spill.sorter import Sorter
+from gapless.documents.spill.spool import Spool
 from gapless.documents.values.dates import from_milliseconds, is_date, milliseconds_of
 from gapless.documents.values.numbers import is_number, whole_number
-from gapless.documents.values.order import MISSING, Key, sort_key
+from gapless.documents.values.order import MISSING, sort_key
+from gapless.documents.values.order_bytes import order_bytes
 from gapless.documents.values.sums import Sum
 from gapless.errors import NotSupported
 
-Rows = Sequence[Document]
+
+class Rows(Protocol):
+    """The documents of a partition, in their order."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Document]: ...
+
+
 Values = Callable[[Rows, Running], list[Any]]
 """Of the documents of a partition, in their order, the value of a field of each."""
 Bounds = Callable[[Rows], Iterator[tuple[int, int]]]
@@ -40,7 +51,7 @@ _STAGE = "$setWindowFields"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowFields(Stage):
-    """`$setWindowFields`. It holds all documents in memory.
+    """`$setWindowFields`. It holds in memory what is gathered for the documents of one partition.
 
     A window costs as many steps as documents are in it; one that begins where the one before did, as many as are new in it.
     """
@@ -51,23 +62,27 @@ class WindowFields(Stage):
 
     def run(self, documents: Iterator[Document], at: Running) -> Iterator[Document]:
         """See `Stage`. Raises InvalidValue where documents are divided by an array, or a range has no number."""
-        placed = sorted(
-            ((self._partition(one, at), order_key(one, self.by), one) for one in documents), key=lambda row: (row[0], row[1])
-        )
-        for _, group in groupby(placed, key=lambda row: row[0]):
-            rows = [one for _, _, one in group]
-            columns = {to: values(rows, at) for to, values in self.output.items()}
-            for place, one in enumerate(rows):
-                found = one
-                for to, values in columns.items():
-                    found = with_at(found, to, values[place])
-                yield found
+        with Sorter(at.memory) as sorter:
+            for one in documents:
+                partition = self._partition(one, at)
+                # No key of one value begins that of another.
+                sorter.add(partition + sort_bytes(one, self.by), (partition, one))
+            for _, group in groupby((row for _, row in sorter), key=lambda row: row[0]):
+                with Spool(at.memory) as rows:
+                    for _, one in group:
+                        rows.add(one)
+                    columns = {to: values(rows, at) for to, values in self.output.items()}
+                    for place, one in enumerate(rows):
+                        found = one
+                        for to, values in columns.items():
+                            found = with_at(found, to, values[place])
+                        yield found
 
-    def _partition(self, document: Document, at: Running) -> Key:
+    def _partition(self, document: Document, at: Running) -> bytes:
         value = self.partition(scope_of(document, at.variables))
         if is_array(value):
             raise wrong_value(_STAGE, value, "a value that is no array as partitionBy")
-        return sort_key(value)
+        return order_bytes(sort_key(value))
 
 
 def _window_fields(stage: str, given: Any, at: Parsing) -> tuple[Stage, ...]:

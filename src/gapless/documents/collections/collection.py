@@ -38,6 +38,7 @@ from gapless.documents.collections.results import (
 from gapless.documents.collections.steps import Document, Outcome, Step
 from gapless.documents.collections.storage import ID_INDEX, PROPERTIES, SCHEMA, parse_keys, read_indexes
 from gapless.documents.find.projection import parse_projection
+from gapless.documents.spill.memory import DEFAULT_LIMIT, LEAST_LIMIT
 from gapless.documents.values.codec import ID
 from gapless.errors import InvalidOption, NotSupported, TableExists, TableNotFound
 from gapless.model.operation import ChangeReport, OperationArgument, parse_operation
@@ -56,6 +57,7 @@ def collection(
     create: bool = True,
     properties: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    memory_limit: int = DEFAULT_LIMIT,
 ) -> Collection:
     """Open a collection of documents: a Delta table, which is made where none is.
 
@@ -64,9 +66,18 @@ def collection(
         create: Whether to make one where there is none.
         properties: Properties of a new table beside the collection's own, such as `{"delta.enableChangeDataFeed": True}`.
         storage_options: As `gl.delta.create` takes them.
+        memory_limit: Bytes that a sort and each stage of a pipeline hold in memory, from 1,000,000; what is more lies in a temporary file.
 
     Raises TableNotFound, UnsupportedTable for a table that is no collection, InvalidOption, InvalidPath, StoreError.
     """
+    if type(memory_limit) is not int or memory_limit < LEAST_LIMIT:
+        raise InvalidOption(
+            f"memory_limit={memory_limit!r} is no limit",
+            why="It counts bytes, and less would be blocks of a few documents",
+            fix=f"Pass a whole number from {LEAST_LIMIT}",
+            option="memory_limit",
+            value=memory_limit,
+        )
     try:
         table = DeltaTable.open(path, storage_options=storage_options)
     except TableNotFound:
@@ -79,7 +90,7 @@ def collection(
             # Another process made it first.
             table = DeltaTable.open(path, storage_options=storage_options)
     read_indexes(table.properties, table.url)
-    return Collection(table, storage_options)
+    return Collection(table, storage_options, memory_limit)
 
 
 class Collection(Reading):
@@ -90,9 +101,11 @@ class Collection(Reading):
     made again.
     """
 
-    def __init__(self, table: DeltaTable, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, table: DeltaTable, storage_options: Mapping[str, str] | None = None, memory_limit: int = DEFAULT_LIMIT
+    ) -> None:
         """Use `gl.documents.collection`."""
-        super().__init__(table)
+        super().__init__(table, memory_limit)
         self._storage_options = storage_options
 
     def insert_one(self, document: Mapping[str, Any], *, operation_id: OperationArgument = None) -> InsertOneResult:
@@ -247,9 +260,9 @@ class Collection(Reading):
                 folder that it lies in.
             operation_id: See the class; for a pipeline that ends with `$merge` or `$out`.
 
-        Documents stream through, but for stages that hold them in memory: all for `$sort` without a `$limit`, `$bucketAuto`, `$facet`,
-        `$setWindowFields`, `$merge` and `$out`; those of the other collection for `$graphLookup` and for `$lookup` with a pipeline; one of
-        each group for `$group`. With `$merge` and `$out` all is written when this returns, in one commit, and nothing comes out.
+        Documents stream through; a stage that has to hold them holds `memory_limit` bytes in memory, and the rest in a temporary file. In
+        memory alone are: what is gathered of one group, values for the documents of one partition of `$setWindowFields`, what `$facet` gives,
+        `$sample`, the other collection of `$graphLookup`, and all that `$merge` and `$out` write. With `$merge` and `$out` all is written when this returns, in one commit, and nothing comes out.
         Raises InvalidOption, InvalidFilter, NotSupported, InvalidValue, TableNotFound, StoreError; what documents make it raise comes with
         the first of them.
         """
@@ -273,7 +286,7 @@ class Collection(Reading):
         readers = {name: named(name, create=False) for one in stages for name in one.sources}
         reads = {name: one._at_newest() for name, one in readers.items()}  # noqa: SLF001  # of this class
         jitter = context_of(self._table).env.ids.jitter
-        running = Running(read=lambda name, condition: reads[name](condition), draw=jitter)
+        running = Running(read=lambda name, condition: reads[name](condition), draw=jitter, memory=self._memory)
         read = streamed(stages, self._at_newest(), lambda: self.count_documents({}), running)
         if isinstance(output, Out | Merge):
             named(output.into, create=True)._put(output, read(), operation_id)  # noqa: SLF001  # of this class

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from gapless.documents.find.sort import Sort, in_order
+from gapless.documents.spill.memory import UNBOUNDED, Memory
 from gapless.errors import InvalidOption
 
 Document = dict[str, Any]
@@ -31,6 +32,8 @@ class Cursor:
     """Those that match."""
     shape: Callable[[Document], Document]
     """What is given of each."""
+    memory: Memory = UNBOUNDED
+    """What sorting may hold."""
     by: Sort = ()
     """The order that is wanted; without one they come as they are read."""
     skipped: int = 0
@@ -52,6 +55,6 @@ class Cursor:
     def __iter__(self) -> Iterator[Document]:
         """One by one; raises as `to_list`."""
         end = self.skipped + self.most if self.most else None
-        found = in_order(self.read(), self.by, end) if self.by else self.read()
+        found = in_order(self.read(), self.by, end, self.memory) if self.by else self.read()
         for one in islice(found, self.skipped, end):
             yield self.shape(one)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
+from tempfile import TemporaryFile
 from typing import Any
 
 from gapless.documents.collections.change import DocumentFiles, wanted_rows
@@ -17,6 +18,7 @@ from gapless.documents.filters.prune import to_predicate
 from gapless.documents.filters.tree import Condition
 from gapless.documents.find.projection import parse_projection
 from gapless.documents.find.sort import parse_sort
+from gapless.documents.spill.memory import Memory
 from gapless.documents.values.codec import decode_document
 from gapless.documents.values.dates import date_of_ns
 from gapless.documents.values.order import MISSING, Key, sort_key
@@ -33,9 +35,10 @@ Filter = Mapping[str, Any]
 class Reading:
     """The reading side of a collection."""
 
-    def __init__(self, table: DeltaTable) -> None:
+    def __init__(self, table: DeltaTable, memory_limit: int) -> None:
         """Use `gl.documents.collection`."""
         self._table = table
+        self._memory = Memory(limit=memory_limit, open=TemporaryFile)
         self._planner: Planner | None = None
 
     @property
@@ -65,8 +68,8 @@ class Reading:
                 `"a.$": 1`; None for whole documents.
             skip: How many of the first to leave out.
             limit: How many to give at most; 0 for all.
-            sort: A path, or pairs of a path and 1 or -1. Sorted documents are held in memory, as
-                many as `skip` and `limit` ask for; without it they come in the files' order.
+            sort: A path, or pairs of a path and 1 or -1. Memory holds `memory_limit` of sorted documents, a temporary
+                file the rest; without it they come in the files' order.
 
         Raises InvalidFilter, InvalidOption, NotSupported, InvalidValue, UnsupportedTable, StoreError.
         """
@@ -75,6 +78,7 @@ class Reading:
         read = self._documents(condition)
         cursor = Cursor(
             read=read,
+            memory=self._memory,
             by=by,
             shape=(lambda one: one) if shape is None else lambda one: shape.apply(one, condition),
         )

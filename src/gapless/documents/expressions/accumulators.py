@@ -20,7 +20,7 @@ from gapless.documents.values.sums import Sum
 
 
 class Accumulator(Protocol):
-    """Values that were gathered so far."""
+    """Values that were gathered so far. One that holds several of them has a length."""
 
     def add(self, value: Any) -> None:
         """Take one more; MISSING where a document has none. Raises InvalidValue."""
@@ -158,6 +158,9 @@ class Pushed:
         if value is not MISSING:
             self.values.append(value)
 
+    def __len__(self) -> int:
+        return len(self.values)
+
     def result(self) -> Any:
         """See `Accumulator`."""
         return self.values
@@ -173,6 +176,9 @@ class Distinct:
         """See `Accumulator`."""
         if value is not MISSING:
             self.values.setdefault(sort_key(value), value)
+
+    def __len__(self) -> int:
+        return len(self.values)
 
     def result(self) -> Any:
         """See `Accumulator`."""
@@ -193,6 +199,9 @@ class Merged:
             raise wrong_value("$mergeObjects", value, "a document")
         self.document.update(value)
 
+    def __len__(self) -> int:
+        return len(self.document)
+
     def result(self) -> Any:
         """See `Accumulator`."""
         return self.document
@@ -210,6 +219,9 @@ class FirstFew:
         if len(self.values) < self.count:
             self.values.append(None if value is MISSING else value)
 
+    def __len__(self) -> int:
+        return len(self.values)
+
     def result(self) -> Any:
         """See `Accumulator`."""
         return self.values
@@ -226,6 +238,9 @@ class LastFew:
     def add(self, value: Any) -> None:
         """See `Accumulator`."""
         self.values.append(None if value is MISSING else value)
+
+    def __len__(self) -> int:
+        return len(self.values)
 
     def result(self) -> Any:
         """See `Accumulator`."""
@@ -271,6 +286,9 @@ class ExtremeFew:
             key = sort_key(value)
             self.kept.put(Descending(key) if self.greatest else key, value)
 
+    def __len__(self) -> int:
+        return len(self.kept.found)
+
     def result(self) -> Any:
         """See `Accumulator`."""
         return self.kept.values()
@@ -288,6 +306,9 @@ class Ends:
         """See `Accumulator`."""
         key, output = value
         self.kept.put(Descending(key) if self.last else key, None if output is MISSING else output)
+
+    def __len__(self) -> int:
+        return len(self.kept.found)
 
     def result(self) -> Any:
         """See `Accumulator`."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gapless.documents.filters.paths import is_array, values_at
 from gapless.documents.filters.tree import Path
+from gapless.documents.spill.memory import Memory
+from gapless.documents.spill.sorter import Sorter
 from gapless.documents.values.order import Key, TypeOrder, sort_key
+from gapless.documents.values.order_bytes import order_bytes, reversed_bytes
 from gapless.errors import InvalidOption, NotSupported
 
 Document = Mapping[str, Any]
@@ -20,6 +23,8 @@ Sort = tuple[tuple[Path, bool], ...]
 _EMPTY: Key = (0,)
 """An array without elements comes before null."""
 _NULL: Key = (TypeOrder.NULL,)
+_FEW = 1_000
+"""So many documents are held as they are."""
 
 
 def parse_sort(given: object) -> Sort:
@@ -72,11 +77,25 @@ def order_key(document: Document, by: Sort) -> Key:
     return tuple(Descending(key) if descending else key for key, descending in keys)
 
 
-def in_order(documents: Iterable[Found], by: Sort, most: int | None) -> list[Found]:
-    """The first of documents in an order, or all of them; those that are equal in it stay in theirs. No more are held in memory."""
-    if most is None:
-        return sorted(documents, key=lambda one: order_key(one, by))
-    return heapq.nsmallest(most, documents, key=lambda one: order_key(one, by))
+def sort_bytes(document: Document, by: Sort) -> bytes:
+    """What `order_key` says, as bytes that compare alike."""
+    keys = ((order_bytes(place_of(document, path, descending=descending)), descending) for path, descending in by)
+    return b"".join(reversed_bytes(key) if descending else key for key, descending in keys)
+
+
+def in_order(documents: Iterable[Found], by: Sort, most: int | None, memory: Memory) -> Iterator[Found]:
+    """The first of documents in an order, or all of them; those that are equal in it stay in theirs. Raises StorageFull.
+
+    Memory holds as much as `memory` says, or the first few.
+    """
+    if most is not None and most <= _FEW:
+        yield from heapq.nsmallest(most, documents, key=lambda one: order_key(one, by))
+        return
+    with Sorter(memory, most) as sorter:
+        for one in documents:
+            sorter.add(sort_bytes(one, by), one)
+        for _, found in sorter:
+            yield found
 
 
 def place_of(document: Document, path: Path, *, descending: bool) -> Key:
