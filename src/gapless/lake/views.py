@@ -68,7 +68,8 @@ def select_rows(history: TableHistory, live: Sequence[LiveFile], *, whole: bool 
     """The query for all rows of a table; None while it has no columns. Paths are relative to the lake's root, or begin with `root`. With `whole`
     each row of a table with a key also says which run brought it, as snapshots store it.
 
-    Of files of one version of the columns there is one `read_parquet`, in which each column is cast to what it is now.
+    Of files of one version of the columns there is one `read_parquet`, in which each column is cast to what it is now. Folders are called after
+    partitions, and not so that a value could be read from the name: DuckDB is told to leave them alone.
     """
     known = [one for one in history.schema.columns if not pa.types.is_null(one.type)]
     if not known:
@@ -94,7 +95,7 @@ def _parts(
     for (version, says_run), paths in sorted(files.items()):
         columns = _columns(history.version(version), known)
         listed = ", ".join(text_literal(root + path) for path in paths)
-        yield f"SELECT {columns}{_order(says_run=says_run) if keyed else ''} FROM read_parquet([{listed}])"  # noqa: S608  # quoted
+        yield f"SELECT {columns}{_order(says_run=says_run) if keyed else ''} FROM read_parquet([{listed}], hive_partitioning = false)"  # noqa: S608  # quoted
 
 
 def _order(*, says_run: bool) -> str:
