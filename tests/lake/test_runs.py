@@ -348,3 +348,54 @@ def test_a_manifest_that_is_put_anew_is_read_anew(lake: Lake, tmp_path: Path) ->
     assert ids(lake, "t") == [1, 2]
     path.unlink()
     assert lake.table("t").manifests() == (first,)
+
+
+def test_progress_is_told_behind_each_page_and_counts_what_is_there(lake: Lake) -> None:
+    lake.create_table("t")
+    lake.run("t", [{"id": 0}], pipeline="before")
+    lake.set_drift("t", {"add": "quarantine"})
+    told: list[gl.lake.RunProgress] = []
+
+    def pages(token: Any) -> Iterator[Page]:
+        for number in range(token or 0, 3):
+            # What was told of the page before is told by now.
+            assert len(told) == number
+            yield Page([{"id": 2 * number}, {"id": 2 * number + 1, "odd": 1}], number + 1)
+        yield Page([], 9)
+
+    report = lake.run("t", pages, cursor="opaque", progress=told.append)
+    assert [(one.rows, one.quarantined_rows, one.pages, one.cursor) for one in told] == [
+        (1, 1, 1, 1),
+        (2, 2, 2, 2),
+        (3, 3, 3, 3),
+    ]
+    assert {(one.table, one.pipeline, one.run) for one in told} == {("t", "t", report.run)}
+    assert (told[-1].rows, told[-1].cursor) == (report.rows, report.cursor)
+    assert [one.seconds for one in told] == sorted(one.seconds for one in told)
+    assert told[0].rows_per_second > 0
+
+
+def test_an_error_of_who_watches_is_not_one_of_the_source(lake: Lake) -> None:
+    table = lake.create_table("t")
+
+    def watch(progress: gl.lake.RunProgress) -> None:
+        if progress.pages == 2:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        lake.run("t", Api(), cursor="opaque", progress=watch)
+    assert (table.manifests(), table.cursor()) == ((), None)
+    assert lake.run("t", Api(), cursor="opaque").rows == PAGES * EACH
+
+
+@pytest.mark.parametrize("kind", ["timeseries", "delta"])
+def test_progress_of_a_table_with_a_log(lake: Lake, kind: str) -> None:
+    lake.create_table("t", kind=kind, **({"index": "ts", "bucket": "1h"} if kind == "timeseries" else {}))
+    told: list[gl.lake.RunProgress] = []
+
+    def pages(_token: Any) -> Iterator[Page]:
+        for number in range(3):
+            yield Page([{"ts": HOUR + timedelta(hours=number)}], number)
+
+    lake.run("t", pages, cursor="opaque", progress=told.append)
+    assert [one.rows for one in told] == [1, 2, 3]

@@ -11,6 +11,7 @@ from gapless.lake.limits import LimitedAnswer, LimitedQuery, QueryLimits
 from gapless.lake.pages import Page
 from gapless.lake.pipelines import PipelinePlan, parse_plan
 from gapless.lake.run import RunReport
+from gapless.lake.runs.progress import RunProgress
 from gapless.lake.sync.reconcile import ReconcileReport
 from gapless.lake.sync.report import ReplicaInfo, SyncReport, SyncStatus
 from gapless.lake.table import LakeTable
@@ -28,6 +29,7 @@ __all__ = [
     "QueryLimits",
     "ReconcileReport",
     "ReplicaInfo",
+    "RunProgress",
     "RunReport",
     "SyncReport",
     "SyncStatus",

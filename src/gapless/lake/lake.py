@@ -32,6 +32,7 @@ from gapless.lake.pipelines import PipelinePlan, parse_pipelines, pipeline_sched
 from gapless.lake.place import CONFIG, check_config, lake_place
 from gapless.lake.query import LakeQuery
 from gapless.lake.run import RunInProgress, RunReport, RunRequest, check_request, lease_seconds
+from gapless.lake.runs.progress import Watch
 from gapless.lake.sync.replica import check_writable, not_replicated, replica_info
 from gapless.lake.sync.report import ReplicaInfo, SyncReport, SyncStatus
 from gapless.lake.sync.side import read_head
@@ -135,6 +136,7 @@ class Lake:
         pipeline: str | None = None,
         run_id: str | None = None,
         lease_s: float = LEASE_S,
+        progress: Watch | None = None,
     ) -> RunReport:
         """Read a source into a table, as one run: all of it counts, or nothing.
 
@@ -147,6 +149,7 @@ class Lake:
             pipeline: What the cursor belongs to; the table's name where it is not said.
             run_id: A ULID: several nodes may write into one run, and one run of one node is committed once, whatever is retried.
             lease_s: For how many seconds an opaque or snapshot cursor is this run's alone, unless it is renewed, as it is between pages.
+            progress: Called with a `gl.lake.RunProgress` after each page that has rows.
 
         Where the source fails after some pages whose cursor is opaque or of snapshots, these are committed, and PartialFailure is raised with
         the error as its cause; the next run goes on behind them. Otherwise nothing is committed, and the error is raised as it is. Raises
@@ -164,6 +167,7 @@ class Lake:
             run=run,
             node=self.node,
             lease_s=lease_seconds(lease_s),
+            progress=progress,
         )
         for manifest in opened.manifests() if run_id is not None else ():
             if (manifest.run, manifest.node) == (run, self.node):
@@ -178,23 +182,23 @@ class Lake:
         """The `[[pipeline]]`s of `lake.toml`. Raises InvalidOption, NotSupported, CorruptTable, StoreError."""
         return parse_pipelines(check_config(self._env), f"{self.url}/{CONFIG}")
 
-    def run_pipeline(self, name: str) -> RunReport:
+    def run_pipeline(self, name: str, *, progress: Watch | None = None) -> RunReport:
         """Run a pipeline of `lake.toml` once, into its table, which is made where it is not there. Raises InvalidOption where no pipeline is
         called so, and as `run`.
         """
         plans = {one.name: one for one in self.pipelines()}
         if name not in plans:
             raise InvalidOption(f"{CONFIG} has no pipeline {name!r}", fix=nearest(name, plans), option="pipeline", value=name)
-        return self.run_plan(plans[name])
+        return self.run_plan(plans[name], progress=progress)
 
-    def run_plan(self, plan: PipelinePlan) -> RunReport:
+    def run_plan(self, plan: PipelinePlan, *, progress: Watch | None = None) -> RunReport:
         """Run a pipeline that `pipelines` or `gl.lake.parse_plan` gave once, as `run_pipeline`."""
         check_writable(self._env)
         if check_table_name(plan.table) not in self.tables():
             with suppress(TableExists):  # another pipeline has made it just now
                 self.create_table(plan.table, **plan.settings)
         with plan.open_source() as source:
-            return self.run(plan.table, source, pipeline=plan.name)
+            return self.run(plan.table, source, pipeline=plan.name, progress=progress)
 
     def scheduler(self, run: Callable[[PipelinePlan], object] | None = None) -> Scheduler:
         """The pipelines that have a `schedule`, as jobs by their names: `start()` runs them until `stop()`, each in a thread and under the lease of

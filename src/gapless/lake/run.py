@@ -20,6 +20,7 @@ from gapless.lake.fitting import fit_rows
 from gapless.lake.layout.manifest import Manifest, RunCursor, Status, run_folder
 from gapless.lake.layout.schema import LakeSchema
 from gapless.lake.pages import Page, pages_of, read_page, told_source
+from gapless.lake.runs.progress import RunProgress, Watch
 from gapless.lake.staging import StagedRun
 from gapless.lake.table import LakeTable
 from gapless.model.instant import NS_PER
@@ -75,6 +76,7 @@ class RunRequest:
     run: str
     node: str
     lease_s: float = LEASE_S
+    progress: Watch | None = None
 
     @property
     def kind(self) -> str | None:
@@ -214,18 +216,36 @@ class RunInProgress:
 
     def _read(self, pages: Iterator[Page], staged: StagedRun, lease: Lease | None) -> Exception | None:
         """Stage page by page; the error that ended it where what came before can be committed."""
-        try:
-            for page in pages:
-                self._stage(page, staged)
+        begun_s = self.env.clock.monotonic()
+        while True:
+            try:
+                if (page := next(pages, None)) is None:
+                    return None
+                rows = self._stage(page, staged)
                 self._renew(lease)
-        except Exception as error:
-            # Without a cursor behind each page the next run would read the same pages again.
-            if not self.pages or self.request.kind not in NEEDS_LEASE:
-                raise
-            return error
-        return None
+            except Exception as error:
+                # Without a cursor behind each page the next run would read the same pages again.
+                if not self.pages or self.request.kind not in NEEDS_LEASE:
+                    raise
+                return error
+            if rows and self.request.progress is not None:
+                self.request.progress(self._progress(staged, begun_s))
 
-    def _stage(self, page: Page, staged: StagedRun) -> None:
+    def _progress(self, staged: StagedRun, begun_s: float) -> RunProgress:
+        return RunProgress(
+            table=self.table.name,
+            pipeline=self.request.pipeline,
+            run=self.request.run,
+            rows=staged.rows + sum(one.num_rows for one in self.kept),
+            quarantined_rows=sum(one.rows for one in staged.quarantined),
+            pages=self.pages,
+            files=len(staged.files),
+            seconds=self.env.clock.monotonic() - begun_s,
+            cursor=self.position if self.request.kind else None,
+        )
+
+    def _stage(self, page: Page, staged: StagedRun) -> int:
+        """Stage the rows of a page; how many came."""
         rows = read_page(page.rows)
         if rows.num_rows:
             if isinstance(self.request.cursor, Monotonic):
@@ -243,6 +263,7 @@ class RunInProgress:
                 self.kept.append(fitted.rows)
             self.position = position
             self.pages += 1
+        return int(rows.num_rows)
 
     def _page_cursor(self, page: Page) -> Any:
         if page.cursor is None and self.request.kind is not None:

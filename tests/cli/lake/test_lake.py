@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +254,18 @@ def test_the_list_of_commands_says_what_each_one_says_first() -> None:
     for name, (module, summary) in LAKE_COMMANDS.items():
         text = " ".join((load_command(module, name).__doc__ or "").split())
         assert text.startswith(summary), name
+
+
+def test_a_run_shows_how_it_gets_on_where_stderr_is_a_terminal(place: Path, environment: dict[str, str]) -> None:
+    terminal, other_end = pty.openpty()
+    fcntl.ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+    ended = subprocess.run(
+        [sys.executable, "-m", "gapless", "lake", "run", "books"],
+        cwd=place, env=environment | {"TERM": "xterm"}, stdout=subprocess.PIPE, stderr=other_end, text=True, check=True,
+    )  # fmt: skip
+    os.close(other_end)
+    shown = os.read(terminal, 1 << 16).decode()
+    os.close(terminal)
+    assert re.search(r"sales .*2 rows, 1 page, 0 files, [\d,]+ rows/s, cursor \{.source.: .files.", shown), shown
+    assert ended.stdout.startswith("sales: 2 rows into sales (run ")
+    assert ended.stdout.count("\n") == 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +13,16 @@ import typer
 from gapless.cli.options import JsonFlag, argument, flag, option, refuse_given
 from gapless.cli.read import Output
 from gapless.cli.schedule import serve
-from gapless.cli.show.console import Plain, print_line, print_table, write_json
+from gapless.cli.show.console import Plain, json_text, print_line, print_table, write_json
 from gapless.cli.show.failure import failure_of, print_error
-from gapless.cli.show.rows import in_thread, interruptible
+from gapless.cli.show.rows import in_thread, interruptible, text_progress
 from gapless.draw.label import printable
-from gapless.errors import InvalidPath
+from gapless.errors import InvalidPath, shorten_text
 from gapless.lake.lake import DEFAULT_NODE, Lake, open_lake
 from gapless.lake.lake import init as init_lake
 from gapless.lake.pipelines import PipelinePlan, parse_plan
 from gapless.lake.run import RunReport
+from gapless.lake.runs.progress import RunProgress
 from gapless.model.instant import format_instant
 from gapless.tables.shared.findings import count
 
@@ -72,8 +74,12 @@ def run(
     plans = {one.name: one for one in ([_read_plan(plan)] if plan is not None else opened.pipelines())}
     reports = dict[str, RunReport]()
     for name in pipeline or plans:
-        # One that lake.toml has not is refused by its name there.
-        reports[name] = opened.run_plan(plans[name]) if name in plans else opened.run_pipeline(name)
+        with text_progress(printable(name)) as tell:
+            watch = partial(_tell, tell)
+            # One that lake.toml has not is refused by its name there.
+            reports[name] = (
+                opened.run_plan(plans[name], progress=watch) if name in plans else opened.run_pipeline(name, progress=watch)
+            )
         if not json:
             print_line(printable(_run_text(name, reports[name])))
     if json:
@@ -263,6 +269,26 @@ def doctor(
         print_line(f"{count(sum(one.problem for one in found), 'problem')} found.")
     if any(one.problem and not one.mended for one in found):
         raise typer.Exit(FOUND_PROBLEMS)
+
+
+def _tell(tell: Callable[[str, int, int | None], None], progress: RunProgress) -> None:
+    tell(printable(progress_text(progress)), progress.rows, None)
+
+
+def progress_text(progress: RunProgress) -> str:
+    """How far a run has come, in a line.
+
+    >>> told = RunProgress(table="t", pipeline="t", run="", rows=1200, quarantined_rows=0, pages=12, files=1, seconds=3.0, cursor={"page": 13})
+    >>> progress_text(told)
+    '1,200 rows, 12 pages, 1 file, 400 rows/s, cursor {"page": 13}'
+    """
+    parts = [count(progress.rows, "row"), count(progress.pages, "page"), count(progress.files, "file")]
+    if progress.quarantined_rows:
+        parts.append(f"{count(progress.quarantined_rows, 'row')} put aside")
+    parts.append(f"{progress.rows_per_second:,.0f} rows/s")
+    if (cursor := progress.cursor) is not None:
+        parts.append(f"cursor {shorten_text(cursor if isinstance(cursor, str) else json_text(cursor))}")
+    return ", ".join(parts)
 
 
 def _run_text(name: str, report: RunReport) -> str:

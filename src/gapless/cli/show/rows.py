@@ -176,19 +176,27 @@ def row_progress(doing: str, noun: str = "rows") -> Iterator[RowsDone]:
 
     What it yields counts `noun`, rows where not given.
     """
+    with text_progress(doing) as tell:
+        yield lambda done, total: tell(f"{done:,} {noun}" + (f" of {total:,}" if total else ""), done, total)
+
+
+@contextmanager
+def text_progress(doing: str) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show a progress bar on stderr, where that is a terminal, while the block runs; `doing` is what is done.
+
+    What it yields is told a text to stand beside the bar, how much is done, and of how much if that is known.
+    """
     console = stderr_console()
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
-        TextColumn("{task.fields[rows]}"),
+        TextColumn("{task.fields[text]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(doing, total=None, rows="")
-        yield lambda done, total: bar.update(
-            task, completed=done, total=total, rows=f"{done:,} {noun}" + (f" of {total:,}" if total else "")
-        )
+        task = bar.add_task(doing, total=None, text="")
+        yield lambda text, done, total: bar.update(task, completed=done, total=total, text=text)
 
 
 def counted(batches: Iterator[pa.RecordBatch], done: RowsDone) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,1 @@
+"""What a run is beside its rows: how it gets on."""
