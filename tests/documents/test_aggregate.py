@@ -60,13 +60,13 @@ def test_first_matches_leave_files_out_and_counting_reads_none(sales: Documents,
     sales.create_index("price")
     sales.insert_many([{"_id": 1000 + at, "price": 1000 + at} for at in range(10)])
     read: list[int] = []
-    documents = DocumentFiles.documents
+    stored = DocumentFiles.stored
 
-    def counted(files: DocumentFiles, condition: Any) -> Any:
-        yield from documents(files, condition)
+    def counted(files: DocumentFiles, predicate: Any) -> Any:
+        yield from stored(files, predicate)
         read.append(len(files.read))
 
-    monkeypatch.setattr(DocumentFiles, "documents", counted)
+    monkeypatch.setattr(DocumentFiles, "stored", counted)
     dear: Pipeline = [{"$match": {"price": {"$gte": 1000}}}, {"$match": {"$expr": {"$lt": ["$price", 1005]}}}, {"$count": "n"}]
     assert sales.aggregate(dear).to_list() == [{"n": 5}]
     assert read == [1]

@@ -28,6 +28,7 @@ _DEEPEST = 4
 class Gather:
     """How values of documents are gathered."""
 
+    operator: str
     fresh: Callable[[Scope], Accumulator]
     """An empty accumulator, of the scope of a group's `_id`."""
     value: Evaluate

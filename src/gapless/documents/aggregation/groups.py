@@ -30,10 +30,10 @@ def parse_gather(given: Any, at: Parsing) -> Gather:
     ((operator, operand),) = given.items()
     if operator in PLAIN:
         plain = PLAIN[operator]
-        return Gather(fresh=lambda _: plain(), value=at.expression(operand))
+        return Gather(operator=operator, fresh=lambda _: plain(), value=at.expression(operand))
     if operator == "$count":
         read_named(operator, operand, ())
-        return Gather(fresh=lambda _: Count(), value=Constant(None))
+        return Gather(operator=operator, fresh=lambda _: Count(), value=Constant(None))
     if operator in FEW:
         operands = read_named(operator, operand, ("input", "n"))
         return _few(operator, FEW[operator], at.expression(operands["n"]), at.expression(operands["input"]))
@@ -43,7 +43,7 @@ def parse_gather(given: Any, at: Parsing) -> Gather:
 
 
 def _few(operator: str, made: Callable[[int], Accumulator], count: Evaluate, value: Evaluate) -> Gather:
-    return Gather(fresh=lambda scope: made(count_of(operator, count(scope))), value=value)
+    return Gather(operator=operator, fresh=lambda scope: made(count_of(operator, count(scope))), value=value)
 
 
 def _ends(operator: str, operand: Any, at: Parsing) -> Gather:

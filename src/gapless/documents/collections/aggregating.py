@@ -15,27 +15,30 @@ from gapless.documents.aggregation.rows import Count
 from gapless.documents.aggregation.stages import Running, Stages, run
 from gapless.documents.collections.requests import Circumstances, inserting
 from gapless.documents.collections.steps import Document, Outcome, Step, Stored, View, check_id, duplicate
+from gapless.documents.collections.version import Version
 from gapless.documents.expressions.scope import Constant, scope_of
-from gapless.documents.filters.tree import All, Condition
 from gapless.documents.values.codec import ID, decode_document, encode_document
 from gapless.documents.values.identity import id_text
 from gapless.documents.values.order import sort_key
 from gapless.errors import InvalidOption, InvalidValue
 
-Matching = Callable[[Condition], Iterator[Document]]
-"""The documents of one version that match."""
 
-
-def streamed(stages: Stages, documents: Matching, count: Callable[[], int], at: Running) -> Callable[[], Iterator[Document]]:
+def streamed(stages: Stages, version: Version, at: Running) -> Callable[[], Iterator[Document]]:
     """What comes out of a pipeline, read anew each time it is called.
 
-    What the first stages ask of documents decides which files are read. Where nothing is asked of any, they are counted, by the log.
+    What the first stages ask of documents decides which files are read. Where nothing is asked of any, they are counted, and where columns
+    tell what a first `$group` wants, these are read.
     """
     condition, rest = leading(stages)
-    if condition == All(()) and rest and _asks_nothing(rest):
-        found = count()
-        return lambda: run(rest, repeat({}, found), at)
-    return lambda: run(rest, documents(condition), at)
+
+    def read() -> Iterator[Document]:
+        if rest and _asks_nothing(rest):
+            return run(rest, repeat({}, version.count(condition)), at)
+        if rest and isinstance(rest[0], Group) and (found := version.grouped(condition, rest[0])) is not None:
+            return run(rest[1:], found, at)
+        return run(rest, version.documents(condition), at)
+
+    return read
 
 
 def _asks_nothing(stages: Stages) -> bool:

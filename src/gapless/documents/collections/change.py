@@ -45,7 +45,10 @@ class DocumentFiles:
 
     def documents(self, condition: Condition) -> Iterator[Stored]:
         """See `steps.Source`. Raises CorruptTable, StoreError."""
-        predicate = to_predicate(condition, self.columns)
+        return self.stored(to_predicate(condition, self.columns))
+
+    def stored(self, predicate: Predicate) -> Iterator[Stored]:
+        """The documents of the rows for which a predicate is true. Raises CorruptTable, StoreError."""
         for file, batch in self._batches(predicate, (ID_COLUMN, DOCUMENT_COLUMN)):
             ids, data, positions = (batch.column(name).to_pylist() for name in (ID_COLUMN, DOCUMENT_COLUMN, POSITION))
             for text, document, position in zip(ids, data, positions, strict=True):

@@ -286,8 +286,8 @@ class Collection(Reading):
         readers = {name: named(name, create=False) for one in stages for name in one.sources}
         reads = {name: one._at_newest() for name, one in readers.items()}  # noqa: SLF001  # of this class
         jitter = context_of(self._table).env.ids.jitter
-        running = Running(read=lambda name, condition: reads[name](condition), draw=jitter, memory=self._memory)
-        read = streamed(stages, self._at_newest(), lambda: self.count_documents({}), running)
+        running = Running(read=lambda name, condition: reads[name].documents(condition), draw=jitter, memory=self._memory)
+        read = streamed(stages, self._at_newest(), running)
         if isinstance(output, Out | Merge):
             named(output.into, create=True)._put(output, read(), operation_id)  # noqa: SLF001  # of this class
             return Cursor(read=lambda: iter(()), shape=lambda one: one)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from tempfile import TemporaryFile
 from typing import Any
 
-from gapless.documents.collections.change import DocumentFiles, wanted_rows
-from gapless.documents.collections.cursor import Cursor, Document, Read, count_option
+from gapless.documents.collections.change import wanted_rows
+from gapless.documents.collections.cursor import Cursor, Document, count_option
 from gapless.documents.collections.storage import ID_INDEX, Index, columns_of, read_indexes
-from gapless.documents.filters.match import holds
+from gapless.documents.collections.version import Version
 from gapless.documents.filters.parse import parse_filter
 from gapless.documents.filters.paths import is_array, values_at
 from gapless.documents.filters.prune import to_predicate
-from gapless.documents.filters.tree import Condition
 from gapless.documents.find.projection import parse_projection
 from gapless.documents.find.sort import parse_sort
 from gapless.documents.spill.memory import Memory
-from gapless.documents.values.codec import decode_document
 from gapless.documents.values.dates import date_of_ns
 from gapless.documents.values.order import MISSING, Key, sort_key
 from gapless.errors import InvalidOption
@@ -75,9 +72,9 @@ class Reading:
         """
         now, by = self._now(), parse_sort(sort)
         condition, shape = parse_filter(filter or {}, now=now), parse_projection(projection, now=now)
-        read = self._documents(condition)
+        version = self._at_newest()
         cursor = Cursor(
-            read=read,
+            read=lambda: version.documents(condition),
             memory=self._memory,
             by=by,
             shape=(lambda one: one) if shape is None else lambda one: shape.apply(one, condition),
@@ -98,11 +95,8 @@ class Reading:
     def count_documents(self, filter: Filter, *, skip: int = 0, limit: int = 0) -> int:  # noqa: A002
         """How many documents match. Raises as `find`, CorruptTable."""
         skipped, most = count_option("skip", skip), count_option("limit", limit)
-        if parse_filter(filter, now=self._now()) == parse_filter({}):
-            self._newest()
-            found = self._table.count()
-        else:
-            found = sum(1 for _ in self.find(filter))
+        condition = parse_filter(filter, now=self._now())
+        found = self._at_newest().count(condition)
         rest = max(0, found - skipped)
         return min(rest, most) if most else rest
 
@@ -115,7 +109,7 @@ class Reading:
         if not all(str(key).split(".")):
             raise InvalidOption(f"key={key!r} is no path", fix='Pass a dotted path, such as "a.b"', option="key", value=key)
         seen: dict[Key, Any] = {}
-        for document in self._documents(parse_filter(filter or {}, now=self._now()))():
+        for document in self._at_newest().documents(parse_filter(filter or {}, now=self._now())):
             for value in values_at(document, tuple(key.split(".")), into_arrays=False):
                 for one in value if is_array(value) else [value]:
                     if one is not MISSING:
@@ -148,27 +142,16 @@ class Reading:
             self._planner = Planner.of(state)
         return self._planner
 
-    def _documents(self, condition: Condition) -> Read:
-        return partial(self._at_newest(), condition)
-
-    def _at_newest(self) -> Callable[[Condition], Iterator[Document]]:
-        """How the documents of the newest version are read that match."""
+    def _at_newest(self) -> Version:
+        """The documents of the newest version."""
         planner, context = self._newest(), context_of(self._table)
         metadata = planner.state.metadata
-        files = partial(
-            DocumentFiles,
+        return Version(
             planner=planner,
             reader=FileReader.of(context.store, metadata),
+            stored=VersionFiles(env=context.env, snapshot=context.snapshot),
             schema=self._table.schema,
             columns=columns_of(read_indexes(metadata.configuration, self._table.url)),
+            url=self._table.url,
+            memory_limit=self._memory.limit,
         )
-        stored = VersionFiles(env=context.env, snapshot=context.snapshot)
-
-        def read(condition: Condition) -> Iterator[Document]:
-            with stored.reading(planner.files):
-                for one in files().documents(condition):
-                    document = decode_document(one.data, self._table.url)
-                    if holds(condition, document):
-                        yield document
-
-        return read

@@ -4,6 +4,8 @@
 indexed has a column beside them, a struct whose fields have statistics in the log:
 
 - `number`: a number, as a double: the nearest one, so that numbers keep their order though not their differences
+- `kind`: BSON's number of the number's type: 1 a double, 16 an int, 18 a long; a negative one where `number` is not the number as it was
+  written: a decimal, -0.0, a long that no double equals
 - `text`: a text
 - `date`: a date, in UTC
 - `other`: true where anything else lies there that is neither null nor missing: an array, a document, a value of another type.
@@ -33,6 +35,7 @@ ID_INDEX = "_id_"
 INDEXED = pa.struct(
     [
         pa.field("number", pa.float64()),
+        pa.field("kind", pa.int8()),
         pa.field("text", pa.string()),
         pa.field("date", pa.timestamp("us", tz="UTC")),
         pa.field("other", pa.bool_()),
@@ -43,6 +46,8 @@ PROPERTIES: Mapping[str, str] = {
     FORMAT: FORMAT_VERSION,
     # Rows that another engine appends without a look at the table count in races, too.
     "delta.isolationLevel": "Serializable",
+    # Of every index, and not of the first columns alone.
+    "delta.dataSkippingNumIndexedCols": "-1",
 }
 _DIRECTIONS = (1, -1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -147,24 +148,42 @@ def _id_side(by: Comparison, key: Key) -> Predicate:
 # -- of an indexed path ------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literals:
+    """The fields of an index's column."""
+
+    number: sql.Column
+    kind: sql.Column
+    text: sql.Column
+    date: sql.Column
+
+    @classmethod
+    def of(cls, column: str) -> Literals:
+        """Those of a column."""
+        return cls(**{name: sql.Column(path=(column, name)) for name in ("number", "kind", "text", "date")})
+
+    def of_value(self, value: sql.Value) -> sql.Column:
+        """The field that a literal is compared with."""
+        return {"number": self.number, "text": self.text}.get(value.kind, self.date)
+
+
 def _of_path(test: Test, column: str) -> Predicate:
-    number, text, date, other = (sql.Column(path=(column, name)) for name in ("number", "text", "date", "other"))
-    elsewhere = sql.Not(term=sql.IsNull(operand=other))
+    fields, elsewhere = Literals.of(column), sql.Not(term=sql.IsNull(operand=sql.Column(path=(column, "other"))))
     match test:
         case Equals(key):
-            return _equal(key, number, text, date, elsewhere)
+            return _equal(key, fields, elsewhere)
         case IsIn(keys, ()):
-            return _any([_equal(key, number, text, date, elsewhere) for key in sorted(keys)] or [sql.Constant(value=False)])
+            return _any([_equal(key, fields, elsewhere) for key in sorted(keys)] or [sql.Constant(value=False)])
         case Compares(by, key):
-            return _side(by, key, number, text, date, elsewhere)
+            return _side(by, key, fields, elsewhere)
         case Pattern():
             found = LITERAL_START.fullmatch(test.text) if not test.options else None
-            starts: Predicate = sql.Not(term=sql.IsNull(operand=text))
+            starts: Predicate = sql.Not(term=sql.IsNull(operand=fields.text))
             if found is not None:
-                starts = sql.StartsWith(operand=text, prefix=found.group(1))
+                starts = sql.StartsWith(operand=fields.text, prefix=found.group(1))
             return sql.Or(terms=(starts, elsewhere))
         case Modulo() | Bits():
-            return sql.Or(terms=(sql.Not(term=sql.IsNull(operand=number)), elsewhere))
+            return sql.Or(terms=(sql.Not(term=sql.IsNull(operand=fields.number)), elsewhere))
         case HasSize() | ElementIs() | ElementMatches():
             return elsewhere
         case Each(tests) | Contains(tests) if tests:
@@ -172,31 +191,30 @@ def _of_path(test: Test, column: str) -> Predicate:
     return EVERYTHING
 
 
-def _equal(key: Key, number: sql.Column, text: sql.Column, date: sql.Column, elsewhere: Predicate) -> Predicate:
+def _equal(key: Key, fields: Literals, elsewhere: Predicate) -> Predicate:
     if key[0] is TypeOrder.NULL:
         return EVERYTHING
-    found = _bound(key)
-    return elsewhere if found is None else sql.Or(terms=(_compared("=", found, number, text, date), elsewhere))
+    found = bound(key)
+    return elsewhere if found is None else sql.Or(terms=(_compared("=", found, fields), elsewhere))
 
 
-def _side(by: Comparison, key: Key, number: sql.Column, text: sql.Column, date: sql.Column, elsewhere: Predicate) -> Predicate:
+def _side(by: Comparison, key: Key, fields: Literals, elsewhere: Predicate) -> Predicate:
     if key[0] in (TypeOrder.NULL, TypeOrder.MIN_KEY, TypeOrder.MAX_KEY):
         return EVERYTHING
-    if (found := _bound(key)) is not None:
-        return sql.Or(terms=(_compared(_OPS[by][found.kind == "number"], found, number, text, date), elsewhere))
-    stored = {TypeOrder.NUMBER: number, TypeOrder.DATE: date}.get(key[0])
+    if (found := bound(key)) is not None:
+        return sql.Or(terms=(_compared(_OPS[by][found.kind == "number"], found, fields), elsewhere))
+    stored = {TypeOrder.NUMBER: fields.number, TypeOrder.DATE: fields.date}.get(key[0])
     if stored is None:
         return elsewhere
     # NaN, what is beyond doubles, or a date beyond the column's: only that a value of the type is there.
     return sql.Or(terms=(sql.Not(term=sql.IsNull(operand=stored)), elsewhere))
 
 
-def _compared(op: sql.Op, value: sql.Value, number: sql.Column, text: sql.Column, date: sql.Column) -> Predicate:
-    column = {"number": number, "text": text}.get(value.kind, date)
-    return sql.Comparison(op=op, left=column, right=value)
+def _compared(op: sql.Op, value: sql.Value, fields: Literals) -> Predicate:
+    return sql.Comparison(op=op, left=fields.of_value(value), right=value)
 
 
-def _bound(key: Key) -> sql.Value | None:
+def bound(key: Key) -> sql.Value | None:
     """The literal that a column compares with, as the column stores it; None for a value that lies in `other`."""
     match key[0]:
         case TypeOrder.NUMBER if key[1]:

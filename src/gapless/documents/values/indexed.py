@@ -8,7 +8,7 @@ from typing import Any
 
 from bson.decimal128 import Decimal128
 
-from gapless.documents.values.order import MISSING, TypeOrder, sort_key
+from gapless.documents.values.order import MISSING, TypeOrder, sort_key, type_number
 
 DATES_MS = 9_000_000_000_000
 """Dates so far from 1970 that every reader of statistics holds them as nanoseconds: from 1684 to 2255. Later ones are `other`."""
@@ -19,7 +19,7 @@ def indexed_value(document: Mapping[str, Any], path: tuple[str, ...]) -> dict[st
     """What a column says of what lies at its path.
 
     >>> indexed_value({"a": {"b": 5}}, ("a", "b"))
-    {'number': 5.0}
+    {'number': 5.0, 'kind': 16}
     >>> indexed_value({"a": [5]}, ("a",)), indexed_value({}, ("a",))
     ({'other': True}, {})
     """
@@ -34,7 +34,7 @@ def indexed_value(document: Mapping[str, Any], path: tuple[str, ...]) -> dict[st
         case TypeOrder.NULL:
             return {}
         case TypeOrder.NUMBER:
-            return _OTHER if (number := as_double(value)) is None else {"number": number}
+            return _number(value)
         case TypeOrder.STRING:
             return {"text": value}
         case TypeOrder.DATE if -DATES_MS <= key[1] <= DATES_MS:
@@ -43,7 +43,10 @@ def indexed_value(document: Mapping[str, Any], path: tuple[str, ...]) -> dict[st
             return _OTHER
 
 
-def as_double(value: float | Decimal128) -> float | None:
-    """The nearest double of a number; None where there is none that is finite."""
-    found = float(value.to_decimal() if isinstance(value, Decimal128) else value)
-    return found if math.isfinite(found) else None
+def _number(value: float | Decimal128) -> dict[str, Any]:
+    """A number as the nearest double, with BSON's number of its type: a negative one where the double is not the number, as it was written."""
+    nearest = float(value.to_decimal() if isinstance(value, Decimal128) else value)
+    if not math.isfinite(nearest):
+        return _OTHER
+    told = not isinstance(value, Decimal128) and nearest == value and (nearest != 0 or math.copysign(1, nearest) > 0)
+    return {"number": nearest, "kind": type_number(value) if told else -type_number(value)}
