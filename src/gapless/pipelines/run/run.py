@@ -6,11 +6,11 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gapless.errors import GaplessError, NotSupported, PipelineFailed, StoreError
+from gapless.errors import GaplessError, PipelineFailed, StoreError
 from gapless.model.protocols import Clock
 from gapless.pipelines.definitions import Pipeline
 from gapless.pipelines.language.statements import CreateSource
@@ -20,6 +20,7 @@ from gapless.pipelines.run.frames import define_views, frame_of_query, refused_a
 from gapless.pipelines.run.plan import SinkPlan, check_numbering, plan_pipeline
 from gapless.pipelines.run.shared import SharedBatches
 from gapless.pipelines.run.sinks import SPARK_MODES, BatchSink, batch_sink
+from gapless.pipelines.run.spark_connect import check_server, is_connected, query_session, told_of_server
 from gapless.pipelines.run.state import PipelineState, RunStart, RunState, SinkProgress
 from gapless.spark.correct.fill_gaps import GapFill
 from gapless.spark.reading.columns import quoted
@@ -83,6 +84,8 @@ class PipelineRun:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
+    _held: ExitStack = field(default_factory=ExitStack)
+    """What ends with a round: its queries, and the sessions that they have in Spark Connect."""
 
     def stop(self) -> None:
         """Have it end after its batches. From any thread, or a signal's handler."""
@@ -94,14 +97,16 @@ class PipelineRun:
         Raises before the first row InvalidPipeline, and what the sinks refuse; PipelineFailed where Spark stops at a batch, or what a sink
         raised there; CommitConflict where the pipeline runs already.
         """
+        from pyspark.errors import PySparkException
+
         state = self.state.begin(replace(self.start, continuous=continuous))
         status, text = "failed", ""
         heartbeat = threading.Thread(target=self._beat, args=(state,), name=f"gapless pipeline {self.name}", daemon=True)
         heartbeat.start()
         try:
             plans = plan_pipeline(self.spark, self.pipeline, kept=self.state.kept)
-            if type(self.spark).__module__.startswith("pyspark.sql.connect"):
-                refuse_connect(plans)
+            if plans and is_connected(self.spark):
+                check_server(self.spark, plans, self.state.document)
             backfills = plan_backfills(self.spark, self.pipeline, plans, continuous=continuous)
             if backfills:
                 define_views(self.spark, self.pipeline, streaming=True, kept=self.state.kept)
@@ -113,7 +118,10 @@ class PipelineRun:
             queries = self._queries(plans)
             # What a limit left for later, or the Python source of Spark 4.1 did, comes in further rounds.
             while queries and not self._stop.is_set():
-                self._round(queries, app, continuous=continuous)
+                try:
+                    self._round(queries, app, continuous=continuous)
+                except PySparkException as error:
+                    raise _stopped(self.name, tuple(plan.sink.name for plan in plans), error) from error
                 if continuous or not any(one.rows and _may_leave_some(one, self.pipeline) for one in queries):
                     break
                 for one in queries:
@@ -190,6 +198,8 @@ class PipelineRun:
 
     def _sink(self, plan: SinkPlan, app: str) -> BatchSink:
         write, name = batch_sink(plan.sink, plan.mode, f"{app}/{plan.numbered_by}/{plan.sink.name}"), plan.sink.name
+        if plan.kind != "once" and is_connected(self.spark):
+            return write  # it goes to the server, without this process's locks
 
         def noted(frame: DataFrame, batch: int) -> object:
             report = write(frame, batch)
@@ -208,8 +218,8 @@ class PipelineRun:
         return [_Query(name=these[0].numbered_by, plans=these) for these in (*map(tuple, shared.values()), *alone)]
 
     def _round(self, queries: list[_Query], app: str, *, continuous: bool) -> None:
-        """Start the queries, and follow them until they end, or one fails, or the run is stopped."""
-        try:
+        """Start the queries, and follow them until they end, or one fails, or the run is stopped; none runs when it comes back."""
+        with ExitStack() as self._held:
             for one in queries:
                 one.running = self._started(one, app, continuous=continuous)
             while True:
@@ -224,16 +234,13 @@ class PipelineRun:
                 for one in queries:
                     self._check(one, app, continuous=continuous)
             self._count(queries)
-        finally:
-            for one in queries:
-                if one.running is not None and one.running.isActive:
-                    one.running.stop()
 
     def _started(self, one: _Query, app: str, *, continuous: bool) -> StreamingQuery:
         source = self.pipeline.defined.get(one.plans[0].source)
         plan = one.plans[0]
+        spark = self._held.enter_context(query_session(self.spark))
         if source is not None:
-            frame = self.spark.table(quoted(source.name))
+            frame = spark.table(quoted(source.name))
             sinks = {each.sink.name: self._sink(each, app) for each in one.plans}
             act: Any = SharedBatches(
                 pipeline=self.pipeline,
@@ -242,12 +249,11 @@ class PipelineRun:
                 sinks=sinks,
                 clock=self.clock,
             )
-            act = _Kept(act, one.failed)
             output = "append"
         else:
-            frame = frame_of_query(self.spark, self.pipeline, plan.query)
+            frame = frame_of_query(spark, self.pipeline, plan.query)
             output = SPARK_MODES[plan.mode]
-            act = None if plan.sink.type == "parquet" else _Kept(self._sink(plan, app), one.failed)
+            act = None if plan.sink.type == "parquet" else self._sink(plan, app)
         writer = frame.writeStream.queryName(f"{self.name}/{one.name}").outputMode(output)
         writer = writer.option("checkpointLocation", self.state.checkpoint(one.name))
         if continuous:
@@ -261,8 +267,12 @@ class PipelineRun:
                 writer = writer.partitionBy(*plan.sink.options["partition_by"])
             started = lambda: writer.format("parquet").start(plan.sink.options["location"])  # noqa: E731  # one of two
         else:
+            act = act if is_connected(self.spark) else _Kept(act, one.failed)
             started = lambda: writer.foreachBatch(act).start()  # noqa: E731
-        query: StreamingQuery = refused_at(self.pipeline, plan.query, started)
+        with told_of_server(self.spark):
+            query: StreamingQuery = refused_at(self.pipeline, plan.query, started)
+        if not is_connected(self.spark):  # where its session ends it
+            self._held.callback(lambda: query.stop() if query.isActive else None)
         return query
 
     def _finish_batches(self, queries: list[_Query]) -> None:
@@ -298,15 +308,18 @@ class PipelineRun:
                 # Spark tells of looks that found nothing, too.
                 if batch["batchId"] <= one.seen or "addBatch" not in batch["durationMs"]:
                     continue
-                one.seen, one.rows, told = batch["batchId"], one.rows + batch["numInputRows"], True
+                # What it says of the batch as a whole is missing in Spark Connect.
+                rows = sum(source["numInputRows"] for source in batch["sources"])
+                pace = sum(source.get("processedRowsPerSecond") or 0.0 for source in batch["sources"])
+                one.seen, one.rows, told = batch["batchId"], one.rows + rows, True
                 for plan in one.plans:
                     with self._lock:
                         before = self._sinks[plan.sink.name]
                         self._sinks[plan.sink.name] = replace(
                             before,
                             batch=batch["batchId"],
-                            rows=before.rows + batch["numInputRows"],
-                            rows_per_second=float(batch.get("processedRowsPerSecond") or 0.0),
+                            rows=before.rows + rows,
+                            rows_per_second=float(pace),
                             waiting=_waiting(batch["sources"]),
                         )
         if told and self.progress is not None:
@@ -326,18 +339,6 @@ class _Kept:
         except BaseException as error:
             self.failed.append(error)
             raise
-
-
-def refuse_connect(plans: Iterable[SinkPlan]) -> None:
-    """Raise NotSupported: batches are written by this process, and through Spark Connect they would be handed to Python at its server."""
-    names = " and ".join(repr(plan.sink.name) for plan in plans)
-    raise NotSupported(
-        f"{names} cannot be filled through Spark Connect",
-        why="The process that runs a pipeline writes and follows its batches, and Spark Connect would run that code at its server, without"
-        " the state, the locks and the errors of the run",
-        fix="Run it with --master spark://host:7077, or on this machine with --master local[*]",
-        feature="spark-connect",
-    )
 
 
 def _may_leave_some(one: _Query, pipeline: Pipeline) -> bool:
@@ -380,6 +381,9 @@ def _cause(error: BaseException) -> str:
     # What gapless raised in a process of Spark's comes as the traceback of that.
     if ours := re.findall(r"^\s*gapless\.errors\.\w+: (.+)$", text, re.MULTILINE):
         return str(ours[-1])[:500]
+    # What the client of Spark Connect says of a server that is gone.
+    if gone := re.search(r'^\s*details = "(.+)"$', text, re.MULTILINE):
+        return f"The server of Spark Connect answers no more: {gone[1]}"[:500]
     causes = [line.partition(": ")[2] for line in text.splitlines() if line.startswith("Caused by: ")]
     lines = [line.strip() for line in (causes[-1] if causes else text).splitlines() if line.strip()]
     said = re.sub(r"^\[[A-Z_.]+\]\s*|\s*SQLSTATE: \w+$", "", lines[0]) if lines else type(error).__name__

@@ -86,6 +86,11 @@ class PipelineState:
         return f"{self.url.rstrip('/')}/queries/{query}".replace("s3://", "s3a://")
 
     @property
+    def document(self) -> str:
+        """Where the document about the newest run lies, as Spark names it."""
+        return f"{self.url.rstrip('/')}/{_RUN}".replace("s3://", "s3a://")
+
+    @property
     def kept(self) -> str:
         """Where rows of planned batches are kept until they are committed."""
         return f"{self.url.rstrip('/')}/rows"
