@@ -35,4 +35,6 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory, require: Callable[[ob
     from confluent_kafka import Producer
 
     with running_broker(java, jars, tmp_path_factory.mktemp("kafka"), partitions=PARTITIONS) as brokers:
-        yield Cluster(brokers=brokers, producer=Producer({"bootstrap.servers": brokers, "linger.ms": 0}))
+        # Else a record that a topic was not there for comes behind the next one.
+        ordered = {"enable.idempotence": True, "linger.ms": 0}
+        yield Cluster(brokers=brokers, producer=Producer({"bootstrap.servers": brokers, **ordered}))

@@ -102,6 +102,71 @@ def test_records_of_avro_come_by_their_schema_and_one_that_is_cut_off_stops_it(k
     ]
 
 
+PROTOBUF = """CREATE SOURCE trips (id BIGINT, ts TIMESTAMP, note STRING, tags ARRAY<STRING>)
+WITH (type='kafka', bootstrap_servers='{brokers}', topic='{topic}', format='protobuf', descriptor_file='{root}/trips.desc', message='Trip');
+CREATE SINK trips_delta WITH (type='delta', location='{root}/delta') AS SELECT id, ts, note, tags, _offset FROM trips;
+"""
+
+
+def test_messages_of_protobuf_come_by_their_descriptor_and_one_that_is_cut_off_stops_it(
+    kafka_broker: Cluster, tmp_path: Path
+) -> None:
+    topic = kafka_broker.topic()
+    sql = _pipeline(tmp_path, kafka_broker, topic, text=PROTOBUF)
+    (tmp_path / "trips.desc").write_bytes(_descriptors())
+    kafka_broker.send(topic, [_message(one, None if one % 3 else "né") for one in range(8)], partitions=1)
+    kafka_broker.send(topic, [_message(8, "cut off")[:-4]], partitions=1)
+    stopped = live(sql)
+    assert stopped.returncode == 1, stopped.stderr[-3000:]
+    assert "is no Trip of Protobuf" in stopped.stderr
+    (tmp_path / "trips.sql").write_text(sql.read_text().replace("message=", "on_bad_record='null', message="), encoding="utf-8")
+    done = live(sql)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert gl.delta.open(tmp_path / "delta").scan().to_arrow().sort_by("_offset").to_pylist() == [
+        {
+            # proto3 does not write what is 0.
+            "id": one or None,
+            "ts": START + timedelta(hours=one),
+            "note": None if one % 3 else "né",
+            "tags": ["a", str(one)],
+            "_offset": one,
+        }
+        if one < 8
+        else {"id": None, "ts": None, "note": None, "tags": None, "_offset": 8}
+        for one in range(9)
+    ]
+
+
+def _descriptors() -> bytes:
+    """Of `message Trip { int64 id = 1; google.protobuf.Timestamp ts = 2; string note = 3; repeated string tags = 4; }`."""
+    from google.protobuf import descriptor_pb2, timestamp_pb2
+
+    trip = descriptor_pb2.DescriptorProto(name="Trip")
+    for number, (name, kind) in enumerate({"id": 3, "ts": 11, "note": 9, "tags": 9}.items(), 1):
+        trip.field.add(name=name, number=number, type=kind, label=3 if name == "tags" else 1)
+    trip.field[1].type_name = ".google.protobuf.Timestamp"
+    needed = descriptor_pb2.FileDescriptorProto.FromString(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    made = descriptor_pb2.FileDescriptorProto(
+        name="trips.proto", syntax="proto3", dependency=[needed.name], message_type=[trip]
+    )
+    written: bytes = descriptor_pb2.FileDescriptorSet(file=[needed, made]).SerializeToString()
+    return written
+
+
+def _message(number: int, note: str | None) -> bytes:
+    """A Trip, byte by byte as the page of the wire format says."""
+
+    def text(tag: bytes, value: bytes) -> bytes:
+        return tag + bytes([len(value)]) + value
+
+    seconds, parts = int((START + timedelta(hours=number)).timestamp()), b""
+    while seconds:
+        parts, seconds = parts + bytes([seconds & 0x7F | (0x80 if seconds > 0x7F else 0)]), seconds >> 7
+    out = (b"\x08" + bytes([number]) if number else b"") + text(b"\x12", b"\x08" + parts)
+    out += b"" if note is None else text(b"\x1a", note.encode())
+    return out + text(b"\x22", b"a") + text(b"\x22", str(number).encode())
+
+
 ECHO = """CREATE SOURCE trips (id BIGINT, ts TIMESTAMP) WITH (type='kafka', bootstrap_servers='{brokers}', topic='{topic}');
 CREATE SINK air WITH (type='timeseries', location='{root}/air', index='ts', bucket='1h') AS SELECT id, ts FROM trips;
 CREATE SINK echo WITH (type='kafka', bootstrap_servers='{brokers}', topic='{topic}', key='id', delivery='at_least_once')

@@ -181,7 +181,7 @@ SOURCES = {
         ),
         TypeSpec(
             name="kafka",
-            about="A topic of Kafka. Columns are read from the value, declared ones or those of the schema of Avro; key, partition, offset, timestamp and headers are columns"
+            about="A topic of Kafka. Columns are read from the value, declared ones or those of the schema of Avro or Protobuf; key, partition, offset, timestamp and headers are columns"
             " _key, _partition, _offset, _timestamp and _headers.",
             options=(
                 OptionSpec(name="bootstrap_servers", required=True, about="Brokers, such as 'localhost:9092'"),
@@ -189,14 +189,29 @@ SOURCES = {
                 OptionSpec(
                     name="format",
                     kind="choice",
-                    choices=("json", "avro", "text", "bytes"),
+                    choices=("json", "avro", "protobuf", "text", "bytes"),
                     default="json",
-                    about="How values are written: JSON objects of the declared columns; records of Avro, without a header; 'text' and"
-                    " 'bytes' give one column, value, for from_avro and from_protobuf of Spark among others",
+                    about="How values are written: JSON objects of the declared columns; records of Avro and messages of Protobuf,"
+                    " without a header; 'text' and 'bytes' give one column, value, for from_avro of Spark among others",
                 ),
                 OptionSpec(
                     name="avro_schema",
                     about="With format='avro': the schema that values are written with, as JSON, such as '${file:orders.avsc}'",
+                ),
+                OptionSpec(
+                    name="descriptor_file",
+                    about="With format='protobuf': the file that protoc --include_imports --descriptor_set_out wrote. Needs"
+                    " gapless[protobuf]",
+                ),
+                OptionSpec(
+                    name="message", about="With format='protobuf': the full name of the messages' type, such as 'shop.Order'"
+                ),
+                OptionSpec(
+                    name="emit_defaults",
+                    kind="flag",
+                    default=False,
+                    about="With format='protobuf': whether a field of proto3 that has its default, which is not written, is that and not"
+                    " null",
                 ),
                 OptionSpec(
                     name="start",
@@ -211,7 +226,7 @@ SOURCES = {
                     kind="choice",
                     choices=("error", "null"),
                     default="error",
-                    about="What of a value that is no JSON object of the columns, no record of the schema: stop, or give nulls",
+                    about="What of a value that is no JSON object of the columns, no record of the schema, no such message: stop, or give nulls",
                 ),
                 _MODE,
                 _POLL,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from gapless.pipelines.definitions import Defined, Pipeline
 from gapless.pipelines.language.statements import CreateSource
 from gapless.pipelines.options.spec import behind
 from gapless.pipelines.run.declared import columns_ddl, declared_columns
+from gapless.pipelines.run.protobuf import Messages
 from gapless.spark.reading.columns import quoted
 
 if TYPE_CHECKING:
@@ -45,6 +49,8 @@ def kafka_frame(spark: SparkSession, pipeline: Pipeline, defined: Defined, *, st
             records, told = _json(pipeline, defined, records)
         case "avro":
             records, told = _avro(pipeline, defined, records)
+        case "protobuf":
+            records, told = _protobuf(pipeline, defined, records)
         case "text":
             told = [records["value"].cast("string").alias("value")]
         case _:
@@ -118,6 +124,43 @@ def _avro(pipeline: Pipeline, defined: Defined, records: DataFrame) -> tuple[Dat
             why="Its fields are the columns",
             fix="Say format='bytes', and call from_avro in a view",
         )
+    columns = declared_columns(pipeline, records.select(f"{_VALUES}.*"), statement.columns, defined.name).columns
+    return records, [records[f"{_VALUES}.{quoted(one)}"].alias(one) for one in columns]
+
+
+def _protobuf(pipeline: Pipeline, defined: Defined, records: DataFrame) -> tuple[DataFrame, list[SparkColumn]]:
+    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    statement, options = defined.statement, defined.options
+    assert isinstance(statement, CreateSource)
+    for name in ("descriptor_file", "message"):
+        if not options[name]:
+            raise pipeline.sql.error(
+                statement.name_span,
+                f"the Protobuf source {defined.name!r} has no {name}",
+                why="A message of Protobuf does not say its fields",
+                fix="Add descriptor_file='orders.desc' and message='shop.Order', or say format='bytes'",
+            )
+    try:
+        descriptors = Path(options["descriptor_file"]).read_bytes()
+    except OSError as error:
+        span = next(one.value_span for one in statement.options if one.name == "descriptor_file")
+        raise pipeline.sql.error(
+            span, "the descriptor file cannot be read", why=str(error), fix="Name a file of this machine"
+        ) from error
+    messages = Messages(
+        descriptors=descriptors,
+        message=options["message"],
+        defaults=options["emit_defaults"],
+        bad=options["on_bad_record"],
+    )
+
+    def read(values: pa.Array) -> pa.Array:
+        return messages.read(values)
+
+    udf: Any = arrow_udf
+    records = records.withColumn(_VALUES, udf(read, from_arrow_type(messages.type()))(records["value"]))
     columns = declared_columns(pipeline, records.select(f"{_VALUES}.*"), statement.columns, defined.name).columns
     return records, [records[f"{_VALUES}.{quoted(one)}"].alias(one) for one in columns]
 
