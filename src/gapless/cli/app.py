@@ -177,6 +177,10 @@ LAKE_COMMANDS = {
     "runs": ("gapless.cli.lake.commands", "List the runs of a table that are not only in snapshots, oldest first."),
     "snapshot": ("gapless.cli.lake.commands", "List the snapshots of a table, oldest first."),
     "compact": ("gapless.cli.lake.commands", "Compact the runs of a table into a snapshot."),
+    "export": (
+        "gapless.cli.lake.commands",
+        "Describe a snapshot of a table as a Delta or Iceberg table of the same files, in the table's folder.",
+    ),
     "lineage": ("gapless.cli.lake.commands", "Show where files of a table come from: run, source, range of the cursor."),
     "doctor": (
         "gapless.cli.lake.commands",

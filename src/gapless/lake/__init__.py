@@ -5,6 +5,7 @@ from __future__ import annotations
 from gapless.lake.cursors import Monotonic
 from gapless.lake.describe import LakeDescription
 from gapless.lake.drift import DriftPolicy
+from gapless.lake.export.exports import ExportedSnapshot
 from gapless.lake.lake import Lake, init, pull
 from gapless.lake.lake import open_lake as open  # noqa: A004  # gl.lake.open, as gl.open
 from gapless.lake.limits import LimitedAnswer, LimitedQuery, QueryLimits
@@ -18,6 +19,7 @@ from gapless.lake.table import LakeTable
 
 __all__ = [
     "DriftPolicy",
+    "ExportedSnapshot",
     "Lake",
     "LakeDescription",
     "LakeTable",

@@ -178,12 +178,6 @@ class Catalog:
             for name in ("runs", "files"):
                 connection.execute(f'DELETE FROM {name} WHERE "table" = ? AND run = ? AND node = ?', (table, run, node))  # noqa: S608  # ours
 
-    def forget_snapshot(self, table: str, snapshot: str) -> None:
-        """Remove a snapshot whose manifest is gone."""
-        with self.transaction() as connection:
-            for name in ("snapshots", "snapshot_runs"):
-                connection.execute(f'DELETE FROM {name} WHERE "table" = ? AND snapshot = ?', (table, snapshot))  # noqa: S608  # ours
-
     def cursor(self, table: str, pipeline: str) -> RunCursor | None:
         """How far a pipeline has come; None before its first run."""
         with self.transaction() as connection:
@@ -259,6 +253,12 @@ def forget_table(connection: sqlite3.Connection, table: str) -> None:
     for name in _REBUILT:
         if name != "cursors":
             connection.execute(f'DELETE FROM {name} WHERE "table" = ?', (table,))  # noqa: S608  # ours
+
+
+def forget_snapshot(connection: sqlite3.Connection, table: str, snapshot: str) -> None:
+    """Remove a snapshot whose manifest is gone."""
+    for name in ("snapshots", "snapshot_runs"):
+        connection.execute(f'DELETE FROM {name} WHERE "table" = ? AND snapshot = ?', (table, snapshot))  # noqa: S608  # ours
 
 
 def record_schema(connection: sqlite3.Connection, table: str, schema: LakeSchema) -> None:

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from gapless._version import __version__
 from gapless.errors import CommitConflict
-from gapless.lake.catalog import Catalog, record_snapshot
+from gapless.lake.catalog import Catalog, forget_snapshot, record_snapshot
 from gapless.lake.commits import check_columns
+from gapless.lake.export.exports import Held
 from gapless.lake.fitting import file_schema
 from gapless.lake.layout.manifest import Manifest, RunFile
 from gapless.lake.layout.partitions import partition_sql
@@ -153,6 +154,10 @@ class ExpiryReport:
     runs: int
     snapshots: int
     files: int
+    kept: tuple[str, ...] = ()
+    """Older snapshots that stay since they are exported."""
+    waits_for: tuple[str, ...] = ()
+    """The formats that these are exported as; one whose description cannot be read keeps all snapshots."""
 
 
 def expire(
@@ -162,33 +167,42 @@ def expire(
     there: tuple[Manifest, ...],
     snapshots: dict[str, Snapshot],
     keep_s: float,
+    held: Callable[[], Held],
 ) -> ExpiryReport:
-    """Remove runs that the newest snapshot has, and snapshots that it took the place of, once it is older than `keep_s`.
+    """Remove runs that the newest snapshot has, and snapshots that it took the place of, once it is older than `keep_s`, but for those that are
+    `held`.
 
     A manifest goes before its files: what is left by a writer that dies in between belongs to nobody.
     """
-    if not live.snapshots:
-        return ExpiryReport(runs=0, snapshots=0, files=0)
-    newest = live.snapshots[-1]
+    nothing = ExpiryReport(runs=0, snapshots=0, files=0)
     before_ns = env.clock.now_ns() - int(keep_s * 1e9)
-    kept, runs, old, files = {one.name for one in live.snapshots}, 0, 0, 0
-    if snapshot_time_ns(newest.name) <= before_ns:
-        covered = {(run.run, run.node) for one in live.snapshots for run in one.runs}
-        for manifest in there:
-            if (manifest.run, manifest.node) in covered:
-                files += _remove(env, manifest.path, manifest.folder, manifest.files)
-                catalog.forget_files(manifest.table, manifest.run, manifest.node)
-                runs += 1
-        for one in snapshots.values():
-            if one.name not in kept and snapshot_time_ns(one.name) <= before_ns:
-                files += _remove(env, one.path, one.folder, one.files)
-                catalog.forget_snapshot(one.table, one.name)
-                old += 1
-    return ExpiryReport(runs=runs, snapshots=old, files=files)
+    if not live.snapshots or snapshot_time_ns(live.snapshots[-1].name) > before_ns:
+        return nothing
+    runs, files = 0, 0
+    covered = {(run.run, run.node) for one in live.snapshots for run in one.runs}
+    for manifest in there:
+        if (manifest.run, manifest.node) in covered:
+            env.store.delete(manifest.path)
+            files += _remove_files(env, manifest.folder, manifest.files)
+            catalog.forget_files(manifest.table, manifest.run, manifest.node)
+            runs += 1
+    read = {one.name for one in live.snapshots}
+    old = [one for one in snapshots.values() if one.name not in read and snapshot_time_ns(one.name) <= before_ns]
+    if not old:
+        return replace(nothing, runs=runs, files=files)
+    # An export holds the catalog too: it finds a snapshot that is there, or its manifest is gone.
+    with catalog.transaction() as connection:
+        found = held()
+        gone = [one for one in old if one.name not in found.snapshots]
+        for one in gone:
+            env.store.delete(one.path)
+            forget_snapshot(connection, one.table, one.name)
+    files += sum(_remove_files(env, one.folder, one.files) for one in gone)
+    kept = tuple(sorted(one.name for one in old if one.name in found.snapshots))
+    return ExpiryReport(runs=runs, snapshots=len(gone), files=files, kept=kept, waits_for=found.waits_for if kept else ())
 
 
-def _remove(env: Environment, manifest: str, folder: str, files: tuple[RunFile, ...]) -> int:
-    env.store.delete(manifest)
+def _remove_files(env: Environment, folder: str, files: tuple[RunFile, ...]) -> int:
     for file in files:
         env.store.delete(f"{folder}/{file.path}")
     return len(files)

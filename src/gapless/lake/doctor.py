@@ -1,4 +1,4 @@
-"""What is not as the manifests of a lake say: what dead writers left, files that are missing or altered, a catalog that says more."""
+"""What is not as the manifests of a lake say: leftovers, files that are missing or altered, a catalog that says more, changed exports."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Literal
 
 from gapless.errors import LogWarning, ObjectNotFound
 from gapless.lake.catalog import Catalog
+from gapless.lake.export.exports import FOLDERS, table_environment, wrong_exports
 from gapless.lake.layout.manifest import MANIFEST, RECEIPT, RunFile
 from gapless.lake.table import LakeTable
 from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo
 from gapless.runtime.environment import Environment
 
-Code = Literal["file-missing", "file-altered", "manifest-damaged", "catalog-ahead", "leftover"]
+Code = Literal["file-missing", "file-altered", "manifest-damaged", "catalog-ahead", "export-differs", "leftover"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,11 @@ def examine(env: Environment, catalog: Catalog, table: LakeTable, *, deep: bool,
             catalog.forget_run(table.name, run, node)
         what = f"meta.sqlite has run {run} of node {node!r}, and neither its manifest nor a snapshot with it is there"
         yield LakeFinding(code="catalog-ahead", path=path, what=what, mended=apply)
+    folder = table_environment(env, table.name)
+    for format_, what in wrong_exports(folder, table.history, {one.name: one for one in snapshots}):
+        path = f"tables/{table.name}/{FOLDERS[format_]}"
+        text = f"{table.name} is exported as {format_}, which is not as the lake is: {what}; gapless lake export --mend describes it anew"
+        yield LakeFinding(code="export-differs", path=path, what=text)
     for info in list(env.store.list(f"tables/{table.name}/data")):
         if info.path not in named:
             yield _unnamed(env, info, apply=apply)

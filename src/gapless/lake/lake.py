@@ -275,7 +275,8 @@ class Lake:
         return LakeDescription(lake=self.url, replica=self.replica, tables=tuple(told), lacking=tuple(lacking))
 
     def doctor(self, *, deep: bool = False, apply: bool = False) -> tuple[LakeFinding, ...]:
-        """What is not as the manifests say: missing and altered files, damaged manifests, a catalog that says more, files of dead writers.
+        """What is not as the manifests say: missing and altered files, damaged manifests, a catalog that says more, exports that others changed,
+        files of dead writers.
 
         `deep` compares all bytes with their checksums. `apply` removes files that no manifest names and that are a day old, and what the catalog
         says of runs that are gone; nothing that a manifest names. Raises StoreError.

@@ -14,6 +14,13 @@ from gapless.errors import CorruptTable, LogWarning, NotSupported, ObjectNotFoun
 from gapless.lake.catalog import Catalog
 from gapless.lake.commits import committed_version, log_snapshot
 from gapless.lake.compaction import ExpiryReport, SnapshotReport, compact, expire
+from gapless.lake.export.exports import (
+    ExportedSnapshot,
+    check_format,
+    export_snapshot,
+    held_by_exports,
+    table_environment,
+)
 from gapless.lake.layout.manifest import MANIFEST, Manifest, decode, run_of
 from gapless.lake.layout.schema import LakeSchema
 from gapless.lake.layout.settings import (
@@ -160,13 +167,48 @@ class LakeTable:
 
     def expire(self, keep_s: float = KEEP_S) -> ExpiryReport:
         """Remove runs that the newest snapshot has, and older snapshots, where that is older than `keep_s` seconds (a day): whoever began to read
-        before is done by then. Cursors and lineage of runs stay; so do rows in quarantine. Raises NotSupported, StoreError.
+        before is done by then. Cursors and lineage of runs stay; so do rows in quarantine, and snapshots that are exported, or were until
+        `keep_s` seconds ago. Raises NotSupported, StoreError.
         """
         check_writable(self._env)
         self._require_runs("expiry")
         self.refresh()
-        live = self.live()
-        return expire(self._env, self._catalog, live, self.manifests(), {one.name: one for one in self.snapshots()}, keep_s)
+        live, folder = self.live(), table_environment(self._env, self._name)
+        snapshots = {one.name: one for one in self.snapshots()}
+        return expire(
+            self._env,
+            self._catalog,
+            live,
+            self.manifests(),
+            snapshots,
+            keep_s,
+            lambda: held_by_exports(folder, snapshots, keep_s),
+        )
+
+    def export(self, as_: str, *, snapshot: str | None = None, mend: bool = False) -> ExportedSnapshot:
+        """Describe a snapshot, by default the newest, as a Delta or Iceberg table, without a copy of a file.
+
+        Args:
+            as_: "delta", whose log is `_delta_log` in the table's folder; or "iceberg", whose metadata are in `_iceberg` there.
+            snapshot: Its name; not one before that which is exported now.
+            mend: Describe it anew where another writer wrote into the log, or it cannot be read.
+
+        Another export is another version there; one of the same snapshot changes nothing. Runs that the snapshot has not are not exported, and
+        expiry keeps what is. Raises NotSupported where the table was never compacted, has a key and the snapshot is incremental, has a log of
+        its own, or a library lacks; UnsupportedType and SchemaMismatch for columns that the format cannot have; InvalidOption where there is no
+        such snapshot; ForeignCommit where another writer wrote into the log; CorruptTable where files are gone; ReadOnlyReplica,
+        CommitOutcomeUnknown, StoreError.
+        """
+        format_ = check_format(as_)
+        check_writable(self._env)
+        self._require_runs("export")
+
+        def look() -> tuple[LiveRows, Mapping[str, Snapshot]]:
+            self._snapshots.clear()  # as they are, not as they were read
+            snapshots = {one.name: one for one in self.snapshots()}
+            return live_rows((), snapshots, snapshot), snapshots
+
+        return export_snapshot(table_environment(self._env, self._name), self._catalog, self.history, look, format_, mend=mend)
 
     def _require_runs(self, what: str) -> None:
         kind = self.kind
@@ -174,7 +216,7 @@ class LakeTable:
             raise NotSupported(
                 f"{self._name!r} is a table of kind {kind!r}, which a lake does not look after",
                 why="It has a log of its own",
-                fix=f"Open the table itself, at {self._location}, and use its compact, expire and vacuum",
+                fix=f"Open the table itself, at {self._location}, and use its compact, expire, vacuum and publish",
                 feature=f"{what} of a lake table with a log of its own",
             )
 

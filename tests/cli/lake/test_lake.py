@@ -72,6 +72,28 @@ def test_a_lake_from_its_pipelines_to_a_snapshot(place: Path, inside: Gapless) -
     assert "Problem [file-missing]" in inside("lake", "doctor", "books", cwd=place).out
 
 
+def test_a_snapshot_is_exported(place: Path, inside: Gapless) -> None:
+    inside("lake", "run", "books", cwd=place)
+    ended = inside("lake", "export", "books", "sales", "--as", "delta", cwd=place)
+    assert (ended.code, "gapless lake compact" in ended.err) == (2, True)
+    document(inside, "compact", "books", "sales", cwd=place)
+    assert inside("lake", "export", "books", "sales", "--as", "hudi", cwd=place).code == 2
+    done = document(inside, "export", "books", "sales", "--as", "delta", cwd=place)
+    assert (done["version"], done["rows"], done["changed"]) == (0, 2, True)
+    name = done["snapshot"]
+    told = inside("lake", "export", "books", "sales", "--as", "delta", "--snapshot", name, cwd=place)
+    assert told.out.endswith("as before.\n")
+    assert json.loads(inside("delta", "scan", done["path"], "--json", cwd=place).out) == [
+        {"id": 1, "v": "a"},
+        {"id": 2, "v": "b"},
+    ]
+    (place / "books/tables/sales/_delta_log/00000000000000000001.json").write_text('{"commitInfo":{}}\n')
+    refused = inside("lake", "export", "books", "sales", "--as", "delta", cwd=place)
+    assert (refused.code, "--mend" in refused.err) == (1, True)
+    assert document(inside, "doctor", "books", cwd=place, code=1)[0]["code"] == "export-differs"
+    assert document(inside, "export", "books", "sales", "--as", "delta", "--mend", cwd=place)["version"] == 2
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [

@@ -233,7 +233,33 @@ def compact(
     )
     if gone is not None:
         text += f" Removed {count(gone.runs, 'run')} and {count(gone.snapshots, 'snapshot')}."
+        if gone.kept:
+            text += f" Kept {', '.join(gone.kept)}, exported as {' and '.join(gone.waits_for)}."
     _say({**asdict(report), "expired": None if gone is None else asdict(gone)}, text, json=json)
+
+
+def export(
+    lake: LakeRef,
+    table: TableName,
+    format_: Annotated[str, option("FORMAT", "delta or iceberg.", "--as")],
+    snapshot: Annotated[str | None, option("NAME", "The snapshot; the newest where none is named.")] = None,
+    mend: Annotated[
+        bool, flag("--mend", "Describe it anew where another writer wrote into the log, or it is damaged.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Describe a snapshot of a table as a Delta or Iceberg table of the same files, in the table's folder.
+
+    Nothing is copied. Each export of another snapshot is another version there. Expiry keeps the snapshot that is exported.
+
+    Example: gapless lake export warehouse orders --as delta
+    """
+    done = lake.open().table(table).export(format_, snapshot=snapshot, mend=mend)
+    text = (
+        f"Snapshot {done.snapshot} of {table}, {count(done.rows, 'row')} in {count(done.files, 'file')}, is a {format_} table at {done.path}"
+        + ("." if done.changed else ", as before.")
+    )
+    _say(asdict(done), text, json=json)
 
 
 def lineage(

@@ -1,0 +1,1 @@
+"""Snapshots of lake tables, described for readers of Delta or Iceberg."""
