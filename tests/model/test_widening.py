@@ -11,7 +11,8 @@ import pytest
 
 from gapless.model.convert import Misfit, convert
 from gapless.model.stats import stats_value
-from gapless.model.types import stored_type, why_not, why_not_widen, wider_types
+from gapless.model.types import stored_type
+from gapless.model.widening import why_not, why_not_widen, wider_types
 
 WHOLE = [pa.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
 FLOATS = [pa.float16(), pa.float32(), pa.float64()]

@@ -11,7 +11,8 @@ import pyarrow as pa
 from gapless.errors import InvalidOption, SchemaMismatch, nearest, one_of, shorten
 from gapless.lake.layout.names import map_columns
 from gapless.lake.layout.schema import LakeSchema
-from gapless.model.types import children, declared_field, is_any_list, why_not_widen
+from gapless.model.types import children, declared_field, is_any_list
+from gapless.model.widening import why_not_widen
 
 Action = Literal["allow", "refuse", "quarantine"]
 ACTIONS: tuple[Action, ...] = ("allow", "refuse", "quarantine")

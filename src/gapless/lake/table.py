@@ -39,7 +39,7 @@ from gapless.lake.sync.replica import check_writable
 from gapless.lake.sync.side import read_head
 from gapless.lake.views import view_file
 from gapless.model.protocols import ObjectInfo
-from gapless.model.types import MANTISSA_BITS
+from gapless.model.widening import MANTISSA_BITS
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import Location, open_environment
 from gapless.tables.shared.scan import Rows

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gapless.model.column_ids import AS_NAMED
 from gapless.model.convert import Misfit, convert, convert_leaf, exact_cast
-from gapless.model.types import MANTISSA_BITS, compare_types, why_leaf_does_not_fit
+from gapless.model.widening import MANTISSA_BITS, compare_types, why_leaf_does_not_fit
 
 Floats = Literal["nearest", "exact"]
 """What becomes of a float that a column of narrower floats does not hold exactly: its nearest float there, or a refusal."""

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from gapless.model.column_ids import AS_NAMED, Fields
 from gapless.model.stats import Bound, arrow_scalar
-from gapless.model.types import bare_type, children, is_any_list, why_not
+from gapless.model.types import bare_type, children, is_any_list
+from gapless.model.widening import why_not
 
 
 class Misfit(Exception):

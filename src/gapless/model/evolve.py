@@ -15,7 +15,8 @@ from gapless.errors import InvalidChange, InvalidOption, UnknownColumn, nearest
 from gapless.model.column_ids import ColumnIds, ColumnPath, change_field, find_field, steps
 from gapless.model.convert import Misfit, convert
 from gapless.model.stats import Bound, stats_value
-from gapless.model.types import children, declared_field, why_not_widen, wider_types, with_children
+from gapless.model.types import children, declared_field, with_children
+from gapless.model.widening import why_not_widen, wider_types
 
 
 def parse_default(value: object, type_: pa.DataType, name: str) -> Bound:

@@ -16,7 +16,8 @@ from gapless.model.column_ids import PLAIN, ColumnIds
 from gapless.model.index import EntityType, FixedWidth, IndexSpec, format_bucket
 from gapless.model.instant import NS_PER
 from gapless.model.time.timestamp_advice import how_to_timestamp
-from gapless.model.types import annotated_field, bare_type, declared_field, normal_zone, stored_field, stored_type, why_not
+from gapless.model.types import annotated_field, bare_type, declared_field, normal_zone, stored_field, stored_type
+from gapless.model.widening import why_not
 
 Known = TypeVar("Known")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.errors import CorruptTable, UnsupportedTable
-from gapless.formats.delta.actions import AbsolutePath, RelativePath, canonical, locate, log_path
+from gapless.formats.delta.file_path import AbsolutePath, RelativePath, canonical, locate, log_path
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "delta"
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.errors import CorruptTable, InvalidValue
-from gapless.formats.delta.actions import RelativePath, locate, log_path
+from gapless.formats.delta.file_path import RelativePath, locate, log_path
 from gapless.formats.delta.partitions import decode_value, decode_values, encode_value, folder_of
 from gapless.formats.delta.schema.arrow_types import arrow_type
 from gapless.formats.delta.schema.types import DeltaType, PrimitiveType, StructType, decode_schema

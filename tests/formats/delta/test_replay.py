@@ -10,20 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.errors import CorruptTable
-from gapless.formats.delta.actions import (
-    Action,
-    AddFile,
-    Commit,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    RemoveFile,
-    Txn,
-    file_key,
-    txn_of,
-)
+from gapless.formats.delta.actions import Action, AddFile, Commit, DomainMetadata, Metadata, Protocol, RemoveFile, Txn, file_key
 from gapless.formats.delta.commit_codec import ENABLEMENT_VERSION, opened
 from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.operation_ids import txn_of
 from gapless.formats.delta.replay import LazyFiles, LiveFiles
 from gapless.model.layered_dict import MAX_CHANGES
 from gapless.model.operation import JobId, SequenceId, Tally

@@ -13,7 +13,8 @@ import pytest
 
 import gapless as gl
 from gapless.errors import OperationReused
-from gapless.formats.delta.actions import Txn, applied_of, txn_of
+from gapless.formats.delta.actions import Txn
+from gapless.formats.delta.operation_ids import applied_of, txn_of
 from gapless.model.operation import JobId, OperationArgument, SequenceId
 from support.clocked_delta import ClockedDelta, numbered
 

@@ -14,7 +14,7 @@ from gapless.files.write.staged_files import StagedFiles
 from gapless.model.convert import Misfit, convert
 from gapless.model.fit import refuse_misfit
 from gapless.model.operation import SequenceId
-from gapless.model.types import why_not
+from gapless.model.widening import why_not
 from gapless.runtime.committer import calling_on_error
 from gapless.tables.shared.prepared import PreparedCommit
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 from gapless.errors import InvalidChange, one_of
 from gapless.formats.delta.schema.arrow_types import from_arrow, to_arrow
 from gapless.model.column_ids import steps
-from gapless.model.types import bare_type, children, is_any_list, why_not, why_not_widen
+from gapless.model.types import bare_type, children, is_any_list
+from gapless.model.widening import why_not, why_not_widen
 from gapless.predicate.range import NameIndex
 from gapless.tables.delta.table import DeltaTable
 from gapless.tables.timeseries.table import TimeSeriesTable

@@ -13,7 +13,8 @@ from gapless.files.ingest.batches import Batches, naming
 from gapless.files.ingest.table_types import with_table_types
 from gapless.model.convert import Misfit, convert
 from gapless.model.fit import refuse_misfit
-from gapless.model.types import declared_field, why_not
+from gapless.model.types import declared_field
+from gapless.model.widening import why_not
 
 
 def as_declared(schema: object, source: str) -> pa.Schema:

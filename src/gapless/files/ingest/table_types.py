@@ -13,7 +13,7 @@ from gapless.model.by_value import Floats, convert_by_value, why_never
 from gapless.model.convert import Misfit
 from gapless.model.fit import refuse_misfit
 from gapless.model.schema import stored_as_given
-from gapless.model.types import why_not
+from gapless.model.widening import why_not
 
 
 def with_table_types(part: Batches, table: pa.Schema | None) -> Batches:

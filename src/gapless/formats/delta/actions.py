@@ -1,103 +1,16 @@
-"""Delta actions, commits and the table state they make (PROTOCOL.md, "Actions").
-
-With file paths as the log has them (URIs, percent-encoded, relative to the table root or absolute) and operation ids as `txn` actions.
-"""
+"""Delta actions, commits and the table state they make (PROTOCOL.md, "Actions")."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
-from urllib.parse import quote, unquote
 
 import msgspec
 
-from gapless.errors import CorruptTable, UnsupportedTable
+from gapless.formats.delta.file_path import canonical
 from gapless.formats.delta.schema.types import StructType
-from gapless.model.operation import JobId, OperationId, SequenceId, Tally, operation_key, supersedes
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_FILE = re.compile(r"file:/*(?=/)", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class RelativePath:
-    """Below the table root."""
-
-    path: str
-    """Decoded: what the store calls it."""
-
-
-@dataclass(frozen=True, slots=True)
-class AbsolutePath:
-    """Anywhere."""
-
-    url: str
-    """Decoded: `file:///…`, `s3://bucket/…` and the like; one that begins with a slash is of the table's own file system or bucket."""
-
-
-def log_path(store_path: str) -> str:
-    """The log's text for a file whose path is relative to the table root.
-
-    All but ASCII letters, digits and `_-.~=/` is encoded, which every reader decodes alike, and which writers that encode a path anew
-    (deltalake, when it removes a file) leave as it is for the names that we give.
-
-    >>> log_path("site=%C3%BC/part-0.parquet")
-    'site=%25C3%25BC/part-0.parquet'
-    """
-    return quote(store_path, safe="/=")
-
-
-def locate(path: str) -> RelativePath | AbsolutePath:
-    """Where the file of a log's path lies.
-
-    Raises CorruptTable for what is no such path, UnsupportedTable for one with a drive or back-slashes, which Windows alone has.
-
-    >>> locate("site=%25C3%25BC/part-0.parquet")
-    RelativePath(path='site=%C3%BC/part-0.parquet')
-    >>> locate("file:/data/part-0.parquet")
-    AbsolutePath(url='file:///data/part-0.parquet')
-    """
-    scheme = _SCHEME.match(path)
-    if "\\" in path or (scheme is not None and len(scheme[1]) == 1):
-        raise UnsupportedTable(
-            f"the log names a data file {path!r}, by a path of Windows",
-            why="Paths in a Delta log are URIs, with slashes and no drives",
-            fix="Read the table with the tool that wrote it",
-            needs="Windows paths",
-        )
-    decoded = _decoded(path)
-    if scheme is not None or decoded.startswith("/"):
-        return AbsolutePath(_FILE.sub("file://", decoded, count=1))
-    if decoded in ("", ".") or "\0" in decoded or ".." in decoded.split("/"):
-        raise _damaged(path, "It does not lie below the table's root")
-    return RelativePath(decoded)
-
-
-def canonical(path: str) -> str:
-    """One text for all spellings of a path: what a file's identity goes by, since writers may spell it differently in `remove`.
-
-    >>> canonical("/data/b%2Da.parquet") == canonical("file:///data/b-a.parquet")
-    True
-    """
-    if "%" not in path and ":" not in path and not path.startswith("/"):
-        return path
-    decoded = unquote(path)
-    local = _FILE.sub("", decoded, count=1)
-    return f"file://{local}" if local.startswith("/") else decoded
-
-
-def _decoded(path: str) -> str:
-    try:
-        return unquote(path, errors="strict")
-    except UnicodeDecodeError as error:
-        raise _damaged(path, f"It is no UTF-8 when decoded: {error}") from error
-
-
-def _damaged(path: str, why: str) -> CorruptTable:
-    return CorruptTable(f"the log names a data file {path!r}, which is no path", why=why, fix="Restore the log", path=path)
-
+from gapless.model.operation import OperationId, Tally, operation_key, supersedes
 
 Json = Any
 """What `json.loads` makes."""
@@ -397,61 +310,3 @@ def file_keys(files: Sequence[AddFile]) -> list[str]:
     lines = "\n".join(["", *paths])
     own = not ("%" in lines or ":" in lines or "\n/" in lines)  # a line feed in a path only makes it look closer
     return paths if own and not any(file.deletion_vector for file in files) else [file.key for file in files]
-
-
-_JOB = "gapless.job:"
-"""What the application ids of jobs begin with, which run once each."""
-_KINDS = ("", "append", "overwrite", "delete", "update", "merge", "dedup")
-"""Kinds of change by the number that a transaction of ours has for them; a new one goes to the end."""
-_NEVER_MS = 253_402_300_799_000
-"""The last second of the year 9999, in milliseconds since 1970 UTC: the time that transactions of ours say, plus the number of their kind.
-
-Every writer drops a transaction that is older than `delta.setTransactionRetentionDuration` from its checkpoints. None drops one of that
-time, so that operation ids outlive the checkpoints of all writers, and are known for ours after them.
-"""
-
-
-def kind_of_change(operation: str, parameters: Mapping[str, Json]) -> str:
-    """The kind of change that a commit of ours made to rows, by what it says of itself; empty for what has none.
-
-    >>> kind_of_change("WRITE", {"mode": "Append"})
-    'append'
-    """
-    if operation == "WRITE":
-        return "append" if parameters.get("mode") == "Append" else "overwrite"
-    return operation.lower() if operation.lower() in _KINDS else ""
-
-
-def txn_of(operation: OperationId, kind: str) -> Txn:
-    """The transaction that says to every reader of the log that an operation of ours was applied, by a change of this kind."""
-    at = _NEVER_MS + (_KINDS.index(kind) if kind in _KINDS else 0)
-    if isinstance(operation, SequenceId):
-        return Txn(app_id=operation.app, version=operation.sequence, updated_ms=at)
-    return Txn(app_id=f"{_JOB}{operation.id}", version=1, updated_ms=at)
-
-
-def applied_of(txn: Txn) -> Applied:
-    """What a transaction alone says of the operation that it names."""
-    operation = operation_of(txn)
-    number = -1 if txn.updated_ms is None else txn.updated_ms - _NEVER_MS
-    if 0 <= number < _KIND_NUMBERS:
-        kind = _KINDS[number] if number < len(_KINDS) else ""
-        return Applied(operation=operation, ours=True, kind=kind, updated_ms=txn.updated_ms)
-    if isinstance(operation, JobId):
-        return Applied(operation=operation, ours=True, updated_ms=_NEVER_MS)
-    return Applied(operation=operation, updated_ms=txn.updated_ms)
-
-
-_KIND_NUMBERS = 1_000
-"""A later release may know more kinds; all within that second are ours."""
-
-
-def operation_of(txn: Txn) -> OperationId:
-    """The operation that a transaction names.
-
-    >>> operation_of(Txn(app_id="gapless.job:backfill", version=1))
-    JobId(id='backfill')
-    """
-    if txn.app_id.startswith(_JOB):
-        return JobId(txn.app_id.removeprefix(_JOB))
-    return SequenceId(txn.app_id, txn.version)

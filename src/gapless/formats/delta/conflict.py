@@ -7,7 +7,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gapless.formats.delta.actions import AddFile, Commit, DomainMetadata, Metadata, TableState, canonical, operation_of
+from gapless.formats.delta.actions import AddFile, Commit, DomainMetadata, Metadata, TableState
+from gapless.formats.delta.file_path import canonical
+from gapless.formats.delta.operation_ids import operation_of
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.publishing import PUBLISH
 from gapless.formats.delta.row_tracking import DOMAIN as ROW_TRACKING

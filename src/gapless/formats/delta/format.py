@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from gapless.errors import CorruptTable
 from gapless.formats.delta import commit_codec
-from gapless.formats.delta.actions import Commit, RelativePath, TableState, canonical, kind_of_change, locate
+from gapless.formats.delta.actions import Commit, TableState
 from gapless.formats.delta.checkpoint import names as checkpoint_names
 from gapless.formats.delta.checkpoint import writing
 from gapless.formats.delta.checkpoint.reading import read_checkpoint
 from gapless.formats.delta.conflict import RESTORE, orphan_cutoff_ns
 from gapless.formats.delta.deletion_vector import vector_path
+from gapless.formats.delta.file_path import RelativePath, canonical, locate
+from gapless.formats.delta.operation_ids import kind_of_change
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.replay import Draft, LiveFiles
 from gapless.log.effects import Drive

@@ -23,13 +23,11 @@ from gapless.formats.delta.actions import (
     RemoveFile,
     TableState,
     Txn,
-    applied_of,
     file_keys,
-    kind_of_change,
-    txn_of,
 )
 from gapless.formats.delta.checkpoint.names import Sidecar
 from gapless.formats.delta.commit_codec import dated
+from gapless.formats.delta.operation_ids import applied_of, kind_of_change, txn_of
 from gapless.model.layered_dict import Base, LayeredDict
 from gapless.model.operation import operation_key
 

@@ -11,7 +11,8 @@ from gapless.errors import InvalidOption
 from gapless.formats.timeseries.actions import TableMeta
 from gapless.model.column_ids import ColumnIds, ColumnPath, steps
 from gapless.model.schema import resolve_null_type
-from gapless.model.types import children, why_not_widen, with_children
+from gapless.model.types import children, with_children
+from gapless.model.widening import why_not_widen
 
 
 def common_schema(now: TableMeta, written: pa.Schema, ids: ColumnIds, empty: frozenset[str] = frozenset()) -> pa.Schema | str:

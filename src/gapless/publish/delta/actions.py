@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gapless.formats.delta.actions import Action, AddFile, Commit, Metadata, Protocol, RemoveFile, log_path, txn_of
+from gapless.formats.delta.actions import Action, AddFile, Commit, Metadata, Protocol, RemoveFile
 from gapless.formats.delta.commit_codec import SOURCE_VERSION
 from gapless.formats.delta.features import needed_protocol, raised
+from gapless.formats.delta.file_path import log_path
+from gapless.formats.delta.operation_ids import txn_of
 from gapless.formats.delta.schema.changes import TYPE_CHANGES
 from gapless.formats.delta.schema.column_mapping import NAME, max_field_id
 from gapless.formats.delta.schema.types import every_field

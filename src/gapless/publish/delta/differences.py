@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gapless.formats.delta.actions import AddFile, Metadata, Protocol, canonical, log_path
+from gapless.formats.delta.actions import AddFile, Metadata, Protocol
 from gapless.formats.delta.actions import TableState as DeltaState
+from gapless.formats.delta.file_path import canonical, log_path
 from gapless.formats.delta.stats_codec import FileStats, StatsReader
 from gapless.model.column_ids import ColumnIds
 from gapless.model.stats import ColumnStats

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from gapless.errors import CorruptTable, ForeignCommit, NotSupported, SchemaMismatch, TableExists, UnsupportedType
-from gapless.formats.delta.actions import Action, AddFile, Applied, Commit, canonical, log_path
+from gapless.formats.delta.actions import Action, AddFile, Applied, Commit
 from gapless.formats.delta.actions import TableState as DeltaState
+from gapless.formats.delta.file_path import canonical, log_path
 from gapless.formats.delta.format import DELTA
 from gapless.formats.delta.schema.column_mapping import check_names
 from gapless.formats.timeseries.format import TIME_SERIES

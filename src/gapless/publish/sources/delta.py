@@ -10,19 +10,11 @@ import pyarrow as pa
 
 from gapless.errors import VersionNotFound
 from gapless.files.read.source import segment_footer
-from gapless.formats.delta.actions import (
-    AbsolutePath,
-    AddFile,
-    Commit,
-    Metadata,
-    RemoveFile,
-    TableState,
-    canonical,
-    kind_of_change,
-    locate,
-)
+from gapless.formats.delta.actions import AddFile, Commit, Metadata, RemoveFile, TableState
 from gapless.formats.delta.conflict import OURS, RESTORE, vacuum_cutoff_ns
+from gapless.formats.delta.file_path import AbsolutePath, canonical, locate
 from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.operation_ids import kind_of_change
 from gapless.formats.delta.partitions import Partitions
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.publishing import publish_settings

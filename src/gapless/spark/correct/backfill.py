@@ -23,16 +23,8 @@ from gapless.spark.writing.series_target import SeriesTarget
 from gapless.spark.writing.target import Delivery
 from gapless.tables.shared.handle import Location
 from gapless.tables.timeseries.table import TimeSeriesTable
-from gapless.tables.timeseries.write.fill import (
-    GAP_DEFAULTS,
-    Backfill,
-    Failed,
-    Fetch,
-    FetchedRows,
-    FillReport,
-    GapOptions,
-    check_fetch,
-)
+from gapless.tables.timeseries.write.fetched import FetchedRows
+from gapless.tables.timeseries.write.fill import GAP_DEFAULTS, Backfill, Failed, Fetch, FillReport, GapOptions, check_fetch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from gapless.errors import GaplessError
-from gapless.formats.delta.actions import Action, AddFile, CdcFile, Commit, Metadata, Protocol, TableState, kind_of_change
+from gapless.formats.delta.actions import Action, AddFile, CdcFile, Commit, Metadata, Protocol, TableState
+from gapless.formats.delta.operation_ids import kind_of_change
 from gapless.log.format import Snapshot
 from gapless.model.operation import ChangeReport, OperationId, Tally
 from gapless.model.protocols import Store

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from gapless.errors import InvalidValue
 from gapless.model.convert import Misfit, cast_leaves
-from gapless.model.types import bare_type, children, is_any_list, why_not, with_children
+from gapless.model.types import bare_type, children, is_any_list, with_children
+from gapless.model.widening import why_not
 from gapless.spark.reading.columns import spark_type
 
 BATCH_ROWS = 1 << 16

@@ -15,7 +15,8 @@ from gapless.errors import CorruptTable, UnsupportedType
 from gapless.model.column_ids import AS_NAMED, ColumnIds, Fields
 from gapless.model.instant import NS_PER
 from gapless.model.stats import Bound
-from gapless.model.types import bare_type, is_any_list, why_not
+from gapless.model.types import bare_type, is_any_list
+from gapless.model.widening import why_not
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

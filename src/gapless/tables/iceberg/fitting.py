@@ -10,7 +10,7 @@ import pyarrow as pa
 from gapless.errors import InvalidValue, SchemaMismatch
 from gapless.model.convert import Misfit, convert
 from gapless.model.fit import refuse_misfit
-from gapless.model.types import why_not
+from gapless.model.widening import why_not
 from gapless.tables.shared.inputs.columns import matched_columns
 
 

@@ -16,7 +16,8 @@ from gapless.connect.sinks.row_check import RowCheck, check_no_kind, check_whole
 from gapless.connect.sinks.staged_columns import NamesNow, TableColumns
 from gapless.connect.sinks.staged_rows import StagedRows
 from gapless.connect.sinks.table.opened import OpenedTable, TwoPhases, checked_by, operation_of
-from gapless.formats.delta.actions import canonical, kind_of_change
+from gapless.formats.delta.file_path import canonical
+from gapless.formats.delta.operation_ids import kind_of_change
 from gapless.formats.delta.schema.column_mapping import ids_by_name
 from gapless.model.operation import SequenceId
 from gapless.tables.delta.expressions.checks import names_in

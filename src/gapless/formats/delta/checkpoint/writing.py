@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 
 from gapless.errors import CorruptTable
 from gapless.formats.delta.action_codec import encode_action
-from gapless.formats.delta.actions import AddFile, Applied, Json, RemoveFile, TableState, Txn, txn_of
+from gapless.formats.delta.actions import AddFile, Applied, Json, RemoveFile, TableState, Txn
 from gapless.formats.delta.checkpoint import names
 from gapless.formats.delta.checkpoint.columns import SMALL, V2, add_column, pairs, remove_column
 from gapless.formats.delta.checkpoint.names import FILES_EACH, FILES_FROM, SEAL_KEY, UNSEALED, Sidecar, encode_sidecar, seal
 from gapless.formats.delta.checkpoint.reading import TIME_KEY, VERSION_KEY
+from gapless.formats.delta.operation_ids import txn_of
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.replay import LiveFiles
 from gapless.log.format import Packed, Snapshot

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from gapless.errors import InvalidOption, LogWarning, ObjectNotFound, StoreUnavailable
-from gapless.formats.delta.actions import Commit, Json, TableState, txn_of
+from gapless.formats.delta.actions import Commit, Json, TableState
 from gapless.formats.delta.conflict import VACUUM_END, VACUUM_START, CommitPredicate
 from gapless.formats.delta.features import check_writable, supports
 from gapless.formats.delta.format import DELTA
+from gapless.formats.delta.operation_ids import txn_of
 from gapless.formats.delta.properties import Settings
 from gapless.log.cleanup import clean, find_floor
 from gapless.log.effects import Conversation

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from gapless.formats.delta.actions import AddFile, Commit, DeletionVector, RelativePath, RemoveFile, TableState, locate
+from gapless.formats.delta.actions import AddFile, Commit, DeletionVector, RemoveFile, TableState
 from gapless.formats.delta.deletion_vector import vector_path
+from gapless.formats.delta.file_path import RelativePath, locate
 from gapless.model.instant import NS_PER
 from gapless.model.protocols import ObjectInfo
 from gapless.store.location import is_own_unfinished

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from gapless.errors import DataError, InvalidQuery, InvalidValue, SchemaMismatch
 from gapless.model.convert import Misfit, cast_leaves, convert, exact_cast, opened
 from gapless.model.fit import refuse_misfit
-from gapless.model.types import bare_type, children, is_any_list, why_not, with_children
+from gapless.model.types import bare_type, children, is_any_list, with_children
+from gapless.model.widening import why_not
 from gapless.tables.delta.expressions.sql import Dialect, RowExpression, parse_expression
 from gapless.tables.shared.duckdb_session import FEW_ALONE, duck_session
 

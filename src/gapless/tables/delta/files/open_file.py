@@ -15,7 +15,7 @@ from gapless.errors import CorruptTable, InvalidPath, UnsupportedTable
 from gapless.files.pages.footer import LOST, Footer, missing
 from gapless.files.read.row_filter import EVERYTHING
 from gapless.files.read.row_group_batches import RowGroupBatch
-from gapless.formats.delta.actions import AddFile, DeletionVector, RelativePath, locate
+from gapless.formats.delta.actions import AddFile, DeletionVector
 from gapless.formats.delta.deletion_vector import (
     INLINE_BYTES,
     Positions,
@@ -27,6 +27,7 @@ from gapless.formats.delta.deletion_vector import (
     inline_vector,
     vector_path,
 )
+from gapless.formats.delta.file_path import RelativePath, locate
 from gapless.model.column_ids import ColumnIds
 from gapless.model.protocols import Store
 from gapless.model.segment import StoredFile

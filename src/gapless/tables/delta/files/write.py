@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from gapless.files.pages.encodings import Encodings
 from gapless.files.write.file_writer import ROW_GROUP_BYTES
 from gapless.files.write.staged_files import StagedFiles
-from gapless.formats.delta.actions import AddFile, CdcFile, TableState, log_path
+from gapless.formats.delta.actions import AddFile, CdcFile, TableState
+from gapless.formats.delta.file_path import log_path
 from gapless.formats.delta.partitions import encode_value, folder_of
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.schema.types import StructField, StructType

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from gapless.files.compare.row_diff import CHANGE_TYPE, DELETE, INSERT, all_rows, surplus_rows
-from gapless.formats.delta.actions import AddFile, CdcFile, Commit, Metadata, RemoveFile, canonical
+from gapless.formats.delta.actions import AddFile, CdcFile, Commit, Metadata, RemoveFile
 from gapless.formats.delta.deletion_vector import Positions
+from gapless.formats.delta.file_path import canonical
 from gapless.formats.delta.schema.changes import may_widen
 from gapless.formats.delta.schema.types import PrimitiveType, StructField
 from gapless.tables.delta.files.open_file import PathResolver, Projection, read_vector

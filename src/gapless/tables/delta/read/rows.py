@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.files.read.scan import Pinned, pin
-from gapless.formats.delta.actions import AddFile, RelativePath, locate
+from gapless.formats.delta.actions import AddFile
+from gapless.formats.delta.file_path import RelativePath, locate
 from gapless.formats.delta.schema.arrow_types import MARK
 from gapless.formats.delta.stats_codec import FileStats
 from gapless.formats.delta.variant.decode import decode_variant

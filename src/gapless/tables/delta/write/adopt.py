@@ -13,7 +13,8 @@ from gapless.files.adopt.layout import column_differences, refuse_layout
 from gapless.files.adopt.source import Source, footer_stats
 from gapless.files.ingest.batches import Batches, Progress
 from gapless.files.ingest.hive_folders import folder_values
-from gapless.formats.delta.actions import AddFile, Commit, TableState, log_path
+from gapless.formats.delta.actions import AddFile, Commit, TableState
+from gapless.formats.delta.file_path import log_path
 from gapless.formats.delta.partitions import decode_value, encode_value, folder_of
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.schema.arrow_types import to_arrow

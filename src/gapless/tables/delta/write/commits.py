@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gapless.errors import InvalidOption, NotSupported
-from gapless.formats.delta.actions import Action, Commit, Json, TableState, kind_of_change, txn_of
+from gapless.formats.delta.actions import Action, Commit, Json, TableState
+from gapless.formats.delta.operation_ids import kind_of_change, txn_of
 from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.row_tracking import PRESERVED, MaterializedColumns, track_rows
 from gapless.log.format import Snapshot

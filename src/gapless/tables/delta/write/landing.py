@@ -12,7 +12,8 @@ import pyarrow as pa
 from gapless.errors import CorruptTable, InvalidValue, SchemaMismatch
 from gapless.files.ingest.batches import Batches
 from gapless.files.ingest.table_types import with_table_types
-from gapless.formats.delta.actions import AddFile, Commit, Metadata, TableState, canonical
+from gapless.formats.delta.actions import AddFile, Commit, Metadata, TableState
+from gapless.formats.delta.file_path import canonical
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.formats.delta.schema.column_mapping import renamed_since
 from gapless.log.format import Snapshot

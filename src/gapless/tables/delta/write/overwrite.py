@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapless.errors import InvalidOption, InvalidValue, one_of
-from gapless.formats.delta.actions import Action, CdcFile, Commit, Json, TableState, canonical
+from gapless.formats.delta.actions import Action, CdcFile, Commit, Json, TableState
 from gapless.formats.delta.conflict import EVERYTHING, CommitPredicate, Reads
+from gapless.formats.delta.file_path import canonical
 from gapless.formats.delta.partitions import Partitions
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot

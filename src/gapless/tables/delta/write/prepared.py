@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from gapless.files.ingest.batches import Batches
 from gapless.formats.delta.action_codec import decode_action, encode_action
-from gapless.formats.delta.actions import AddFile, Commit, Json, Metadata, Protocol, TableState, operation_of
+from gapless.formats.delta.actions import AddFile, Commit, Json, Metadata, Protocol, TableState
 from gapless.formats.delta.conflict import ABORT, CommitPredicate
+from gapless.formats.delta.operation_ids import operation_of
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.formats.delta.stats_codec import rows_of
 from gapless.log.effects import Conversation

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gapless.formats.delta.actions import Action, AddFile, Commit, Json, TableState, canonical, kind_of_change
+from gapless.formats.delta.actions import Action, AddFile, Commit, Json, TableState
 from gapless.formats.delta.conflict import CommitPredicate, Reads
+from gapless.formats.delta.file_path import canonical
+from gapless.formats.delta.operation_ids import kind_of_change
 from gapless.formats.delta.schema.arrow_types import to_arrow
 from gapless.log.format import Snapshot
 from gapless.model.operation import ChangeReport, OperationId, Tally, parse_operation
