@@ -13,6 +13,7 @@ from gapless.lake.pages import Page
 from gapless.lake.pipelines import PipelinePlan, parse_plan
 from gapless.lake.run import RunReport
 from gapless.lake.runs.progress import RunProgress
+from gapless.lake.sources.dlt_source import dlt_source
 from gapless.lake.sync.reconcile import ReconcileReport
 from gapless.lake.sync.report import ReplicaInfo, SyncReport, SyncStatus
 from gapless.lake.table import LakeTable
@@ -35,6 +36,7 @@ __all__ = [
     "RunReport",
     "SyncReport",
     "SyncStatus",
+    "dlt_source",
     "init",
     "open",
     "parse_plan",

@@ -24,6 +24,8 @@ class Page:
     """JSON; what the source is asked from the next time. Only pages of an opaque or snapshot cursor have one."""
 
 
+LATER: Any = object()
+"""The cursor of a page behind which nobody could go on: of a run nothing counts before the page that has one."""
 Fetch = Callable[[Any], object]
 """Gives rows, or pages, from a cursor on: None at first."""
 PAGE_ROWS = 100_000
@@ -91,5 +93,7 @@ def told_source(source: object) -> str:
         place = getattr(source, "place", "")
         return f"{getattr(source, 'kind', type(source).__name__)}:{place}".rstrip(":")
     if callable(source):
+        if isinstance(told := getattr(source, "told", None), str):
+            return told
         return f"function {getattr(source, '__qualname__', type(source).__name__)}"
     return f"{type(source).__name__}"

@@ -13,13 +13,16 @@ from typing import Any
 from gapless import connect
 from gapless.connect.sources.protocol import Source
 from gapless.errors import InvalidOption, NotSupported, nearest
+from gapless.lake.sources.dlt_source import DltSource, find_dlt_source
 from gapless.model.protocols import Clock
 from gapless.runtime.schedule import Schedule
 from gapless.runtime.scheduler import Scheduler
 
-_NEEDED: Mapping[str, type] = {"name": str, "table": str, "source": str}
+_NEEDED = ("name", "table", "source")
 _KEYS: Mapping[str, type | tuple[type, ...]] = {
-    **_NEEDED,
+    "name": str,
+    "table": str,
+    "source": (str, dict),
     "options": dict,
     "kind": str,
     "key": (str, list),
@@ -31,9 +34,20 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
 _LATER = {"engine": "runs on Spark"}
 _OTHER_WORDS = {"every": 'schedule = "every 15m"', "cron": 'schedule = "0 3 * * *"', "interval": 'schedule = "every 15m"'}
 _TIMES = ("schedule", "timezone")
+_DLT = ("dlt", "resource")
 _PAGINATIONS = ("AfterValue", "LinkHeader", "NextLink", "Offset", "PageNumber", "PageToken")
 _EVOLVING = ("http", "https", "files")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DltPlace:
+    """Where a source of dlt is: `source = {dlt = "module:function", resource = …}`."""
+
+    function: str
+    """As `module:function`."""
+    resource: str | None = None
+    """Which of a source's resources is meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +56,23 @@ class PipelinePlan:
 
     name: str
     table: str
-    source: str
-    """The URL of a source, as `gl.connect.source` takes it."""
+    source: str | DltPlace
+    """The URL of a source, as `gl.connect.source` takes it, or a source of dlt."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The source's own. A text `${NAME}` in one is the environment's, so that no secret is in the file."""
+    """The source's own; of one of dlt the arguments of its function. A text `${NAME}` in one is the environment's, so that no secret is in the file."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What the table is made with, where it is not there: as `lake.create_table` takes it."""
     schedule: Schedule | None = None
     """When it is due; None for a pipeline that is run by name."""
 
-    def open_source(self) -> Source:
+    def open_source(self) -> Source | DltSource:
         """The source. Of pages and files whose columns change all are taken, which the table's policy is for, unless `options` say otherwise.
 
-        Raises InvalidOption, and as `gl.connect.source`.
+        Raises InvalidOption, NotSupported where a library lacks, and as `gl.connect.source`.
         """
+        if isinstance(self.source, DltPlace):
+            arguments = {name: _filled(value, self.name) for name, value in self.options.items()}
+            return find_dlt_source(self.source.function, resource=self.source.resource, arguments=arguments)
         evolving = {"on_schema_change": "evolve"} if self.source.partition(":")[0] in _EVOLVING else {}
         options = evolving | {name: _filled(value, self.name) for name, value in self.options.items()}
         if "pagination" in options:
@@ -136,11 +153,22 @@ def _plan(given: Mapping[str, Any], path: str) -> PipelinePlan:
     return PipelinePlan(
         name=given["name"],
         table=given["table"],
-        source=given["source"],
+        source=given["source"] if isinstance(given["source"], str) else _dlt_place(given["source"], path),
         options=given.get("options", {}),
         settings=settings,
         schedule=_schedule(given, path),
     )
+
+
+def _dlt_place(given: Mapping[str, Any], path: str) -> DltPlace:
+    for name, value in given.items():
+        if name not in _DLT:
+            raise _refuse(path, f"source of a pipeline has {name!r}", nearest(name, _DLT), name)
+        if not isinstance(value, str):
+            raise _refuse(path, f"{name} of a pipeline's source is no text", "Write such as 'module:function'", name)
+    if "dlt" not in given:
+        raise _refuse(path, "source of a pipeline lacks 'dlt'", "Write {dlt = 'module:function'}, or a URL", "source")
+    return DltPlace(function=given["dlt"], resource=given.get("resource"))
 
 
 def _schedule(given: Mapping[str, Any], path: str) -> Schedule | None:

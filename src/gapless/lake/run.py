@@ -19,8 +19,9 @@ from gapless.lake.drift import Drift, decide, declared
 from gapless.lake.fitting import fit_rows
 from gapless.lake.layout.manifest import Manifest, RunCursor, Status, run_folder
 from gapless.lake.layout.schema import LakeSchema
-from gapless.lake.pages import Page, pages_of, read_page, told_source
+from gapless.lake.pages import LATER, Page, pages_of, read_page, told_source
 from gapless.lake.runs.progress import RunProgress, Watch
+from gapless.lake.sources.dlt_source import DltSource
 from gapless.lake.staging import StagedRun
 from gapless.lake.table import LakeTable
 from gapless.model.instant import NS_PER
@@ -85,17 +86,18 @@ class RunRequest:
 
 
 def check_request(source: object, cursor: object) -> Monotonic | str | None:
-    """The cursor of a run; that of a source of `gapless.connect` is opaque. Raises InvalidOption, SourceCannotReplay, RetractingInput."""
-    if isinstance(source, Source):
+    """The cursor of a run; that of a source of `gapless.connect` or dlt is opaque. Raises InvalidOption, SourceCannotReplay, RetractingInput."""
+    if isinstance(source, Source | DltSource):
         if cursor not in (None, "opaque"):
             raise InvalidOption(
-                f"cursor={cursor!r} does not go with a source of gapless.connect",
+                f"cursor={cursor!r} does not go with a source of {'dlt' if isinstance(source, DltSource) else 'gapless.connect'}",
                 why="It has a cursor of its own, which is opaque",
                 fix="Leave cursor= out",
                 option="cursor",
                 value=cursor,
             )
-        _check_source(source)
+        if isinstance(source, Source):
+            _check_source(source)
         return "opaque"
     if cursor is None or isinstance(cursor, Monotonic):
         return cursor
@@ -135,6 +137,8 @@ class RunInProgress:
     schema: LakeSchema = field(default_factory=LakeSchema)
     position: Any = None
     pages: int = 0
+    unfinished: bool = False
+    """Whether there are rows behind `position`."""
     kept: list[pa.Table] = field(default_factory=list)
     """Rows for a table with a log of its own, which is to get them in one commit."""
     used: dict[int, str] = field(default_factory=dict)
@@ -220,12 +224,13 @@ class RunInProgress:
         while True:
             try:
                 if (page := next(pages, None)) is None:
+                    assert not self.unfinished, "a source ends with the place behind its last page"
                     return None
                 rows = self._stage(page, staged)
                 self._renew(lease)
             except Exception as error:
                 # Without a cursor behind each page the next run would read the same pages again.
-                if not self.pages or self.request.kind not in NEEDS_LEASE:
+                if not self.pages or self.unfinished or self.request.kind not in NEEDS_LEASE:
                     raise
                 return error
             if rows and self.request.progress is not None:
@@ -251,7 +256,8 @@ class RunInProgress:
             if isinstance(self.request.cursor, Monotonic):
                 position = self.request.cursor.after(rows, self.position)
             else:
-                position = self._page_cursor(page)
+                position = self.position if page.cursor is LATER else self._page_cursor(page)
+            self.unfinished = page.cursor is LATER
             given = declared(rows.schema)
             settings = self.table.history.settings
             drift = self._drift(given)

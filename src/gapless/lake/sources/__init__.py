@@ -1,0 +1,1 @@
+"""Sources of runs that other libraries define."""
