@@ -16,8 +16,8 @@ import gapless as gl
 from gapless.documents.aggregation import pushed
 from gapless.documents.aggregation.parse import parse_pipeline
 from gapless.documents.aggregation.stages import Running, run
-from gapless.documents.collections.change import DocumentFiles
 from gapless.documents.collections.storage import Index, columns_of, rows_of
+from gapless.documents.collections.version import Version
 from gapless.documents.filters.exact import to_exact
 from gapless.documents.filters.match import holds
 from gapless.documents.filters.parse import parse_filter
@@ -213,7 +213,7 @@ def test_no_document_is_decoded(made: Any, monkeypatch: pytest.MonkeyPatch) -> N
     def refused(*_: Any) -> Iterator[Any]:
         raise AssertionError("a document is read")
 
-    monkeypatch.setattr(DocumentFiles, "stored", refused)
+    monkeypatch.setattr(Version, "_decoded", refused)
     assert made.count_documents({"k": "k1", "n": {"$gte": 50}}) == 10
     assert made.count_documents({"$or": [{"at": {"$lt": start + timedelta(hours=5)}}, {"n": {"$nin": list(range(98))}}]}) == 7
     assert made.aggregate([{"$match": {"k": {"$regex": "^k"}}}, {"$count": "n"}]).to_list() == [{"n": 100}]

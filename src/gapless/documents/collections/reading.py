@@ -9,6 +9,7 @@ from typing import Any
 
 from gapless.documents.collections.change import wanted_rows
 from gapless.documents.collections.cursor import Cursor, Document, count_option
+from gapless.documents.collections.lookups import Lookups
 from gapless.documents.collections.storage import ID_INDEX, Index, columns_of, read_indexes
 from gapless.documents.collections.version import Version
 from gapless.documents.filters.parse import parse_filter
@@ -37,6 +38,7 @@ class Reading:
         self._table = table
         self._memory = Memory(limit=memory_limit, open=TemporaryFile)
         self._planner: Planner | None = None
+        self._lookups = Lookups(memory_limit)
 
     @property
     def table(self) -> DeltaTable:
@@ -154,4 +156,5 @@ class Reading:
             columns=columns_of(read_indexes(metadata.configuration, self._table.url)),
             url=self._table.url,
             memory_limit=self._memory.limit,
+            lookups=self._lookups,
         )

@@ -48,6 +48,8 @@ PROPERTIES: Mapping[str, str] = {
     "delta.isolationLevel": "Serializable",
     # Of every index, and not of the first columns alone.
     "delta.dataSkippingNumIndexedCols": "-1",
+    # So that a document is read with few others.
+    "gapless.rowGroupRows": "4096",
 }
 _DIRECTIONS = (1, -1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
@@ -22,14 +22,18 @@ from gapless.documents.aggregation.pushed import (
     query_of,
     source_names,
 )
-from gapless.documents.collections.change import DocumentFiles, wanted_rows
+from gapless.documents.collections.change import wanted_rows
+from gapless.documents.collections.lookups import Equalities, Lookups, equalities
 from gapless.documents.collections.steps import Document
+from gapless.documents.collections.storage import DOCUMENT_COLUMN
 from gapless.documents.filters.exact import Exact, conjunction, disjunction, tells_not, to_exact
 from gapless.documents.filters.match import holds
 from gapless.documents.filters.prune import to_predicate
 from gapless.documents.filters.tree import Condition, Path
 from gapless.documents.values.codec import decode_document
+from gapless.formats.delta.actions import AddFile
 from gapless.predicate.predicate import Predicate
+from gapless.tables.delta.files.open_file import Projection
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.read.rows import FileScan, Scan
 from gapless.tables.delta.read.scan import Planner, RowCondition
@@ -53,10 +57,18 @@ class Version:
     """Those of indexed paths."""
     url: str
     memory_limit: int
+    lookups: Lookups
 
     def documents(self, condition: Condition) -> Iterator[Document]:
         """The documents that match. Raises CorruptTable, StoreError, VersionNotFound, InvalidValue."""
-        return self._matching(condition, to_predicate(condition, self.columns))
+        predicate = to_predicate(condition, self.columns)
+        wanted = equalities(condition, self.columns)
+        if wanted is None:
+            return self._matching(condition, predicate)
+        files = [one.file for one in self.planner.select(wanted_rows(predicate, self.schema))]
+        if not self.lookups.takes(wanted, files, self.planner):
+            return self._matching(condition, predicate)
+        return self._looked_up(condition, wanted, files)
 
     def count(self, condition: Condition) -> int:
         """How many documents match; those that columns tell of are not decoded. Raises as `documents`."""
@@ -108,12 +120,23 @@ class Version:
                     raise
 
     def _matching(self, condition: Condition, predicate: Predicate) -> Iterator[Document]:
-        files = DocumentFiles(planner=self.planner, reader=self.reader, schema=self.schema, columns=self.columns)
-        with self.stored.reading(self.planner.files):
-            for one in files.stored(predicate):
-                document = decode_document(one.data, self.url)
-                if holds(condition, document):
-                    yield document
+        for batch in self._scan(predicate, (DOCUMENT_COLUMN,)).rows().to_batches():
+            yield from self._decoded(batch, condition)
+
+    def _decoded(self, batch: pa.RecordBatch, condition: Condition) -> Iterator[Document]:
+        for data in batch.column(0).to_pylist():
+            document = decode_document(data, self.url)
+            if holds(condition, document):
+                yield document
+
+    def _looked_up(self, condition: Condition, wanted: Equalities, files: Sequence[AddFile]) -> Iterator[Document]:
+        with self.stored.reading(files):
+            for file in files:
+                places = self.lookups.of(self.reader, file, wanted.column).places(wanted)
+                if not len(places):
+                    continue
+                for batch in self.reader.batches(file, Projection(columns=(DOCUMENT_COLUMN,)), only=places):
+                    yield from self._decoded(batch, condition)
 
     def _may_hold(self, predicate: Predicate) -> bool:
         """Whether a row may be so; False where statistics say that none is."""

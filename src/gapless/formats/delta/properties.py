@@ -72,6 +72,8 @@ class Settings:
     """Bytes of the files that compaction makes."""
     codec: str = "zstd"
     """Compression of new data files."""
+    row_group_rows: int | None = None
+    """Rows of a row group of new data files, at most; None for as many as a scan reads well."""
 
     @classmethod
     def of(cls, configuration: Mapping[str, str]) -> Settings:
@@ -106,6 +108,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "delta.dataSkippingStringPrefixLength": ("stats_text_length", parse_count(0)),
     "delta.targetFileSize": ("target_file_size", parse_size),
     "delta.parquet.compression.codec": ("codec", parse_choice(*_CODECS)),
+    "gapless.rowGroupRows": ("row_group_rows", parse_count(1)),
 }
 
 
@@ -195,15 +198,15 @@ def parse_properties(given: Mapping[str, object], *, constraints: bool = False) 
 
 def check_property_name(name: str) -> str:
     """The name as the log spells it; raises InvalidOption where it is unknown or not for users to set."""
+    found = _CANONICAL.get(name.lower())
+    if found is not None:
+        return found
     if is_published_name(name):
         return check_published_name(name)
     if name.lower().startswith(FEATURE):
         return FEATURE + name[len(FEATURE) :]
     if not name.lower().startswith("delta."):
         return _own_name(name)
-    found = _CANONICAL.get(name.lower())
-    if found is not None:
-        return found
     if name in INTERNAL:
         raise InvalidOption(f"property {name!r} is set by writers alone", fix="Leave it out", option=name, value=None)
     if name.startswith(_REFUSED):
@@ -237,7 +240,7 @@ def _own_name(name: str) -> str:
 
 
 def _checked(name: str, value: object, *, constraints: bool) -> tuple[str, str]:
-    if is_published_name(name):
+    if is_published_name(name) and name.lower() not in _CANONICAL:
         return parse_published(name, value)
     text = _text(name, value)
     if name.lower().startswith(CONSTRAINT):

@@ -256,7 +256,7 @@ class DataFile:
         rows = pa.concat_tables(self._held)
         self._writer.write(
             Ordered(rows),
-            even_groups(rows),
+            even_groups(rows, self._columns.settings.row_group_rows),
             self._held_bytes,
             ascending=None,
             meanwhile=lambda: self._stats.add(rows),
