@@ -27,6 +27,7 @@ from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.merge.match import BoundClause, MergeEdit, Numbers, match_rows, source_bounds_condition
 from gapless.tables.delta.merge.plan import Act, Clause, Match, Names, check_clauses, key_pairs, source_columns
 from gapless.tables.delta.read.scan import select_files
+from gapless.tables.delta.write.changed_files import TellOrder
 from gapless.tables.delta.write.merge_schema import SchemaMode, evolve_schema, parse_schema_mode
 from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, RowOperations, reads_of
 from gapless.tables.delta.write.row_edit import AffectedFile
@@ -61,6 +62,8 @@ class MergeRows:
     """Columns of the source that the table does not get, whatever `schema_mode` says."""
     left_out: int = 0
     """How many more rows were skipped before they came to be rows of the source."""
+    order: TellOrder | None = None
+    """In which order the change feed tells its rows; see `TellOrder`."""
     operation: str = "MERGE"
 
     @classmethod
@@ -206,6 +209,7 @@ class _Run:
             inserts=partial(self.inserts, np.flatnonzero(~matched)),
             skipped=self._skipped,
             reads=reads_of(self.before.after, read, files),
+            order=merge.order,
             unmatched=np.flatnonzero(~matched),
         )
 

@@ -13,7 +13,7 @@ from gapless.files.compare.keys import can_match, row_codes
 from gapless.files.compare.row_diff import surplus
 from gapless.files.ingest.batches import Batches
 from gapless.formats.delta.actions import AddFile, Json, TableState
-from gapless.model.operation import SequenceId
+from gapless.model.operation import OperationId, SequenceId
 from gapless.predicate.predicate import columns_of
 from gapless.predicate.range import key_bounds
 from gapless.tables.delta.files.open_file import POSITION
@@ -23,6 +23,7 @@ from gapless.tables.delta.merge.merge import MergeRows, column_id, held_rows
 from gapless.tables.delta.merge.plan import Clause
 from gapless.tables.delta.read.scan import select_files
 from gapless.tables.delta.table import DeltaTable
+from gapless.tables.delta.write.changed_files import TellOrder
 from gapless.tables.delta.write.inputs import given_rows
 from gapless.tables.delta.write.merge_schema import SchemaMode, evolve_schema
 from gapless.tables.delta.write.rewrite import BaseVersion, RowChangePlan, change_rows, reads_of
@@ -34,9 +35,14 @@ from gapless.tables.shared.sql import quoted
 
 
 def apply_keyed_changes(
-    table: DeltaTable, changes: KeyedChanges, operation: SequenceId, *, schema_mode: SchemaMode = "strict"
+    table: DeltaTable,
+    changes: KeyedChanges,
+    operation: OperationId | None,
+    *,
+    schema_mode: SchemaMode = "strict",
+    order: TellOrder | None = None,
 ) -> ChangeOutcome:
-    """Make changes by key in one commit, a MERGE, or say that they were made; `schema_mode` as in `table.merge`.
+    """Make changes by key in one commit, a MERGE, or say that they were made; `schema_mode` as in `table.merge`, `order` that of the change feed.
 
     The outcome's `skipped_rows` are those that were late. Each row of the table is held against the order by itself, where several have one
     key. Raises as `table.merge`.
@@ -55,8 +61,9 @@ def apply_keyed_changes(
         clauses=_clauses(changes, quoted(gone)),
         weights=changes.arrived if changes.order_by else None,
         left_out=changes.late,
+        order=order,
     )
-    report = change_rows(table, merge, (operation.app, operation.sequence))
+    report = change_rows(table, merge, operation)
     return ChangeOutcome(report, report.version, already=report.already_applied)
 
 

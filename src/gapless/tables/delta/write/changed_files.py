@@ -33,6 +33,9 @@ from gapless.tables.delta.write.row_edit import (
     write_deletion_vectors,
 )
 
+TellOrder = Callable[[pa.Table], Positions]
+"""Of rows that a change took away and brought (all columns of the table, and `_change_type`), the positions in the order in which they are told."""
+
 
 @dataclass(slots=True, kw_only=True)
 class ChangeLog:
@@ -40,6 +43,8 @@ class ChangeLog:
 
     attempt: StagedWrite
     target: Target
+    order: TellOrder | None = None
+    """In which order the rows are told, all of which are held then; None for the order in which they are found."""
     _held: list[pa.Table] = field(default_factory=list)
     _bytes: int = 0
     _files: list[CdcFile] = field(default_factory=list)
@@ -56,7 +61,7 @@ class ChangeLog:
         told = rows.append_column(CHANGE_TYPE, pa.repeat(pa.scalar(change, pa.string()), rows.num_rows))
         self._held.append(told)
         self._bytes += told.nbytes
-        if self._bytes >= _HELD_BYTES:
+        if self._bytes >= _HELD_BYTES and self.order is None:
             self._flush()
 
     def add_edit(self, rows: pa.Table, edit: Edit) -> None:
@@ -79,8 +84,12 @@ class ChangeLog:
         return self._files
 
     def _flush(self) -> None:
-        batches = (batch for table in self._held for batch in table.to_batches())
-        if self._held:
+        told = self._held
+        if self.order is not None and told:
+            rows = pa.concat_tables(told)
+            told = [rows.take(pa.array(self.order(rows)))]
+        batches = (batch for table in told for batch in table.to_batches())
+        if told:
             self._files += write_changes(self.attempt, self.target, batches)
         self._held, self._bytes = [], 0
 
@@ -124,6 +133,8 @@ class RowChangeWriter:
     attempt: StagedWrite
     tells_all: bool = False
     """Whether the change feed, where the table has one, gets files for whatever goes and comes: of a commit that others write parts of."""
+    order: TellOrder | None = None
+    """See `ChangeLog.order`."""
     _schema: pa.Schema = field(init=False)
     _tracking: RowTracking | None = field(init=False)
     _pieces_reader: FileReader = field(init=False)
@@ -164,7 +175,7 @@ class RowChangeWriter:
         settings, protocol = Settings.of(self.after.configuration), self.after.protocol
         target = Target.of(self.after)
         if settings.change_data_feed and supports(protocol, "changeDataFeed"):
-            self._log = ChangeLog(attempt=self.attempt, target=target)
+            self._log = ChangeLog(attempt=self.attempt, target=target, order=self.order)
         strikes = settings.deletion_vectors and supports(protocol, "deletionVectors")
         remake = self._strike if strikes else self._copy
         rows = (batch for one in affected if not self._is_whole(one) for batch in remake(one))

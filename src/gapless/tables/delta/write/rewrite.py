@@ -22,7 +22,7 @@ from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.files.write import StagedWrite
 from gapless.tables.delta.handle import DeltaHandle
 from gapless.tables.delta.read.scan import select_files
-from gapless.tables.delta.write.changed_files import RowChangeWriter
+from gapless.tables.delta.write.changed_files import RowChangeWriter, TellOrder
 from gapless.tables.delta.write.commits import check_may_remove, new_commit
 from gapless.tables.delta.write.row_edit import AffectedFile
 from gapless.tables.shared.landing import land_change
@@ -68,6 +68,8 @@ class RowChangePlan:
     skipped: Callable[[], int] = none
     """How many rows of the input were left out; asked for after the last insert."""
     reads: Reads
+    order: TellOrder | None = None
+    """In which order the change feed tells its rows; see `TellOrder`."""
     unmatched: Numbers | None = None
     """The numbers of a merge's source rows that belong to no row; None for another change."""
 
@@ -136,7 +138,7 @@ class RowOperations(DeltaHandle):
         with attempt.discarded_on_error():
             reader = FileReader.of(self._env.store, after.metadata)
             changes = change.decide(BaseVersion(state=state, after=after, reader=reader))
-            rewrite = RowChangeWriter(state=state, after=after, reader=reader, attempt=attempt)
+            rewrite = RowChangeWriter(state=state, after=after, reader=reader, attempt=attempt, order=changes.order)
             actions = rewrite.run(changes.affected, changes.inserts)
         tally = replace(rewrite.tally, skipped_rows=changes.skipped())
         return propose_change(newest, change, operation, ChangedRows(attempt, actions, tally, changes.reads))
