@@ -14,6 +14,7 @@ from gapless.lake.pipelines import PipelinePlan, parse_plan
 from gapless.lake.run import RunReport
 from gapless.lake.runs.progress import RunProgress
 from gapless.lake.sources.dlt_source import dlt_source
+from gapless.lake.sources.spark_frame import spark_source
 from gapless.lake.sync.reconcile import ReconcileReport
 from gapless.lake.sync.report import ReplicaInfo, SyncReport, SyncStatus
 from gapless.lake.table import LakeTable
@@ -41,4 +42,5 @@ __all__ = [
     "open",
     "parse_plan",
     "pull",
+    "spark_source",
 ]

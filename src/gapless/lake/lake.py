@@ -198,7 +198,7 @@ class Lake:
             with suppress(TableExists):  # another pipeline has made it just now
                 self.create_table(plan.table, **plan.settings)
         with plan.open_source() as source:
-            return self.run(plan.table, source, pipeline=plan.name, progress=progress)
+            return self.run(plan.table, source, cursor=plan.cursor, pipeline=plan.name, progress=progress)
 
     def scheduler(self, run: Callable[[PipelinePlan], object] | None = None) -> Scheduler:
         """The pipelines that have a `schedule`, as jobs by their names: `start()` runs them until `stop()`, each in a thread and under the lease of

@@ -92,8 +92,8 @@ def told_source(source: object) -> str:
     if isinstance(source, Source):
         place = getattr(source, "place", "")
         return f"{getattr(source, 'kind', type(source).__name__)}:{place}".rstrip(":")
+    if isinstance(told := getattr(source, "told", None), str):
+        return told
     if callable(source):
-        if isinstance(told := getattr(source, "told", None), str):
-            return told
         return f"function {getattr(source, '__qualname__', type(source).__name__)}"
     return f"{type(source).__name__}"

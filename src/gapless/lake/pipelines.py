@@ -12,8 +12,10 @@ from typing import Any
 
 from gapless import connect
 from gapless.connect.sources.protocol import Source
-from gapless.errors import InvalidOption, NotSupported, nearest
+from gapless.errors import InvalidOption, nearest, one_of
+from gapless.lake.cursors import Monotonic
 from gapless.lake.sources.dlt_source import DltSource, find_dlt_source
+from gapless.lake.sources.spark_frame import SparkSource, read_by_spark
 from gapless.model.protocols import Clock
 from gapless.runtime.schedule import Schedule
 from gapless.runtime.scheduler import Scheduler
@@ -23,6 +25,8 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "name": str,
     "table": str,
     "source": (str, dict),
+    "engine": str,
+    "cursor": str,
     "options": dict,
     "kind": str,
     "key": (str, list),
@@ -31,10 +35,9 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "schedule": str,
     "timezone": str,
 }
-_LATER = {"engine": "runs on Spark"}
 _OTHER_WORDS = {"every": 'schedule = "every 15m"', "cron": 'schedule = "0 3 * * *"', "interval": 'schedule = "every 15m"'}
 _TIMES = ("schedule", "timezone")
-_DLT = ("dlt", "resource")
+_DLT, _SPARK = ("dlt", "resource"), ("format", "path", "sql")
 _PAGINATIONS = ("AfterValue", "LinkHeader", "NextLink", "Offset", "PageNumber", "PageToken")
 _EVOLVING = ("http", "https", "files")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -51,13 +54,22 @@ class DltPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SparkRead:
+    """What Spark reads, with `engine = "spark"`: `source = {format = "parquet", path = …, sql = "SELECT … FROM {source}"}`."""
+
+    read: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelinePlan:
     """One pipeline as it is written."""
 
     name: str
     table: str
-    source: str | DltPlace
-    """The URL of a source, as `gl.connect.source` takes it, or a source of dlt."""
+    source: str | DltPlace | SparkRead
+    """The URL of a source, as `gl.connect.source` takes it, or a source of dlt, or what Spark reads."""
+    cursor: Monotonic | None = None
+    """Of what Spark reads; other sources have their own."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The source's own; of one of dlt the arguments of its function. A text `${NAME}` in one is the environment's, so that no secret is in the file."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -65,13 +77,15 @@ class PipelinePlan:
     schedule: Schedule | None = None
     """When it is due; None for a pipeline that is run by name."""
 
-    def open_source(self) -> Source | DltSource:
+    def open_source(self) -> Source | DltSource | SparkSource:
         """The source. Of pages and files whose columns change all are taken, which the table's policy is for, unless `options` say otherwise.
 
         Raises InvalidOption, NotSupported where a library lacks, and as `gl.connect.source`.
         """
-        if isinstance(self.source, DltPlace):
+        if not isinstance(self.source, str):
             arguments = {name: _filled(value, self.name) for name, value in self.options.items()}
+            if isinstance(self.source, SparkRead):
+                return read_by_spark(self.source.read, arguments, self.cursor)
             return find_dlt_source(self.source.function, resource=self.source.resource, arguments=arguments)
         evolving = {"on_schema_change": "evolve"} if self.source.partition(":")[0] in _EVOLVING else {}
         options = evolving | {name: _filled(value, self.name) for name, value in self.options.items()}
@@ -81,7 +95,7 @@ class PipelinePlan:
 
 
 def parse_pipelines(told: Mapping[str, Any], path: str) -> tuple[PipelinePlan, ...]:
-    """The pipelines of a `lake.toml`; `path` is its own. Raises InvalidOption for keys that are not known, NotSupported for those to come."""
+    """The pipelines of a `lake.toml`; `path` is its own. Raises InvalidOption for keys that are not known."""
     for name in told:
         if name not in ("lake", "pipeline"):
             raise _refuse(path, f"it has {name!r}", nearest(name, ("lake", "pipeline")), name)
@@ -132,13 +146,6 @@ def pipeline_scheduler(
 
 def _plan(given: Mapping[str, Any], path: str) -> PipelinePlan:
     for name, value in given.items():
-        if name in _LATER:
-            raise NotSupported(
-                f"{path} has {name!r} in a pipeline",
-                why=f"A lake has no {_LATER[name]} yet",
-                fix="Leave it out",
-                feature=f"{_LATER[name]} of a lake's pipelines",
-            )
         if name not in _KEYS:
             fix = f"Write {_OTHER_WORDS[name]}" if name in _OTHER_WORDS else nearest(name, _KEYS)
             raise _refuse(path, f"a pipeline has {name!r}", fix, name)
@@ -153,22 +160,38 @@ def _plan(given: Mapping[str, Any], path: str) -> PipelinePlan:
     return PipelinePlan(
         name=given["name"],
         table=given["table"],
-        source=given["source"] if isinstance(given["source"], str) else _dlt_place(given["source"], path),
+        source=_source(given, path),
+        cursor=Monotonic(column=given["cursor"]) if "cursor" in given else None,
         options=given.get("options", {}),
         settings=settings,
         schedule=_schedule(given, path),
     )
 
 
-def _dlt_place(given: Mapping[str, Any], path: str) -> DltPlace:
-    for name, value in given.items():
-        if name not in _DLT:
-            raise _refuse(path, f"source of a pipeline has {name!r}", nearest(name, _DLT), name)
+def _source(given: Mapping[str, Any], path: str) -> str | DltPlace | SparkRead:
+    """The source of a pipeline: a URL, a function of dlt, or what Spark reads."""
+    source, on_spark = given["source"], "engine" in given
+    if on_spark:
+        one_of("engine", given["engine"], ("spark",), "Without it a pipeline runs in this process")
+    elif "cursor" in given:
+        raise _refuse(path, "a pipeline has a cursor and no engine", "Leave it out: its source has its own", "cursor")
+    if isinstance(source, str) and not on_spark:
+        return source
+    known, needed, example = (
+        (_SPARK, "format", "{format = 'parquet', path = 'landing/'}")
+        if on_spark
+        else (_DLT, "dlt", "{dlt = 'module:function'}")
+    )
+    told = source if isinstance(source, Mapping) else {}
+    for name, value in told.items():
+        if name not in known:
+            raise _refuse(path, f"source of a pipeline has {name!r}", nearest(name, known), name)
         if not isinstance(value, str):
-            raise _refuse(path, f"{name} of a pipeline's source is no text", "Write such as 'module:function'", name)
-    if "dlt" not in given:
-        raise _refuse(path, "source of a pipeline lacks 'dlt'", "Write {dlt = 'module:function'}, or a URL", "source")
-    return DltPlace(function=given["dlt"], resource=given.get("resource"))
+            raise _refuse(path, f"{name} of a pipeline's source is no text", f"Write such as {example}", name)
+    if needed not in told:
+        fix = f"Write {example}" if on_spark else f"Write {example}, or a URL"
+        raise _refuse(path, f"source of a pipeline lacks {needed!r}", fix, "source")
+    return SparkRead(read=told) if on_spark else DltPlace(function=told["dlt"], resource=told.get("resource"))
 
 
 def _schedule(given: Mapping[str, Any], path: str) -> Schedule | None:

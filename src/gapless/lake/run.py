@@ -14,7 +14,7 @@ from gapless.connect.sources.protocol import Source
 from gapless.errors import GaplessError, InvalidOption, PartialFailure, RetractingInput, SourceCannotReplay, one_of
 from gapless.lake.catalog import LEASE_S, Catalog, Lease
 from gapless.lake.commits import Committer, make_log_table, policy_of
-from gapless.lake.cursors import KINDS, NEEDS_LEASE, Monotonic
+from gapless.lake.cursors import KINDS, NEEDS_LEASE, Monotonic, is_behind
 from gapless.lake.drift import Drift, decide, declared
 from gapless.lake.fitting import fit_rows
 from gapless.lake.layout.manifest import Manifest, RunCursor, Status, run_folder
@@ -22,6 +22,7 @@ from gapless.lake.layout.schema import LakeSchema
 from gapless.lake.pages import LATER, Page, pages_of, read_page, told_source
 from gapless.lake.runs.progress import RunProgress, Watch
 from gapless.lake.sources.dlt_source import DltSource
+from gapless.lake.sources.spark_frame import LakeEncoder, SparkSource, given_columns, refuse_log, staged_by_executors
 from gapless.lake.staging import StagedRun
 from gapless.lake.table import LakeTable
 from gapless.model.instant import NS_PER
@@ -101,6 +102,14 @@ def check_request(source: object, cursor: object) -> Monotonic | str | None:
         return "opaque"
     if cursor is None or isinstance(cursor, Monotonic):
         return cursor
+    if isinstance(source, SparkSource):
+        raise InvalidOption(
+            f"cursor={cursor!r} does not go with a DataFrame of Spark",
+            why="Its rows come without an order, and so without pages",
+            fix="Pass gl.lake.Monotonic(column=…), or leave it out",
+            option="cursor",
+            value=cursor,
+        )
     return one_of(
         "cursor", cursor, [one for one in KINDS if one != "monotonic"], "A monotonic one is a gl.lake.Monotonic(column=…)"
     )
@@ -180,7 +189,11 @@ class RunInProgress:
         history = self.table.history
         self.schema = history.schema
         staged = StagedRun(self.env, run_folder(self.table.name, request.run, request.node))
-        failure = self._read(pages_of(request.source, saved), staged, lease)
+        failure = None
+        if isinstance(request.source, SparkSource):
+            self._spread(request.source, staged)
+        else:
+            failure = self._read(pages_of(request.source, saved), staged, lease)
         staged.flush()
         rows = staged.rows + sum(one.num_rows for one in self.kept)
         has_log = history.settings.kind != "runs"
@@ -235,6 +248,37 @@ class RunInProgress:
                 return error
             if rows and self.request.progress is not None:
                 self.request.progress(self._progress(staged, begun_s))
+
+    def _spread(self, source: SparkSource, staged: StagedRun) -> None:
+        """Have executors stage what Spark computes."""
+        settings, cursor = self.table.history.settings, self.request.cursor
+        if settings.kind != "runs":
+            raise refuse_log(settings.name, settings.kind)
+        begun_s = self.env.clock.monotonic()
+        frame = source.frame(self.position)
+        given = given_columns(frame)
+        drift = self._drift(declared(given))
+        self.schema = drift.schema
+        self.used[self.schema.version] = self.schema.fingerprint
+        monotonic = cursor if isinstance(cursor, Monotonic) else None
+        encoder = LakeEncoder(
+            store=self.env.store,
+            given=given,
+            folder=staged.folder,
+            drift=drift,
+            key=settings.key,
+            cursor=monotonic,
+            saved=self.position,
+        )
+        for part in staged_by_executors(frame, encoder, self.env):
+            staged.files += part.files
+            staged.quarantined += part.quarantined
+            staged.rows += sum(one.rows for one in part.files)
+            self.pages += bool(part.files or part.quarantined)
+            if part.position is not None and (self.position is None or is_behind(self.position, part.position)):
+                self.position = part.position
+        if self.pages and self.request.progress is not None:
+            self.request.progress(self._progress(staged, begun_s))
 
     def _progress(self, staged: StagedRun, begun_s: float) -> RunProgress:
         return RunProgress(

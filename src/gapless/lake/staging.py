@@ -26,6 +26,8 @@ class StagedRun:
 
     env: Environment
     folder: str
+    label: str = ""
+    """Stands before the numbers in the names of files: several may stage one run."""
     files: list[RunFile] = field(default_factory=list)
     quarantined: list[RunFile] = field(default_factory=list)
     rows: int = 0
@@ -72,7 +74,7 @@ class StagedRun:
 
         store = PartStore(self.env, self.folder, named)
         part = Batches(source=prefix, schema=rows.schema, read=batches, rows_hint=rows.num_rows)
-        written = write_files(store, part, lambda number: f"{prefix}-{first + number:05}")
+        written = write_files(store, part, lambda number: f"{prefix}-{self.label}{first + number:05}")
         return [
             RunFile(path=name, rows=one.rows, size=one.size, sha256=digest, schema_version=schema.version)
             for one, (name, digest) in zip(written, names, strict=True)

@@ -98,7 +98,8 @@ def test_a_snapshot_is_exported(place: Path, inside: Gapless) -> None:
     ("line", "told"),
     [
         ("keyy = 1", "Did you mean 'key'"),
-        ("engine = 'spark'", "runs on Spark"),
+        ("engine = 'spork'", "Did you mean 'spark'"),
+        ("engine = 'spark'", "{format = 'parquet', path = 'landing/'}"),
         ("options = 3", "another type"),
         ("options = { headers = { Authorization = 'Bearer ${NOT_THERE}' } }", "NOT_THERE"),
         ("options = { pagination = { type = 'PageTokn' } }", "PageToken"),
