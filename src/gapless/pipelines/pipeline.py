@@ -17,7 +17,8 @@ from gapless.pipelines.definitions import Pipeline, read_pipeline
 from gapless.pipelines.language.statements import CreateSink
 from gapless.pipelines.packages import PACKAGES, needed_packages
 from gapless.pipelines.run.plan import SinkPlan, plan_pipeline
-from gapless.pipelines.run.run import PipelineReport, PipelineRun, Progress
+from gapless.pipelines.run.progress import Progress, RunProgress
+from gapless.pipelines.run.run import PipelineReport, PipelineRun
 from gapless.pipelines.run.state import PipelineState, RunStart
 from gapless.runtime.environment import SystemClock
 
@@ -69,7 +70,7 @@ class PipelineHandle:
             state=self.state,
             spark=spark,
             clock=self._clock,
-            progress=progress,
+            progress=RunProgress(report=progress),
             start=RunStart(file=self.file, master=master),
         )
         return self._running.run(continuous=continuous)

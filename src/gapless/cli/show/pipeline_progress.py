@@ -21,7 +21,7 @@ from gapless.draw.label import percent, printable
 from gapless.errors import GaplessError
 from gapless.model.protocols import Clock
 from gapless.pipelines.definitions import Defined
-from gapless.pipelines.run.run import Progress
+from gapless.pipelines.run.progress import Progress
 from gapless.pipelines.run.state import SinkProgress
 from gapless.runtime.environment import SystemClock
 from gapless.tables.shared.findings import count
