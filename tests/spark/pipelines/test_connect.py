@@ -22,8 +22,6 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 import gapless as gl
-from gapless.errors import NotSupported
-from gapless.pipelines.run.spark_connect import check_server
 from gapless.spark.setup.start import find_java
 from spark.cluster.nodes import bare_python
 from support import hudi_targets
@@ -42,6 +40,12 @@ CREATE SINK counts WITH (type='delta', location='{root}/counts', mode='complete'
 CREATE SINK files WITH (type='parquet', location='{root}/files') AS SELECT id FROM events;
 """
 AIR = "CREATE SINK air WITH (type='timeseries', location='{root}/air', index='ts', bucket='1h') AS SELECT * FROM events;\n"
+ELSEWHERE = """
+import sys
+import gapless as gl
+from gapless.pipelines.run.spark_connect import check_server
+check_server(gl.spark.session(master=sys.argv[1]), [], "/nowhere/run.json")
+"""
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
@@ -145,13 +149,11 @@ def test_what_the_server_cannot_do_is_refused_before_the_first_row(server: str, 
     assert refused.returncode == 2, refused.stderr[-2000:]
     assert "Error [not-supported]: the sink 'shown' cannot show its rows through Spark Connect" in refused.stderr
     assert not (tmp_path / "air").exists()
-    # A server that has another disk.
-    spark = gl.spark.session(master=server)
-    try:
-        with pytest.raises(NotSupported, match=r"cannot read /nowhere/run\.json"):
-            check_server(spark, [], "/nowhere/run.json")
-    finally:
-        spark.stop()
+    # A server that has another disk. In a process of its own: the client of Spark Connect changes the environment of this one.
+    asked = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, server], check=False, env=environment(), capture_output=True, text=True
+    )
+    assert "NotSupported: the server of Spark Connect cannot read /nowhere/run.json" in asked.stderr, asked.stderr[-2000:]
 
 
 @pytest.mark.soak
