@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gapless.cdc.change_log import ChangeLog, Producer, log
     from gapless.cdc.consumer import Consumer, subscribe
     from gapless.cdc.debezium import from_debezium, to_debezium
+    from gapless.cdc.envelope_rows import envelope_rows
     from gapless.cdc.feed import changes
     from gapless.cdc.keyed_records import rows_of_records
     from gapless.cdc.mongodb import from_mongodb, to_mongodb
@@ -30,6 +31,7 @@ __all__ = [
     "Record",
     "apply",
     "changes",
+    "envelope_rows",
     "from_debezium",
     "from_mongodb",
     "log",
@@ -44,6 +46,7 @@ _NAMES_OF = {
     "gapless.cdc.change_log": ("ChangeLog", "Producer", "log"),
     "gapless.cdc.consumer": ("Consumer", "subscribe"),
     "gapless.cdc.offsets": ("CheckpointOffsets", "DeltaOffsets", "MemoryOffsets", "Offsets"),
+    "gapless.cdc.envelope_rows": ("envelope_rows",),
     "gapless.cdc.feed": ("changes",),
     "gapless.cdc.keyed_records": ("rows_of_records",),
     "gapless.cdc.debezium": ("from_debezium", "to_debezium"),

@@ -9,10 +9,11 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from gapless.cdc.keyed_records import OPERATION, EachOnce, check_key, rounds, rows_of_records
+from gapless.cdc.keyed_records import EachOnce, check_key, rounds, rows_of_records
 from gapless.cdc.record import Record
 from gapless.errors import InvalidOption
 from gapless.files.compare.keys import KeySet
+from gapless.files.compare.row_diff import CHANGE_TYPE, DELETE
 from gapless.formats.delta.deletion_vector import Positions
 from gapless.formats.delta.operation_ids import kind_of_change
 from gapless.model.operation import OperationArgument, OperationId, SequenceId, parse_operation
@@ -131,8 +132,8 @@ def _stored(table: DeltaTable, records: Sequence[Record]) -> pa.Schema:
 
 def _apply_once(table: DeltaTable, rows: pa.Table, key: tuple[str, ...], operation: OperationId | None) -> ChangeOutcome:
     """One commit of rows that have different keys."""
-    gone = np.array([one == "d" for one in rows.column(OPERATION).to_pylist()], dtype=bool)
-    stored = rows.drop_columns([OPERATION])
+    gone = np.array([one == DELETE for one in rows.column(CHANGE_TYPE).to_pylist()], dtype=bool)
+    stored = rows.drop_columns([CHANGE_TYPE])
     changes = KeyedChanges(
         puts=stored.filter(pa.array(~gone)),
         deletes=stored.select(list(key)).filter(pa.array(gone)),

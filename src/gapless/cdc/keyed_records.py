@@ -14,9 +14,10 @@ from gapless.cdc.record import ChangeSource, Record
 from gapless.cdc.row_values import check_told, read_rows
 from gapless.errors import InvalidOption, InvalidRecord, UnknownColumn, nearest
 from gapless.files.compare.keys import KeySet, can_match
+from gapless.files.compare.row_diff import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE
 
-OPERATION: Final = "_op"
-"""The column that says what happened to a row."""
+KIND_OF: Final = {"c": INSERT, "r": INSERT, "u": POSTIMAGE, "d": DELETE}
+"""What change feeds call each operation."""
 
 
 def check_key(key: str | Sequence[str], schema: pa.Schema) -> tuple[str, ...]:
@@ -81,7 +82,7 @@ class EachOnce:
 
 
 def rows_of_records(records: Sequence[Record], schema: pa.Schema, key: str | Sequence[str]) -> pa.Table:
-    """Records as rows for a sink of mode="cdc" with this key: these columns, and `_op` behind them.
+    """Records as rows for a sink of mode="cdc" with this key: these columns, and behind them what happened to each as `_change_type`.
 
     Key columns that an image lacks are taken from `_id`; other columns that it lacks are null. A deletion's row has the image before it, or the
     key alone. Raises InvalidOption, UnknownColumn, UnsupportedType (variants), InvalidValue for a value that its column does not hold, or a
@@ -91,7 +92,7 @@ def rows_of_records(records: Sequence[Record], schema: pa.Schema, key: str | Seq
     check_told(schema)
     images = [_keyed(one, one._before if one._op == "d" else one._after, names) for one in records]
     rows = read_rows(images, schema)
-    return rows.append_column(OPERATION, pa.array([one._op for one in records], pa.string()))
+    return rows.append_column(CHANGE_TYPE, pa.array([KIND_OF[one._op] for one in records], pa.string()))
 
 
 def rounds(rows: pa.Table, key: tuple[str, ...]) -> list[tuple[int, int]]:

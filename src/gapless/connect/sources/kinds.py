@@ -11,6 +11,7 @@ from gapless.connect.sources.positioned import PositionedSource
 from gapless.errors import InvalidOption, nearest
 
 OPENERS: Mapping[str, str] = {
+    "cdc": "gapless.cdc.log_source:open_log_source",
     "files": "gapless.connect.sources.files:open_file_source",
     "http": "gapless.connect.sources.http:open_http_source",
     "https": "gapless.connect.sources.http:open_http_source",

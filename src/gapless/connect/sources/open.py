@@ -22,7 +22,7 @@ KINDS = (*_TABLES, *OPENERS)
 
 
 def source(url: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None, **options: Any) -> Source:
-    """A source out of a table, or of what else `url` begins with: "files:landing/*.parquet".
+    """A source out of a table, or of what else `url` begins with: "files:landing/*.parquet", or "cdc:changes" for a log of change records.
 
     Args:
         url: As in `sink`: "delta:trips", or the path or URL alone of a table; "hudi:trips" is a Hudi table of either type (`gapless[hudi]`),
