@@ -183,7 +183,7 @@ def expire(
     for manifest in there:
         if (manifest.run, manifest.node) in covered:
             env.store.delete(manifest.path)
-            files += _remove_files(env, manifest.folder, manifest.files)
+            files += remove_files(env, manifest.folder, manifest.files)
             catalog.forget_files(manifest.table, manifest.run, manifest.node)
             runs += 1
     read = {one.name for one in live.snapshots}
@@ -197,12 +197,13 @@ def expire(
         for one in gone:
             env.store.delete(one.path)
             forget_snapshot(connection, one.table, one.name)
-    files += sum(_remove_files(env, one.folder, one.files) for one in gone)
+    files += sum(remove_files(env, one.folder, one.files) for one in gone)
     kept = tuple(sorted(one.name for one in old if one.name in found.snapshots))
     return ExpiryReport(runs=runs, snapshots=len(gone), files=files, kept=kept, waits_for=found.waits_for if kept else ())
 
 
-def _remove_files(env: Environment, folder: str, files: tuple[RunFile, ...]) -> int:
+def remove_files(env: Environment, folder: str, files: tuple[RunFile, ...]) -> int:
+    """Remove files that a manifest named which is gone; how many these are. Raises StoreError."""
     for file in files:
         env.store.delete(f"{folder}/{file.path}")
     return len(files)

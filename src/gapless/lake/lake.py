@@ -307,16 +307,18 @@ class Lake:
         *,
         tables: Sequence[str] | None = None,
         config: str = "refuse",
+        expire_s: float | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> SyncReport:
         """Copy what is not there yet to a directory or bucket from which others pull: files, then manifests, then the head that names them.
 
-        What others pushed stays: nothing is written over or removed. `tables` are the only ones that are copied; `config` says which `lake.toml`
+        What others pushed stays: nothing is written over, and nothing removed but, with `expire_s`, runs and snapshots there whose rows the newest
+        snapshot of their table has had there for so many seconds. `tables` are the only ones that are copied; `config` says which `lake.toml`
         stays where both were changed, "ours" or "theirs". Raises SyncConflict for what cannot be brought together, once all else is copied;
         ReadOnlyReplica, NotSupported, InvalidPath, InvalidOption, TableNotFound, CorruptTable, StoreError.
         """
         remote = open_environment(url, storage_options)
-        return push_to(self._env, remote, node=self.node, tables=tables, config=config)
+        return push_to(self._env, remote, node=self.node, tables=tables, config=config, expire_s=expire_s)
 
     def pull(
         self,
@@ -325,11 +327,14 @@ class Lake:
         tables: Sequence[str] | None = None,
         snapshots: Mapping[str, str] | None = None,
         config: str = "refuse",
+        expire_s: float | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> SyncReport:
-        """Copy what another place of this lake has and this one has not. `tables` and `snapshots` are brought to a partial replica. Raises as `push`."""
+        """Copy what another place of this lake has and this one has not. `tables` and `snapshots` are brought to a partial replica, and
+        `expire_s` is as for `push`, of a replica. Raises as `push`.
+        """
         remote = open_environment(url, storage_options)
-        report = pull_into(self._env, remote, tables=tables, snapshots=snapshots, config=config)
+        report = pull_into(self._env, remote, tables=tables, snapshots=snapshots, config=config, expire_s=expire_s)
         self.refresh()
         return report
 
@@ -439,14 +444,15 @@ def pull(
     snapshots: Mapping[str, str] | None = None,
     writable: bool = False,
     config: str = "refuse",
+    expire_s: float | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> SyncReport:
     """Copy the lake at `url`, a directory or a bucket, into a directory of this machine, or what is not there yet.
 
     The copy is a replica, which is read and not written into; with `writable` it is another node's lake, whose runs are pushed and pulled.
-    `tables` makes a partial replica; `snapshots` name for tables the one snapshot that is wanted. `storage_options` are those of `url`.
+    `tables` makes a partial replica; `snapshots` name for tables the one snapshot that is wanted; `expire_s` is as for `Lake.push`, of a replica. `storage_options` are those of `url`.
     Raises as `Lake.pull`, and TableNotFound where there is no lake.
     """
     env, _ = lake_place(root)
     remote = open_environment(url, storage_options)
-    return pull_into(env, remote, tables=tables, snapshots=snapshots, writable=writable, config=config)
+    return pull_into(env, remote, tables=tables, snapshots=snapshots, writable=writable, config=config, expire_s=expire_s)

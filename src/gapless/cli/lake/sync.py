@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from gapless.cli.lake.commands import LakeRef
-from gapless.cli.options import JsonFlag, argument, option, parse_mapping
+from gapless.cli.options import JsonFlag, argument, flag, option, parse_mapping
 from gapless.cli.show.console import print_line, print_table, write_json
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption, SyncConflict
 from gapless.lake.lake import pull as pull_into
 from gapless.lake.sync.report import ReplicaInfo, SyncReport
+from gapless.lake.table import KEEP_S
 from gapless.tables.shared.findings import count
 
 OUT_OF_SYNC = 1
@@ -41,13 +42,28 @@ Tables = Annotated[list[str] | None, option("TABLE", "Only this table; repeatabl
 Config = Annotated[str, option("SIDE", "Which lake.toml stays where both were changed: ours or theirs; else it is shown.")]
 
 
-def push(lake: LakeRef, remote: RemoteRef, table: Tables = None, config: Config = "refuse", json: JsonFlag = False) -> None:
+Expire = Annotated[
+    bool, flag("--expire", "Then remove from the copy runs and snapshots whose rows its newest snapshot has had for a day.")
+]
+
+
+def push(
+    lake: LakeRef,
+    remote: RemoteRef,
+    table: Tables = None,
+    config: Config = "refuse",
+    expire: Expire = False,
+    json: JsonFlag = False,
+) -> None:
     """Copy what another place of a lake lacks: a directory or a bucket, from which others pull.
 
     Example: gapless lake sync push warehouse s3://bucket/warehouse
     """
     opened = lake.open()
-    _emit(lambda: opened.push(remote.url, tables=table, config=config, storage_options=remote.storage), json=json)
+    kept = KEEP_S if expire else None
+    _emit(
+        lambda: opened.push(remote.url, tables=table, config=config, expire_s=kept, storage_options=remote.storage), json=json
+    )
 
 
 def pull(
@@ -61,6 +77,7 @@ def pull(
         bool, typer.Option("--writable", help="A new copy is not a replica, but another node's lake, into which runs write.")
     ] = False,
     config: Config = "refuse",
+    expire: Expire = False,
     json: JsonFlag = False,
 ) -> None:
     """Copy what a lake lacks from another place of it; where there is no lake yet, make a replica.
@@ -77,6 +94,7 @@ def pull(
             snapshots=snapshots,
             writable=writable,
             config=config,
+            expire_s=KEEP_S if expire else None,
             storage_options=remote.storage,
         )
 
@@ -165,7 +183,8 @@ def _show(report: SyncReport, *, json: bool) -> None:
         return
     for one in report.tables:
         log = "" if one.log_version is None else f", version {one.log_version} of its log"
-        text = f"{one.table}: {count(one.runs, 'run')}, {count(one.snapshots, 'snapshot')}, {count(one.objects, 'object')} of {one.size} bytes{log}."
+        expired = f"; {one.expired} expired and removed" if one.expired else ""
+        text = f"{one.table}: {count(one.runs, 'run')}, {count(one.snapshots, 'snapshot')}, {count(one.objects, 'object')} of {one.size} bytes{log}{expired}."
         print_line(printable(text))
     for conflict in report.conflicts:
         print_line(("Conflict ", "bold red"), printable(conflict.what))

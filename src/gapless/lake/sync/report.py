@@ -25,6 +25,8 @@ class TableSync:
     """Bytes that were copied."""
     log_version: int | None = None
     """The version that the copy has, where the table has a log of its own."""
+    expired: int = 0
+    """Runs and snapshots that were removed from the copy, since its newest snapshot has their rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gapless.errors import (
@@ -30,10 +30,11 @@ from gapless.lake.sync.config import (
     no_lake,
     sync_config,
 )
+from gapless.lake.sync.expiry import Superseded, check_expire, superseded
 from gapless.lake.sync.plan import Conflict, Refused
 from gapless.lake.sync.replica import replica_info
 from gapless.lake.sync.report import Direction, Relation, SyncReport, SyncStatus, TableStatus, TableSync
-from gapless.lake.sync.side import CONFIG, Side, lake_id
+from gapless.lake.sync.side import CONFIG, Contents, Side, lake_id
 from gapless.lake.sync.tables import TableCopy, plan_copy
 from gapless.lake.views import view_file
 from gapless.runtime.conditional_puts import replaced, tagged
@@ -51,6 +52,7 @@ class _Copied:
     tables: list[TableSync] = field(default_factory=list)
     heads: dict[str, TableHead] = field(default_factory=dict)
     conflicts: list[Conflict] = field(default_factory=list)
+    contents: dict[str, Contents] = field(default_factory=dict)
 
     def table(self, name: str, source: Side, target: Side, snapshot: str | None = None) -> None:
         """Copy one; what keeps it is a conflict of this table alone."""
@@ -61,15 +63,38 @@ class _Copied:
             self.conflicts.append(refused.conflict)
         else:
             self.heads[name] = copy.after
+            self.contents[name] = copy.contents.union(copy.plan.new)
+
+    def superseded(
+        self, env: Environment, expire_s: float | None, now_ns: int, pinned: Collection[str] = ()
+    ) -> dict[str, Superseded]:
+        """What goes of each table, but for those of which one snapshot is wanted."""
+        return {
+            name: superseded(env, name, contents, expire_s, now_ns)
+            for name, contents in self.contents.items()
+            if name not in pinned
+        }
+
+    def expire(self, env: Environment, gone: Mapping[str, Superseded]) -> None:
+        """Remove what a head names no more."""
+        done = {name: one.remove(env) for name, one in gone.items()}
+        self.tables = [replace(one, expired=done.get(one.table, 0)) for one in self.tables]
 
 
 def push(
-    local: Environment, remote: Environment, *, node: str, tables: Sequence[str] | None = None, config: str = "refuse"
+    local: Environment,
+    remote: Environment,
+    *,
+    node: str,
+    tables: Sequence[str] | None = None,
+    config: str = "refuse",
+    expire_s: float | None = None,
 ) -> SyncReport:
-    """Copy what `remote` lacks of the lake at `local`. Raises SyncConflict once all else is copied, InvalidPath, ReadOnlyReplica, NotSupported,
+    """Copy what `remote` lacks of the lake at `local`, and remove there what its newest snapshots have had for `expire_s`. Raises SyncConflict once all else is copied, InvalidPath, ReadOnlyReplica, NotSupported,
     TableNotFound, InvalidOption, CorruptTable, StoreError.
     """
     keep = check_keep(config)
+    check_expire(expire_s, copy=True)
     ours, theirs = Side.at(local), Side.at(remote)
     _check_places(ours, theirs)
     _check_pushable(ours, theirs)
@@ -81,9 +106,11 @@ def push(
         theirs, copied = Side.at(remote), _Copied()
         for name in names:
             copied.table(name, ours, theirs)
-        head = _pushed_head(ours, theirs, copied, node, time_ns)
+        gone = copied.superseded(remote, expire_s, time_ns)
+        head = _without(_pushed_head(ours, theirs, copied, node, time_ns), gone)
         if replaced(remote, HEAD, head.encode(), known) is None:
             continue  # another node pushed meanwhile: what it brought may concern ours
+        copied.expire(remote, gone)
         _write_copies(Side.at(remote), copied.heads)
         return _ended("push", remote, head.number, time_ns, copied, sync_config(ours, theirs, "push", keep))
     raise StoreError(
@@ -102,8 +129,10 @@ def pull(
     snapshots: Mapping[str, str] | None = None,
     writable: bool = False,
     config: str = "refuse",
+    expire_s: float | None = None,
 ) -> SyncReport:
     """Copy what `local` lacks of the lake at `remote`: into the lake that is there, or as a new copy, which is a replica unless `writable`.
+    From a replica is removed what its newest snapshots have had for `expire_s`.
 
     `tables` are those of a partial replica, and `snapshots` name for tables the one snapshot that is wanted. A partial replica that is there
     gets what it has already and those. Raises as `push`.
@@ -131,6 +160,7 @@ def pull(
             fix="Leave them out, or pull into a new place",
             feature="partial copies that are written into",
         )
+    check_expire(expire_s, copy=replica)
     time_ns = local.clock.now_ns() if theirs.head is None else theirs.head.time_ns
     there = table_names(remote) if theirs.head is None else sorted(theirs.head.tables)
     pinned = _pinned(ours.head, theirs.head, tables, snapshots)
@@ -148,7 +178,9 @@ def pull(
         head = replace(
             head, lacking=tuple(sorted({*there, *(() if theirs.head is None else theirs.head.lacking)} - head.tables.keys()))
         )
-        local.store.put(HEAD, head.encode(), mode="overwrite")
+        gone = copied.superseded(local, expire_s, local.clock.now_ns(), pinned)
+        local.store.put(HEAD, _without(head, gone).encode(), mode="overwrite")
+        copied.expire(local, gone)
     _write_copies(Side.at(local), copied.heads)
     return _ended("pull", remote, number, time_ns, copied, sync_config(ours, theirs, "pull", keep))
 
@@ -281,6 +313,11 @@ def _pulled_head(ours: Side, theirs: Side, copied: _Copied, config: bytes, pinne
         source=theirs.url,
         snapshots={name: one for name, one in pinned.items() if name in tables},
     )
+
+
+def _without(head: Head, gone: Mapping[str, Superseded]) -> Head:
+    tables = {name: gone[name].without(one) if name in gone else one for name, one in head.tables.items()}
+    return replace(head, tables=tables)
 
 
 def _write_copies(side: Side, heads: Mapping[str, TableHead]) -> None:
