@@ -49,7 +49,7 @@ PROPERTIES: Mapping[str, str] = {
     # Of every index, and not of the first columns alone.
     "delta.dataSkippingNumIndexedCols": "-1",
     # So that a document is read with few others.
-    "gapless.rowGroupRows": "4096",
+    "gapless.rowGroupRows": "2048",
 }
 _DIRECTIONS = (1, -1)
 
