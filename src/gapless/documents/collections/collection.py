@@ -15,8 +15,8 @@ from gapless.documents.aggregation.stages import Running
 from gapless.documents.collections.aggregating import sibling, streamed, writing
 from gapless.documents.collections.change import DocumentChange
 from gapless.documents.collections.cursor import Cursor
-from gapless.documents.collections.indexing import IndexCreation
-from gapless.documents.collections.reading import Filter, Reading
+from gapless.documents.collections.indexed import Indexed
+from gapless.documents.collections.reading import Filter
 from gapless.documents.collections.requests import (
     Circumstances,
     DeleteMany,
@@ -36,11 +36,11 @@ from gapless.documents.collections.results import (
     UpdateResult,
 )
 from gapless.documents.collections.steps import Document, Outcome, Step
-from gapless.documents.collections.storage import ID_INDEX, PROPERTIES, SCHEMA, parse_keys, read_indexes
+from gapless.documents.collections.storage import PROPERTIES, SCHEMA, read_indexes
+from gapless.documents.collections.unsupported import OF_COLLECTIONS, missing, refuse
 from gapless.documents.find.projection import parse_projection
 from gapless.documents.spill.memory import DEFAULT_LIMIT, LEAST_LIMIT
-from gapless.documents.values.codec import ID
-from gapless.errors import InvalidOption, NotSupported, TableExists, TableNotFound
+from gapless.errors import InvalidOption, TableExists, TableNotFound
 from gapless.model.operation import ChangeReport, OperationArgument, parse_operation
 from gapless.tables.delta.handle import context_of
 from gapless.tables.delta.table import DeltaTable
@@ -93,7 +93,7 @@ def collection(
     return Collection(table, storage_options, memory_limit)
 
 
-class Collection(Reading):
+class Collection(Indexed):
     """Documents of one Delta table, in pymongo's spelling.
 
     Each change is one commit, all of it or nothing, and is made anew where another's commit came first and clashes. An operator that is
@@ -107,6 +107,10 @@ class Collection(Reading):
         """Use `gl.documents.collection`."""
         super().__init__(table, memory_limit)
         self._storage_options = storage_options
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise NotSupported for what pymongo's collections have, AttributeError for others."""
+        raise missing("Collection", name, OF_COLLECTIONS)
 
     def insert_one(self, document: Mapping[str, Any], *, operation_id: OperationArgument = None) -> InsertOneResult:
         """Add a document; one without `_id` gets an ObjectId, which is put into it where it can be changed.
@@ -251,6 +255,7 @@ class Collection(Reading):
         *,
         collections: Mapping[str, Collection] | None = None,
         operation_id: OperationArgument = None,
+        **options: object,
     ) -> Cursor:
         """What comes out of a pipeline over the documents of the newest version.
 
@@ -259,6 +264,7 @@ class Collection(Reading):
             collections: Those that `$lookup` and its like, `$merge` and `$out` name. Others lie beside this one: the name is a path from the
                 folder that it lies in.
             operation_id: See the class; for a pipeline that ends with `$merge` or `$out`.
+            options: Those of pymongo's are refused by name, but for `allowDiskUse=True`, which says what is so.
 
         Documents stream through; a stage that has to hold them holds `memory_limit` bytes in memory, and the rest in a temporary file. In
         memory alone are: what is gathered of one group, values for the documents of one partition of `$setWindowFields`, what `$facet` gives,
@@ -266,6 +272,7 @@ class Collection(Reading):
         Raises InvalidOption, InvalidFilter, NotSupported, InvalidValue, TableNotFound, StoreError; what documents make it raise comes with
         the first of them.
         """
+        refuse("aggregate", (name for name, value in options.items() if (name, value) != ("allowDiskUse", True)))
         stages = parse_pipeline(pipeline, now=self._now())
         output = stages[-1] if stages else None
         others: dict[str, Collection] = dict(collections or {})
@@ -299,31 +306,6 @@ class Collection(Reading):
                 value=operation_id,
             )
         return Cursor(read=read, shape=lambda one: one)
-
-    def create_index(self, keys: object, *, name: str | None = None, **options: object) -> str:
-        """Keep statistics of paths, by which `find` and changes leave out files; the name of the index. Nothing where it is there.
-
-        Args:
-            keys: A path, or pairs of a path and 1 or -1. Each path has a column of its own, so that the order of keys says nothing.
-            name: What it is called; "a_1_b.c_-1" where not given.
-            options: None is known; each is refused by name.
-
-        All documents are written anew for a path that had no column. Raises InvalidOption, NotSupported, and as `gl.delta`'s `update`.
-        """
-        for option in options:
-            raise NotSupported(
-                f"create_index has no option {option}",
-                why="An index is statistics of paths, by which files are left out",
-                fix="Leave it out; of ids one is there once anyway",
-                feature=option,
-            )
-        parsed = parse_keys(keys)
-        if [path for path, _ in parsed] == [ID]:
-            return ID_INDEX
-        uuid = context_of(self._table).env.ids.uuid
-        creation = IndexCreation(name=name, keys=parsed, url=self._table.url, new_name=lambda: f"col-{uuid()}")
-        change_rows(self._table, creation, None)
-        return next(one.name for one in self._indexes() if one.keys == parsed)
 
     def _put(self, output: Out | Merge, found: Iterator[Document], operation_id: OperationArgument) -> None:
         """Write what comes out of a pipeline. Raises DuplicateKey, InvalidValue, and as `gl.delta`'s `merge`."""

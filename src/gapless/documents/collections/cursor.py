@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from gapless.documents.find.sort import Sort, in_order
+from gapless.documents.collections.unsupported import OF_CURSORS, missing
+from gapless.documents.filters.paths import is_array, values_at
+from gapless.documents.find.sort import Sort, in_order, parse_sort
 from gapless.documents.spill.memory import UNBOUNDED, Memory
+from gapless.documents.values.order import MISSING, Key, sort_key
 from gapless.errors import InvalidOption
 
 Document = dict[str, Any]
@@ -22,6 +25,19 @@ def count_option(option: str, value: object) -> int:
             f"{option}={value!r} is no number of documents", fix="Pass a whole number from 0 on", option=option, value=value
         )
     return value
+
+
+def distinct_values(documents: Iterable[Document], key: str) -> list[Any]:
+    """The different values at a path, and elements of arrays there, in the order in which they come. Raises InvalidOption."""
+    if not all(str(key).split(".")):
+        raise InvalidOption(f"key={key!r} is no path", fix='Pass a dotted path, such as "a.b"', option="key", value=key)
+    seen: dict[Key, Any] = {}
+    for document in documents:
+        for value in values_at(document, tuple(key.split(".")), into_arrays=False):
+            for one in value if is_array(value) else [value]:
+                if one is not MISSING:
+                    seen.setdefault(sort_key(one), one)
+    return list(seen.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +63,46 @@ class Cursor:
     def limit(self, limit: int) -> Cursor:
         """Give so many at most; 0 for all. Raises InvalidOption."""
         return replace(self, most=count_option("limit", limit))
+
+    def sort(self, key_or_list: object, direction: object = None) -> Cursor:
+        """Give them in an order: a path with 1 or -1, or pairs of these; an order that was asked for before is given up. Raises InvalidOption."""
+        given = key_or_list if direction is None else [(key_or_list, direction)]
+        return replace(self, by=parse_sort(given))
+
+    def distinct(self, key: str) -> list[Any]:
+        """The different values at a path among them, and elements of arrays there. Raises as `to_list`, InvalidOption."""
+        return distinct_values(self, key)
+
+    def clone(self) -> Cursor:
+        """The same: a cursor is gone through as often as one likes."""
+        return self
+
+    def rewind(self) -> Cursor:
+        """The same."""
+        return self
+
+    def close(self) -> None:
+        """Nothing is open between two documents that are not asked for."""
+
+    def __getitem__(self, index: int | slice) -> Document | Cursor:
+        """One of them by its number, or those of a slice, in the place of `skip` and `limit`. Raises IndexError, InvalidOption, and as `to_list`."""
+        if isinstance(index, slice):
+            start, stop = index.start or 0, index.stop
+            if index.step not in (None, 1):
+                raise InvalidOption("a cursor has no steps", fix="Leave the step out", option="index", value=index)
+            count_option("index", start)
+            most = 0 if stop is None else count_option("index", stop) - start
+            if stop is not None and most <= 0:
+                raise InvalidOption("a slice of a cursor has documents", fix="Pass [start:stop]", option="index", value=index)
+            return replace(self, skipped=start, most=most)
+        found = next(iter(replace(self, skipped=self.skipped + count_option("index", index), most=1)), None)
+        if found is None:
+            raise IndexError(f"there is no document {index}")
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise NotSupported for what pymongo's cursors have, AttributeError for others."""
+        raise missing("Cursor", name, OF_CURSORS)
 
     def to_list(self) -> list[Document]:
         """All of them. Raises CorruptTable, StoreError, VersionNotFound where a vacuum took files of the version."""

@@ -95,6 +95,33 @@ class IndexCreation:
         return new_index(self.name, self.keys, known, state.metadata.schema.names)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRemoval:
+    """Indexes that are to be there no more. Their columns stay: without column mapping a Delta table loses none."""
+
+    chosen: Callable[[Index], bool]
+    url: str
+    operation: str = "UPDATE"
+
+    @property
+    def parameters(self) -> Mapping[str, Json]:
+        """What the log says of it."""
+        return {}
+
+    def fit(self, state: TableState) -> TableState:
+        """The version with another property. Raises UnsupportedTable."""
+        known = read_indexes(state.configuration, self.url)
+        left = [one for one in known if not self.chosen(one)]
+        if len(left) == len(known):
+            return state
+        metadata = replace(state.metadata, configuration={**state.metadata.configuration, INDEXES: write_indexes(left)})
+        return replace(state, metadata=metadata)
+
+    def decide(self, before: BaseVersion) -> RowChangePlan:  # noqa: ARG002  # as every change of rows
+        """No row changes."""
+        return RowChangePlan(affected=iter(()), reads=EVERYTHING)
+
+
 def _filled(state: TableState, indexes: tuple[Index, ...], rows: pa.Table, _positions: Positions) -> Edit:
     ids, data = rows.column(ID_COLUMN).to_pylist(), rows.column(DOCUMENT_COLUMN).to_pylist()
     fresh = rows_of(ids, [decode_document(one) for one in data], data, indexes)

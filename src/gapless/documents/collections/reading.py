@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from tempfile import TemporaryFile
 from typing import Any
 
 from gapless.documents.collections.change import wanted_rows
-from gapless.documents.collections.cursor import Cursor, Document, count_option
+from gapless.documents.collections.cursor import Cursor, Document, count_option, distinct_values
 from gapless.documents.collections.lookups import Lookups
-from gapless.documents.collections.storage import ID_INDEX, Index, columns_of, read_indexes
+from gapless.documents.collections.storage import Index, columns_of, read_indexes
 from gapless.documents.collections.version import Version
 from gapless.documents.filters.parse import parse_filter
-from gapless.documents.filters.paths import is_array, values_at
 from gapless.documents.filters.prune import to_predicate
 from gapless.documents.find.projection import parse_projection
 from gapless.documents.find.sort import parse_sort
 from gapless.documents.spill.memory import Memory
 from gapless.documents.values.dates import date_of_ns
-from gapless.documents.values.order import MISSING, Key, sort_key
-from gapless.errors import InvalidOption
 from gapless.tables.delta.files.reading import FileReader
 from gapless.tables.delta.handle import context_of
 from gapless.tables.delta.read.scan import Planner
@@ -108,20 +105,7 @@ class Reading:
 
     def distinct(self, key: str, filter: Filter | None = None) -> list[Any]:  # noqa: A002
         """The different values at a path, and elements of arrays there, in the order in which they come. Raises as `find`, CorruptTable."""
-        if not all(str(key).split(".")):
-            raise InvalidOption(f"key={key!r} is no path", fix='Pass a dotted path, such as "a.b"', option="key", value=key)
-        seen: dict[Key, Any] = {}
-        for document in self._at_newest().documents(parse_filter(filter or {}, now=self._now())):
-            for value in values_at(document, tuple(key.split(".")), into_arrays=False):
-                for one in value if is_array(value) else [value]:
-                    if one is not MISSING:
-                        seen.setdefault(sort_key(one), one)
-        return list(seen.values())
-
-    def list_indexes(self) -> Iterator[dict[str, Any]]:
-        """What is indexed, that of `_id` first. Raises UnsupportedTable, StoreError."""
-        yield {"v": 2, "key": {"_id": 1}, "name": ID_INDEX}
-        yield from (one.describe() for one in self._indexes())
+        return distinct_values(self._at_newest().documents(parse_filter(filter or {}, now=self._now())), key)
 
     def explain(self, filter: Filter | None = None) -> dict[str, Any]:  # noqa: A002
         """What a `find` would read: `files` there are, and `files_read` of them. Raises as `find`."""
