@@ -18,6 +18,7 @@ pytest_plugins = [
     "support.kafka",
     "support.kafka_broker",
     "support.postgres",
+    "support.lake_catalogs",
     "support.hive",
     "support.http_service",
     "support.delta_engines",

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from gapless.lake.catalog import Catalog
-from gapless.lake.lake import Lake, init
+from gapless.lake.catalog.sqlite import SqliteCatalog
+from gapless.lake.lake import Lake
 from gapless.model.protocols import Clock, Store
 from gapless.runtime.environment import Environment, SystemClock
+from support.lake_catalogs import new_lake
 
 Over = Callable[..., Lake]
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    return init(tmp_path / "lake")
+    return new_lake(tmp_path / "lake")
 
 
 @pytest.fixture
@@ -26,6 +27,6 @@ def over(tmp_path: Path) -> Over:
 
     def make(store: Store, *, clock: Clock | None = None, node: str = "main", deadline_s: float = 5.0) -> Lake:
         env = Environment(store=store, clock=clock or SystemClock(), deadline_s=deadline_s)
-        return Lake(env, Catalog(str(tmp_path / "meta.sqlite")), node)
+        return Lake(env, SqliteCatalog(str(tmp_path / "meta.sqlite")), node)
 
     return make

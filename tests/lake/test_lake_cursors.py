@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 import gapless as gl
 from gapless.errors import AmbiguousTime, InvalidOption, InvalidTime, InvalidValue, LeaseRefused, NullKey, UnknownColumn
 from gapless.lake import Monotonic, Page
-from gapless.lake.catalog import Catalog
 from gapless.lake.cursors import is_behind
 from gapless.lake.lake import Lake, open_lake
 from gapless.runtime.environment import Environment, SystemClock
 from gapless.store.local.store import LocalStore
+from support.lake_catalogs import catalog_of, wipe_catalog
 
 ZONES = ("Pacific/Auckland", "America/Los_Angeles")
 
@@ -74,6 +74,7 @@ def test_run_06_rows_without_a_value_go_by_the_policy(lake: Lake) -> None:
         lake.run("t", [{"id": 3}], cursor=Monotonic(column="n"))
 
 
+@pytest.mark.usefixtures("backend")
 def test_run_06_an_empty_run_keeps_the_cursor(lake: Lake) -> None:
     table = lake.create_table("t")
     lake.run("t", [], cursor=Monotonic(column="n"))
@@ -117,6 +118,7 @@ def test_texts_of_times_order_as_the_times(one: datetime, other: datetime) -> No
     assert is_behind(one.isoformat() + "Z", other.isoformat() + "Z") == (one < other)
 
 
+@pytest.mark.usefixtures("backend")
 def test_cursors_of_one_table_are_by_pipeline_and_kind(lake: Lake) -> None:
     table = lake.create_table("t")
     lake.run("t", [{"n": 1}], cursor=Monotonic(column="n"), pipeline="a")
@@ -146,9 +148,10 @@ def clock() -> Clock:
 
 def at(tmp_path: Path, clock: Clock, node: str) -> Lake:
     root = tmp_path / "lake"
-    return Lake(Environment(store=LocalStore(str(root)), clock=clock), Catalog(str(root / "meta.sqlite")), node)
+    return Lake(Environment(store=LocalStore(str(root)), clock=clock), catalog_of(root), node)
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("kind", ["opaque", "snapshot"])
 def test_an_opaque_cursor_is_one_runs_alone(lake: Lake, tmp_path: Path, clock: Clock, kind: str) -> None:
     lake.create_table("t")
@@ -164,6 +167,7 @@ def test_an_opaque_cursor_is_one_runs_alone(lake: Lake, tmp_path: Path, clock: C
     assert [one.cursor.fence for one in lake.table("t").manifests() if one.cursor] == [1, 2]
 
 
+@pytest.mark.usefixtures("backend")
 def test_who_slept_past_its_lease_is_refused_at_the_commit(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     lake.create_table("t")
     one, two = at(tmp_path, clock, "one"), at(tmp_path, clock, "two")
@@ -180,6 +184,7 @@ def test_who_slept_past_its_lease_is_refused_at_the_commit(lake: Lake, tmp_path:
         assert lake.table("t").count() == int(others) if lake.table("t").schema.names else not others
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_lease_is_renewed_between_pages(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     lake.create_table("t")
 
@@ -191,6 +196,7 @@ def test_a_lease_is_renewed_between_pages(lake: Lake, tmp_path: Path, clock: Clo
     assert at(tmp_path, clock, "one").run("t", slow, cursor="opaque").rows == 5
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_lease_is_gone_with_the_catalog(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     """Its number goes on behind those of the manifests."""
     lake.create_table("t")
@@ -199,8 +205,7 @@ def test_a_lease_is_gone_with_the_catalog(lake: Lake, tmp_path: Path, clock: Clo
 
     def removed(_: Any) -> Iterator[Page]:
         yield Page([{"n": 2}], 2)
-        for path in (tmp_path / "lake").glob("meta.sqlite*"):
-            path.unlink()
+        wipe_catalog(tmp_path / "lake")
 
     with pytest.raises(LeaseRefused, match="lost"):
         one.run("t", removed, cursor="opaque")
@@ -216,6 +221,7 @@ def test_what_comes_later_is_newer_though_a_clock_went_back(lake: Lake, tmp_path
         assert table.to_arrow().to_pylist() == [{"id": 1, "v": number}]
 
 
+@pytest.mark.usefixtures("backend")
 def test_monotonic_runs_go_side_by_side(lake: Lake, tmp_path: Path) -> None:
     table = lake.create_table("t")
     other = open_lake(tmp_path / "lake", node="two")

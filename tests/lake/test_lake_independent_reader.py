@@ -13,7 +13,7 @@ import pytest
 
 from gapless.errors import PartialFailure
 from gapless.lake import Page
-from gapless.lake.catalog import DDL
+from gapless.lake.catalog.rows import DDL
 from gapless.lake.lake import Lake
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,8 +13,8 @@ import pytest
 
 from gapless.errors import GaplessError
 from gapless.lake import Page
-from gapless.lake.catalog import LEASE_S, Catalog
-from gapless.lake.lake import Lake, init, open_lake
+from gapless.lake.catalog.catalog import LEASE_S
+from gapless.lake.lake import Lake, open_lake
 from gapless.runtime.environment import Environment, SystemClock
 from gapless.store.local.store import LocalStore
 from gapless.testing.simulation.timeline import Timeline
@@ -22,7 +22,9 @@ from gapless.testing.store.case import in_child
 from gapless.testing.store.stores import Faults, Killed, SimStore
 from lake.conftest import Over
 from support.dying_store import DyingStore, Life
+from support.lake_catalogs import catalog_of, new_lake, wipe_catalog
 
+pytestmark = pytest.mark.usefixtures("backend")
 PAGES = 4
 
 
@@ -41,7 +43,7 @@ class DyingChanges(DyingStore):
 
 def dying(root: Path, life: Life) -> Lake:
     store = DyingChanges(LocalStore(str(root)), life)
-    return Lake(Environment(store=store), Catalog(str(root / "meta.sqlite")))
+    return Lake(Environment(store=store), catalog_of(root))
 
 
 class Later(SystemClock):
@@ -52,7 +54,7 @@ class Later(SystemClock):
 
 
 def after_the_lease(root: Path) -> Lake:
-    return Lake(Environment(store=LocalStore(str(root)), clock=Later()), Catalog(str(root / "meta.sqlite")))
+    return Lake(Environment(store=LocalStore(str(root)), clock=Later()), catalog_of(root))
 
 
 def is_whole_or_absent(root: Path) -> None:
@@ -65,10 +67,10 @@ def is_whole_or_absent(root: Path) -> None:
     assert lake.query("SELECT id, new FROM t ORDER BY id").to_arrow().to_pylist() == [
         {"id": number, "new": number if number >= 2 else None} for number in range(PAGES)
     ]
-    before = Catalog(str(root / "meta.sqlite")).content()
-    (root / "meta.sqlite").unlink()
+    before = catalog_of(root).content()
+    wipe_catalog(root)
     open_lake(root)
-    assert Catalog(str(root / "meta.sqlite")).content() == before
+    assert catalog_of(root).content() == before
 
 
 @pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.long)], ids=["before", "after"])
@@ -76,7 +78,7 @@ def test_run_08_a_death_at_each_change_of_the_store(tmp_path: Path, after: bool)
     deaths = 0
     while True:
         root = tmp_path / str(deaths)
-        init(root).create_table("t")
+        new_lake(root).create_table("t")
         life = Life(dies_at=deaths + 1, after=after)
         try:
             dying(root, life).run("t", pages, cursor="opaque")
@@ -101,7 +103,7 @@ POINTS = {
 @pytest.mark.parametrize("point", POINTS)
 def test_run_08_sigkill_at_a_point_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     root = tmp_path / "lake"
-    init(root).create_table("t")
+    new_lake(root).create_table("t")
 
     def victim() -> None:
         monkeypatch.setattr(POINTS[point], lambda *_args, **_named: os.kill(os.getpid(), signal.SIGKILL))
@@ -133,7 +135,7 @@ class Waits:
 def test_lost_replies_lose_and_double_nothing(over: Over, tmp_path: Path, seed: int) -> None:
     """A store that answers wrongly or not at all, and a writer that runs until it is told that all is there."""
     root = tmp_path / "lake"
-    init(root).create_table("t")
+    new_lake(root).create_table("t")
     timeline = Timeline()
     store = SimStore(LocalStore(str(root)), random=Random(seed), timeline=timeline, faults=Faults.even(0.05))
     writer = over(store, clock=Waits(timeline), deadline_s=60.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gapless.errors import InvalidOption, LeaseRefused, ReadOnlyReplica
-from gapless.lake.catalog import FILE, Catalog
+from gapless.lake.catalog.sqlite import FILE, SqliteCatalog
 from gapless.lake.lake import Lake, init, open_lake, pull
 from gapless.tables.shared.handle import open_environment
 
@@ -43,7 +43,7 @@ def opened(place: Path, clock: HandClock) -> Lake:
     env = open_environment(place / "lake", None)
     path = env.store.local_path(FILE)
     assert path is not None
-    return Lake(replace(env, clock=clock), Catalog(path))
+    return Lake(replace(env, clock=clock), SqliteCatalog(path))
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_each_runs_under_its_own_lease(place: Path, clock: HandClock) -> None:
     lake = opened(place, clock)
     scheduler = lake.scheduler()
     assert scheduler.run_due() == 2
-    catalog = Catalog(str(place / "lake" / FILE))
+    catalog = SqliteCatalog(str(place / "lake" / FILE))
     lease = catalog.acquire("often", "often", "another process", clock.ns, 3600 * 24)
     clock.ns += 60 * MIN
     assert scheduler.run_due() == 2

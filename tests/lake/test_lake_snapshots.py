@@ -12,19 +12,20 @@ import pytest
 
 from gapless.errors import CorruptTable, InvalidOption, LogWarning, NotSupported, ObjectNotFound
 from gapless.lake import Page
-from gapless.lake.catalog import Catalog
 from gapless.lake.lake import Lake, init, open_lake
 from gapless.runtime.environment import Environment
 from gapless.store.local.store import LocalStore
 from gapless.testing.store.stores import Killed
 from lake.test_lake_kills import DyingChanges
 from support.dying_store import Life
+from support.lake_catalogs import catalog_of, wipe_catalog
 
 
 def rows_of(lake: Lake, table: str = "t", **options: Any) -> list[dict[str, Any]]:
     return list(lake.query(f"SELECT * FROM {table} ORDER BY ALL", **options).to_arrow().to_pylist())
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 def test_a_life_of_runs_compactions_and_expiries_is_that_of_a_dict(lake: Lake, tmp_path: Path, seed: int) -> None:
     random, model, plain = Random(seed), dict[int, dict[str, Any]](), list[int]()
@@ -49,11 +50,10 @@ def test_a_life_of_runs_compactions_and_expiries_is_that_of_a_dict(lake: Lake, t
             }
             assert len(rows_of(lake, "keyed")) == len(model)
             assert sorted(row["id"] for row in rows_of(lake, "plain")) == sorted(plain)
-    before = Catalog(str(tmp_path / "lake/meta.sqlite")).content()
-    for path in (tmp_path / "lake").glob("meta.sqlite*"):
-        path.unlink()
+    before = catalog_of(tmp_path / "lake").content()
+    wipe_catalog(tmp_path / "lake")
     open_lake(tmp_path / "lake")
-    assert Catalog(str(tmp_path / "lake/meta.sqlite")).content() == before
+    assert catalog_of(tmp_path / "lake").content() == before
 
 
 def test_the_newest_row_stays_the_newest_through_snapshots(lake: Lake) -> None:
@@ -90,7 +90,7 @@ def test_a_death_at_each_change_of_a_compaction_and_an_expiry(tmp_path: Path, ac
             table.compact()
         wanted = rows_of(lake)
         store = DyingChanges(LocalStore(str(root)), Life(dies_at=deaths + 1, after=after))
-        dying = Lake(Environment(store=store), Catalog(str(root / "meta.sqlite"))).table("t")
+        dying = Lake(Environment(store=store), catalog_of(root)).table("t")
         try:
             dying.compact() if act == "compact" else dying.expire(keep_s=-1)
         except Killed:
@@ -138,8 +138,7 @@ def test_lineage_and_cursors_outlive_the_runs(lake: Lake, tmp_path: Path) -> Non
     (run,) = table.manifests()
     name = table.compact().snapshot
     table.expire(keep_s=-1)
-    for path in (tmp_path / "lake").glob("meta.sqlite*"):
-        path.unlink()
+    wipe_catalog(tmp_path / "lake")
     found = open_lake(tmp_path / "lake").table("t")
     assert found.cursor() == "x"
     (told,) = found.lineage(f"tables/t/data/snapshot={name}")

@@ -16,7 +16,8 @@ import pytest
 
 from gapless.errors import PartialFailure
 from gapless.lake import Page
-from gapless.lake.catalog import LEASE_S, Catalog
+from gapless.lake.catalog.catalog import LEASE_S
+from gapless.lake.catalog.sqlite import SqliteCatalog
 from gapless.lake.lake import Lake, init, open_lake
 from gapless.runtime.environment import Environment, SystemClock
 from gapless.store.local.store import LocalStore
@@ -84,7 +85,7 @@ def is_whole_or_absent(root: Path) -> bool:
     assert lake.table("t").cursor() == (PAGES if whole else SAVED)
     assert rows_of(lake) == expected(PAGES if whole else SAVED)
     asked: list[Any] = []
-    next_writer = Lake(Environment(store=LocalStore(str(root)), clock=Later()), Catalog(str(root / "meta.sqlite")))
+    next_writer = Lake(Environment(store=LocalStore(str(root)), clock=Later()), SqliteCatalog(str(root / "meta.sqlite")))
     report = next_writer.run("t", source(asked), cursor="opaque")
     assert asked == [PAGES if whole else SAVED]
     assert (report.rows, report.cursor) == (0 if whole else (PAGES - SAVED) * EACH, PAGES)
@@ -93,10 +94,10 @@ def is_whole_or_absent(root: Path) -> bool:
         open_lake(root).query("SELECT new, count(*) AS n FROM t GROUP BY new ORDER BY new NULLS FIRST").to_arrow().to_pylist()
     )
     assert news == [{"new": None, "n": SAVED * EACH}, *({"new": one, "n": EACH} for one in range(SAVED, PAGES))]
-    before = Catalog(str(root / "meta.sqlite")).content()
+    before = SqliteCatalog(str(root / "meta.sqlite")).content()
     (root / "meta.sqlite").unlink()
     open_lake(root)
-    assert Catalog(str(root / "meta.sqlite")).content() == before
+    assert SqliteCatalog(str(root / "meta.sqlite")).content() == before
     return whole
 
 

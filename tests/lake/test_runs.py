@@ -25,7 +25,7 @@ from gapless.errors import (
     TableNotFound,
 )
 from gapless.lake import Page
-from gapless.lake.catalog import Catalog
+from gapless.lake.catalog.sqlite import SqliteCatalog
 from gapless.lake.lake import Lake, init, open_lake
 
 PAGES, EACH = 10, 4
@@ -277,7 +277,7 @@ class TestTablesWithALog:
         assert open_lake(tmp_path / "lake").table("t").manifests() == (counted,)
         # And one that dies behind the commit: without a receipt the log says it, and meta.sqlite does not know the run.
         (folder / "_commit.json").unlink()
-        Catalog(str(tmp_path / "lake" / "meta.sqlite")).forget_run("t", counted.run, counted.node)
+        SqliteCatalog(str(tmp_path / "lake" / "meta.sqlite")).forget_run("t", counted.run, counted.node)
         assert lake.table("t").manifests() == (counted,)
         open_lake(tmp_path / "lake")
         assert (folder / "_commit.json").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,9 +17,11 @@ from gapless.errors import (
     DataError,
     NotSupported,
     ObjectNotFound,
+    StoreError,
     TableNotFound,
 )
-from gapless.lake.catalog import Catalog, Lease, check_lease, record_manifest, record_schema
+from gapless.lake.catalog.catalog import Catalog
+from gapless.lake.catalog.rows import Lease, check_lease, record_manifest, record_schema
 from gapless.lake.drift import DriftPolicy
 from gapless.lake.layout.manifest import RECEIPT, Manifest, decode
 from gapless.lake.layout.schema import LakeSchema
@@ -33,6 +36,8 @@ from gapless.tables.shared.handle import open_environment
 from gapless.tables.shared.prepared import sealed
 from gapless.tables.timeseries.lifecycle import open_table as open_series
 from gapless.tables.timeseries.table import TimeSeriesTable
+
+_LOGGER = logging.getLogger("gapless.lake")
 
 LogTable = TimeSeriesTable | DeltaTable
 
@@ -54,21 +59,29 @@ class Committer:
     def commit(self, manifest: Manifest, lease: Lease | None, rows: pa.Table | None) -> Manifest:
         """Make a run count, once; gives what is committed under its run and node.
 
-        The lease is looked at in the transaction of the catalog that goes around the put, so that nobody else can have it meanwhile. Raises
-        LeaseRefused, CommitConflict where another run has the name, CommitOutcomeUnknown, StoreError, and what an append of the table's kind
+        The lease is looked at in the transaction of the catalog that goes around the put, so that nobody else can have it meanwhile. Where the
+        catalog fails once the manifest is there, the run counts all the same, and the next one tells the catalog. Raises LeaseRefused, CommitConflict where another run has the name, CommitOutcomeUnknown, StoreError, and what an append of the table's kind
         raises; then nothing is committed, unless the outcome is not known.
         """
-        with self.catalog.transaction() as connection:
-            if lease is not None:
-                check_lease(connection, lease, self.env.clock.now_ns())
-            check_columns(self.env, self.settings.name, self.columns)
-            found = self._put(manifest)
-            if self.log_table is not None and rows is not None:
-                self._append(found, rows)
-            for schema in self.schemas:
-                record_schema(connection, self.settings.name, schema)
-            record_manifest(connection, found)
-        return found
+        counts: Manifest | None = None
+        try:
+            with self.catalog.transaction() as connection:
+                if lease is not None:
+                    check_lease(connection, lease, self.env.clock.now_ns())
+                check_columns(self.env, self.settings.name, self.columns)
+                found = self._put(manifest)
+                if self.log_table is not None and rows is not None:
+                    self._append(found, rows)
+                counts = found
+                for schema in self.schemas:
+                    record_schema(connection, self.settings.name, schema)
+                record_manifest(connection, found)
+        except StoreError as error:
+            if counts is None:
+                raise
+            _LOGGER.warning("%s: run %s is committed, and the catalog lacks it: %s", self.env.store.url, counts.run, error.what)
+        assert counts is not None  # else it raised
+        return counts
 
     def _put(self, manifest: Manifest) -> Manifest:
         data = manifest.encode()

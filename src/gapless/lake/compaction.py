@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from gapless._version import __version__
 from gapless.errors import CommitConflict
-from gapless.lake.catalog import Catalog, forget_snapshot, record_snapshot
+from gapless.lake.catalog.catalog import Catalog
+from gapless.lake.catalog.rows import forget_snapshot, record_snapshot
 from gapless.lake.commits import check_columns
 from gapless.lake.export.exports import Held
 from gapless.lake.fitting import file_schema

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gapless.errors import LogWarning, ObjectNotFound
-from gapless.lake.catalog import Catalog
+from gapless.lake.catalog.catalog import Catalog
 from gapless.lake.export.exports import FOLDERS, table_environment, wrong_exports
 from gapless.lake.layout.manifest import MANIFEST, RECEIPT, RunFile
 from gapless.lake.table import LakeTable
@@ -49,7 +49,8 @@ def examine(env: Environment, catalog: Catalog, table: LakeTable, *, deep: bool,
         yield from _files(env, snapshot.folder, snapshot.files, named, deep=deep)
         named |= {f"{run.folder}/{file.path}" for run in snapshot.runs for file in run.quarantined}
     there = {(one.run, one.node) for one in manifests} | {(run.run, run.node) for one in snapshots for run in one.runs}
-    for run, node in sorted(catalog.known_runs(table.name) - there):
+    # A catalog of several copies has runs of the others, too.
+    for run, node in sorted(catalog.known_runs(table.name) - there) if not catalog.shared else ():
         path = f"tables/{table.name}/data/runs/run-{run}/{node}"
         if apply:
             catalog.forget_run(table.name, run, node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from gapless.errors import (
     TableExists,
     nearest,
 )
-from gapless.lake.catalog import LEASE_S, Catalog
+from gapless.lake.catalog.catalog import LEASE_S, Catalog
 from gapless.lake.commits import open_log_table
 from gapless.lake.cursors import Monotonic
 from gapless.lake.describe import LakeDescription, describe_table
@@ -29,7 +30,7 @@ from gapless.lake.layout.settings import TableSettings, history_path, settings_l
 from gapless.lake.limits import LimitedQuery, QueryLimits
 from gapless.lake.objects import create_once, table_names
 from gapless.lake.pipelines import PipelinePlan, parse_pipelines, pipeline_scheduler
-from gapless.lake.place import CONFIG, check_config, lake_place
+from gapless.lake.place import CONFIG, catalog_at, check_config, lake_catalog, lake_environment, local_catalog
 from gapless.lake.query import LakeQuery
 from gapless.lake.run import RunInProgress, RunReport, RunRequest, check_request, lease_seconds
 from gapless.lake.runs.progress import Watch
@@ -402,15 +403,27 @@ def _words(sql: str) -> set[str]:
     return set(re.findall(r"\w+", sql.lower()))
 
 
-def init(root: Location, *, node: str = DEFAULT_NODE) -> Lake:
+def init(root: Location, *, node: str = DEFAULT_NODE, catalog: str | None = None) -> Lake:
     """Make a lake in a directory of this machine.
 
-    `node` names this writer among several that write into copies of it. Raises TableExists, InvalidPath, InvalidOption, NotSupported for a bucket,
-    StoreError.
+    Args:
+        root: The directory.
+        node: Names this writer among several that write into copies of it.
+        catalog: `postgresql://user:${PASSWORD}@host/database` for a catalog that copies on other machines share, where `${NAME}` is the
+            environment's; without it the catalog is `meta.sqlite` in the directory.
+
+    Raises TableExists, InvalidPath, InvalidOption, NotSupported for a bucket, StoreError.
     """
-    env, catalog = lake_place(root)
+    env = lake_environment(root)
+    id_ = env.ids.uuid()
+    found = local_catalog(env) if catalog is None else catalog_at(catalog, id_)
+    if catalog is not None:
+        found.newest_run()  # so that a database that cannot be reached leaves no lake behind
     probe_put_if_absent(env.store)
-    text = f'# A lake of gapless; docs/reference/lake-layout.md says what lies where.\n[lake]\nformat = {FORMAT}\nid = "{env.ids.uuid()}"\n'
+    text = (
+        f'# A lake of gapless; docs/reference/lake-layout.md says what lies where.\n[lake]\nformat = {FORMAT}\nid = "{id_}"\n'
+    )
+    text += f"\n[catalog]\nurl = {json.dumps(catalog)}\n" if catalog is not None else ""
     try:
         env.store.put(CONFIG, text.encode())
     except ObjectExists:
@@ -420,17 +433,16 @@ def init(root: Location, *, node: str = DEFAULT_NODE) -> Lake:
             fix="Open it: gl.lake.open(root)",
             path=env.store.url,
         ) from None
-    return Lake(env, catalog, check_node(node))
+    return Lake(env, found, check_node(node))
 
 
 def open_lake(root: Location, *, node: str = DEFAULT_NODE, read_only: bool = False) -> Lake:
-    """The lake in a directory. What its `meta.sqlite` lacks is made anew from the manifests; with `read_only` nothing is written to open it.
+    """The lake in a directory. What its catalog lacks is made anew from the manifests; with `read_only` nothing is written to open it.
 
     Raises TableNotFound where there is none, UnsupportedTable for one of a newer release, CorruptTable, InvalidPath, NotSupported, StoreError.
     """
-    env, catalog = lake_place(root)
-    check_config(env)
-    lake = Lake(env, catalog, check_node(node))
+    env = lake_environment(root)
+    lake = Lake(env, lake_catalog(env, check_config(env)), check_node(node))
     if not read_only:
         lake.refresh()
     return lake
@@ -453,6 +465,6 @@ def pull(
     `tables` makes a partial replica; `snapshots` name for tables the one snapshot that is wanted; `expire_s` is as for `Lake.push`, of a replica. `storage_options` are those of `url`.
     Raises as `Lake.pull`, and TableNotFound where there is no lake.
     """
-    env, _ = lake_place(root)
+    env = lake_environment(root)
     remote = open_environment(url, storage_options)
     return pull_into(env, remote, tables=tables, snapshots=snapshots, writable=writable, config=config, expire_s=expire_s)

@@ -20,6 +20,7 @@ from gapless.model.protocols import Clock
 from gapless.runtime.schedule import Schedule
 from gapless.runtime.scheduler import Scheduler
 
+_TABLES = ("lake", "catalog", "pipeline")
 _NEEDED = ("name", "table", "source")
 _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "name": str,
@@ -97,8 +98,8 @@ class PipelinePlan:
 def parse_pipelines(told: Mapping[str, Any], path: str) -> tuple[PipelinePlan, ...]:
     """The pipelines of a `lake.toml`; `path` is its own. Raises InvalidOption for keys that are not known."""
     for name in told:
-        if name not in ("lake", "pipeline"):
-            raise _refuse(path, f"it has {name!r}", nearest(name, ("lake", "pipeline")), name)
+        if name not in _TABLES:
+            raise _refuse(path, f"it has {name!r}", nearest(name, _TABLES), name)
     given = told.get("pipeline", [])
     if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(one, Mapping) for one in given):
         raise _refuse(path, "pipeline is no list of tables", "Write [[pipeline]] before each", "pipeline")

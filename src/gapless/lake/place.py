@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote, urlsplit
 
-from gapless.errors import CorruptTable, NotSupported, ObjectNotFound, TableNotFound, UnsupportedTable
-from gapless.lake.catalog import FILE, Catalog
+from gapless.errors import CorruptTable, InvalidOption, NotSupported, ObjectNotFound, TableNotFound, UnsupportedTable, nearest
+from gapless.lake.catalog.catalog import Catalog
+from gapless.lake.catalog.postgres import PostgresCatalog
+from gapless.lake.catalog.sqlite import FILE, SqliteCatalog
 from gapless.lake.layout.manifest import FORMAT
+from gapless.lake.sync.side import read_head
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import Location, open_environment
 
 CONFIG = "lake.toml"
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def check_config(env: Environment) -> Mapping[str, Any]:
@@ -41,15 +48,72 @@ def check_config(env: Environment) -> Mapping[str, Any]:
     return told
 
 
-def lake_place(root: Location) -> tuple[Environment, Catalog]:
-    """Its store and its catalog, whether there is a lake or not. Raises NotSupported for a bucket, InvalidPath."""
+def lake_environment(root: Location) -> Environment:
+    """What reaches a lake's root, whether there is a lake or not. Raises NotSupported for a bucket, InvalidPath."""
     env = open_environment(root, None)
-    path = env.store.local_path(FILE)
-    if path is None:
+    if env.store.local_path(FILE) is None:
         raise NotSupported(
             f"a lake cannot lie at {env.store.url}",
-            why="Its catalog is an SQLite file, which works on a disk of this machine only",
+            why="DuckDB reads its files by their paths on a disk of this machine, and runs append to histories there",
             fix="Pass a directory; copies of it may lie in buckets",
             feature="a lake in a bucket",
         )
-    return env, Catalog(path)
+    return env
+
+
+def lake_catalog(env: Environment, told: Mapping[str, Any]) -> Catalog:
+    """The catalog that a `lake.toml` names; a replica has one of its own, in SQLite, and never the writers'.
+
+    Raises InvalidOption, NotSupported without psycopg, CorruptTable, StoreError.
+    """
+    given = told.get("catalog")
+    if given is None or read_head(env) is not None:
+        return local_catalog(env)
+    if not isinstance(given, Mapping):
+        raise _refuse_catalog("it is no table", 'Write [catalog] and url = "postgresql://…" below it', given)
+    for name in given:
+        if name != "url":
+            raise _refuse_catalog(f"it has {name!r}", nearest(name, ("url",)), name)
+    return catalog_at(given.get("url"), str(told["lake"].get("id", "")))
+
+
+def local_catalog(env: Environment) -> SqliteCatalog:
+    """The catalog in SQLite beside the tables."""
+    path = env.store.local_path(FILE)
+    assert path is not None  # a lake lies in a directory
+    return SqliteCatalog(path)
+
+
+def catalog_at(url: object, lake: str) -> PostgresCatalog:
+    """The catalog of the lake of an id at a URL, in which `${NAME}` is the environment's. Raises InvalidOption, NotSupported without psycopg."""
+    if not isinstance(url, str):
+        raise _refuse_catalog("its url is no text", 'Write such as url = "postgresql://user:${PASSWORD}@host/database"', "…")
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        password = None
+    if password and not _VARIABLE.fullmatch(password):
+        raise _refuse_catalog(
+            "its url has a password",
+            "Write ${NAME} in its place, and set NAME in the environment: lake.toml is copied with the lake",
+            "…",
+        )
+    compact = "".join(letter for letter in lake.lower() if letter.isalnum())
+    if (whole := _VARIABLE.fullmatch(url)) is not None:
+        filled = _from_environment(whole[1])
+    else:
+        filled = _VARIABLE.sub(lambda match: quote(_from_environment(match[1]), safe=""), url)
+    return PostgresCatalog(filled, f"gapless_{compact}"[:63])
+
+
+def _from_environment(name: str) -> str:
+    found = os.environ.get(name)
+    if found is None:
+        raise _refuse_catalog(
+            f"its url names ${{{name}}}, which the environment lacks", f"Set {name} where the lake is opened", name
+        )
+    return found
+
+
+def _refuse_catalog(what: str, fix: str, value: object) -> InvalidOption:
+    return InvalidOption(f"[catalog] in {CONFIG} cannot be taken: {what}", fix=fix, option="catalog", value=value)

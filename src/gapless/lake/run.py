@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from gapless._version import __version__
 from gapless.connect.sources.protocol import Source
-from gapless.errors import GaplessError, InvalidOption, PartialFailure, RetractingInput, SourceCannotReplay, one_of
-from gapless.lake.catalog import LEASE_S, Catalog, Lease
+from gapless.errors import GaplessError, InvalidOption, PartialFailure, RetractingInput, SourceCannotReplay, StoreError, one_of
+from gapless.lake.catalog.catalog import LEASE_S, Catalog
+from gapless.lake.catalog.rows import Lease
 from gapless.lake.commits import Committer, make_log_table, policy_of
 from gapless.lake.cursors import KINDS, NEEDS_LEASE, Monotonic, is_behind
 from gapless.lake.drift import Drift, decide, declared
@@ -171,7 +172,16 @@ class RunInProgress:
             return self._perform(None if saved is None else saved.after, lease)
         finally:
             if lease is not None:
-                self.catalog.release(lease)
+                self._release(lease)
+
+    def _release(self, lease: Lease) -> None:
+        """Give it back. Where that fails its time ends it: the run is what it is."""
+        try:
+            self.catalog.release(lease)
+        except StoreError as error:
+            _LOGGER.warning(
+                "%s: the lease of %s is not given back, and ends by itself: %s", self.env.store.url, lease.pipeline, error.what
+            )
 
     def _check_kind(self, saved: RunCursor | None) -> None:
         if saved is not None and saved.kind != self.request.kind:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from gapless.errors import CorruptTable, LogWarning, NotSupported, ObjectNotFound, StoreError, TableNotFound, nearest
-from gapless.lake.catalog import Catalog
+from gapless.lake.catalog.catalog import Catalog
 from gapless.lake.commits import committed_version, log_snapshot
 from gapless.lake.compaction import ExpiryReport, SnapshotReport, compact, expire
 from gapless.lake.export.exports import (

@@ -21,6 +21,8 @@ import gapless as gl
 from cli.conftest import Gapless
 from gapless.cli.app import LAKE_COMMANDS, load_command
 from support.http_service import Service
+from support.lake_catalogs import PASSWORD, url_of
+from support.postgres import Postgres
 
 PIPELINES = """
 [[pipeline]]
@@ -292,3 +294,16 @@ def test_a_run_shows_how_it_gets_on_where_stderr_is_a_terminal(place: Path, envi
     assert re.search(r"sales .*2 rows, 1 page, 0 files, [\d,]+ rows/s, cursor \{.source.: .files.", shown), shown
     assert ended.stdout.startswith("sales: 2 rows into sales (run ")
     assert ended.stdout.count("\n") == 1
+
+
+def test_a_catalog_in_postgresql(postgres: Postgres, tmp_path: Path, inside: Gapless, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PASSWORD, "s3cret")
+    made = inside("lake", "init", "books", "--catalog", url_of(postgres), "--json", cwd=tmp_path)
+    assert made.code == 0, made.err
+    lake = gl.lake.open(tmp_path / "books")
+    lake.create_table("t")
+    lake.run("t", [{"a": 1}])
+    assert document(inside, "lineage", "books", "t", cwd=tmp_path)[0]["rows"] == 1
+    assert not (tmp_path / "books/meta.sqlite").exists()
+    refused = inside("lake", "init", "other", "--catalog", "postgresql://u:hunter2@h/d", cwd=tmp_path)
+    assert (refused.code, "hunter2" in refused.err) == (2, False)

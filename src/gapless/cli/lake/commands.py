@@ -47,12 +47,19 @@ class LakeRef:
 TableName = Annotated[str, argument("TABLE", "The name of a table of the lake.")]
 
 
-def init(lake: LakeRef, json: JsonFlag = False) -> None:
+def init(
+    lake: LakeRef,
+    catalog: Annotated[
+        str | None,
+        option("URL", "A catalog in PostgreSQL, which copies on other machines share; ${NAME} in it is the environment's."),
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
     """Make a lake in a directory.
 
     Example: gapless lake init warehouse
     """
-    made = init_lake(lake.root, node=lake.node)
+    made = init_lake(lake.root, node=lake.node, catalog=catalog)
     _say({"lake": made.url}, f"There is a lake at {made.url}. Its pipelines are written into lake.toml.", json=json)
 
 

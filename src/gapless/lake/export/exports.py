@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from gapless.errors import CorruptTable, ForeignCommit, GaplessError, InvalidOption, NotSupported, TableError, one_of
 from gapless.formats.delta.format import DELTA
-from gapless.lake.catalog import Catalog
+from gapless.lake.catalog.catalog import Catalog
 from gapless.lake.export.source import source_of, version_of
 from gapless.lake.layout.settings import TableHistory
 from gapless.lake.layout.snapshots import LiveRows, Snapshot, live_rows

@@ -12,7 +12,8 @@ from itertools import takewhile
 import pyarrow as pa
 
 from gapless.errors import NotSupported
-from gapless.lake.catalog import Catalog, forget_table
+from gapless.lake.catalog.catalog import Catalog
+from gapless.lake.catalog.rows import forget_table
 from gapless.lake.drift import common_type
 from gapless.lake.layout.schema import LakeSchema
 from gapless.lake.layout.settings import (

@@ -16,7 +16,7 @@ from gapless.errors import (
     TableNotFound,
     nearest,
 )
-from gapless.lake.catalog import FILE
+from gapless.lake.catalog.sqlite import FILE
 from gapless.lake.layout.head import HEAD, Head, TableHead
 from gapless.lake.layout.settings import read_history, summary_path
 from gapless.lake.layout.snapshots import live_rows

@@ -1,0 +1,1 @@
+"""Catalogs of lakes, in SQLite and in PostgreSQL: what manifests say, and the leases of pipelines."""
