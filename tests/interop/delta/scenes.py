@@ -365,12 +365,12 @@ def documents(path: str) -> list[Row]:
     made.create_index([("n", 1), ("d.t", 1)])
     made.insert_one({"_id": 2.5, "d": {"t": NOON}})
     made.update_one({"_id": "a"}, {"$set": {"d": None, "n": 2**40}})
-    nothing = {"number": None, "text": None, "date": None, "other": None}
+    nothing = {"number": None, "kind": None, "text": None, "date": None, "other": None}
     return [
         {"_id": text, "document": encode_document(one), "by_n": nothing | n, "by_d_t": nothing | t}
         for text, one, n, t in (
-            ("n:2:8000000000000001", {"_id": 1, "n": 5, "d": {"t": "x"}}, {"number": 5.0}, {"text": "x"}),
-            ("s:a", {"_id": "a", "n": 2**40, "d": None}, {"number": 2.0**40}, {}),
+            ("n:2:8000000000000001", {"_id": 1, "n": 5, "d": {"t": "x"}}, {"number": 5.0, "kind": 16}, {"text": "x"}),
+            ("s:a", {"_id": "a", "n": 2**40, "d": None}, {"number": 2.0**40, "kind": 18}, {}),
             ("n:2:8000000000000002+5/2", {"_id": 2.5, "d": {"t": NOON}}, {}, {"date": NOON}),
         )
     ]
