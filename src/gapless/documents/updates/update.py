@@ -257,6 +257,11 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int | Int64) and not isinstance(value, bool)
 
 
+def _has_part(value: Any, part: str) -> bool:
+    """Whether a value can have such a part: a document any, an array those with numbers."""
+    return isinstance(value, Mapping) or (isinstance(value, list) and part.isdecimal())
+
+
 def _renaming(path: Path, operand: Any) -> Iterator[Part]:
     """Both ends of a `$rename`, each at its own path; the value is taken where it was and put where it goes."""
     target = _path("$rename", operand)
@@ -266,6 +271,10 @@ def _renaming(path: Path, operand: Any) -> Iterator[Part]:
     def act(document: Document, source: Path) -> None:
         value = value_at(document, source)
         if value is MISSING:
+            for end in range(1, len(source)):
+                below = value_at(document, source[:end])
+                if below is not MISSING and not _has_part(below, source[end]):
+                    raise not_viable(source, below, f"{'.'.join(source[:end])!r} has no fields")
             return
         for one in (source, target):
             for end in range(1, len(one)):
