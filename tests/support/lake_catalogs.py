@@ -35,9 +35,9 @@ def url_of(server: Postgres, database: str = "postgres") -> str:
     return f"postgresql://gapless:${{{PASSWORD}}}@127.0.0.1:{server.port}/{database}"
 
 
-def new_lake(root: Path) -> Lake:
+def new_lake(root: Path, node: str = "main") -> Lake:
     """A lake whose catalog is where the fixture says."""
-    return init(root, catalog=_CATALOG[0])
+    return init(root, node=node, catalog=_CATALOG[0])
 
 
 def catalog_of(root: Path) -> Catalog:

@@ -10,7 +10,8 @@ import pytest
 
 import gapless as gl
 from gapless.errors import SyncConflict
-from gapless.lake.lake import Lake, init
+from gapless.lake.lake import Lake
+from support.lake_catalogs import new_lake
 
 
 @dataclass
@@ -39,7 +40,7 @@ class World:
 
     def __init__(self, root: Path, random: Random) -> None:
         self.root, self.random = root, random
-        one = init(root / "one", node="one")
+        one = new_lake(root / "one", node="one")
         one.create_table("events")
         one.create_table("orders", key=["id"])
         one.run("events", [{"id": 0}])
@@ -99,6 +100,7 @@ class World:
             assert {row["id"]: row["v"] for row in lake.table("orders").to_arrow().to_pylist()} == model.newest, name
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize(
     ("seed", "steps"), [(1, 16), *(pytest.param(seed, 120, marks=pytest.mark.soak) for seed in range(2, 22))]
 )
