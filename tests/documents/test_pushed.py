@@ -257,3 +257,94 @@ def test_random_pipelines_over_a_collection_are_those_over_its_documents(made: A
         except DataError:
             continue
         assert typed(made.aggregate(pipeline).to_list()) == typed(wanted), pipeline
+
+
+# -- the first in an order ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few documents are asked of columns, too."""
+    monkeypatch.setattr("gapless.documents.collections.version.FEW_ROWS", 0)
+
+
+def ordered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The orders that are pushed from now on."""
+    found: list[str] = []
+    order_query = pushed.order_query
+
+    def noted(by: Any, most: int) -> str:
+        found.append(order_query(by, most))
+        return found[-1]
+
+    monkeypatch.setattr("gapless.documents.collections.version.order_query", noted)
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, *(pytest.param(one, marks=pytest.mark.soak) for one in range(4, 40))])
+def test_the_first_in_an_order_are_those_of_the_documents(
+    seed: int, few: None, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    for path in ("k", "v", "d.x"):
+        made.create_index(path)
+    keys, values, below = ([*values_of(chance), *values_of(chance)] for _ in range(3))
+    for batch in range(3):
+        some = [
+            {"_id": batch * 50 + at, "k": chance.choice(keys), "v": chance.choice(values), "d": {"x": chance.choice(below)}}
+            for at in range(50)
+        ]
+        for one in some:
+            if chance.random() < 0.1:
+                del one[chance.choice(["k", "v", "d"])]
+        made.insert_many(some)
+    made.delete_many({"_id": {"$mod": [17, 3]}})
+    made.update_many({"_id": {"$mod": [13, 1]}}, {"$set": {"z": 1}})
+    queries, documents = ordered(monkeypatch), made.find().to_list()
+    for _ in range(40):
+        by = [(path, chance.choice([1, -1])) for path in chance.sample(["k", "v", "d.x"], chance.randrange(1, 4))]
+        filter_ = chance.choice([{}, {"k": chance.choice(keys)}, {"v": {"$gte": chance.choice(values)}}, {"d.x": {"$ne": 1}}])
+        skip, limit = chance.choice([0, 3]), chance.choice([1, 5, 40, 500])
+        pipeline = [{"$match": filter_}, {"$sort": dict(by)}, {"$skip": skip}, {"$limit": limit}]
+        wanted = typed(list(run(parse_pipeline(pipeline), iter(documents), AT)))
+        # Those that are equal come as their files have them.
+        assert typed(made.find(filter_, sort=by, skip=skip, limit=limit).to_list()) == wanted, (filter_, by)
+        assert typed(made.aggregate([*pipeline, {"$match": {}}]).to_list()) == wanted, (filter_, by)
+    assert len(queries) > 20
+
+
+@pytest.mark.parametrize("odd", [[1], True, Decimal128("1"), float("nan"), -0.0, Int64(2**53 + 1)], ids=str)
+def test_an_order_that_columns_do_not_tell_is_that_of_the_documents(
+    odd: Any, few: None, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.create_index("k")
+    made.insert_many([{"_id": at, "k": at % 3} for at in range(9)])
+    queries = ordered(monkeypatch)
+    assert [one["_id"] for one in made.find(sort=[("k", -1)], limit=4)] == [2, 5, 8, 1]
+    assert made.find_one(sort=[("k", -1)]) == {"_id": 2, "k": 2}
+    assert len(queries) == 2
+    made.insert_one({"_id": "odd", "k": odd})
+    wanted = list(run(parse_pipeline([{"$sort": {"k": 1}}, {"$limit": 4}]), iter(made.find().to_list()), AT))
+    assert typed(made.find(sort="k", limit=4).to_list()) == typed(wanted)
+    assert len(made.find(sort="_id", limit=4).to_list()) == len(made.find(sort="k").to_list()[:4]) == 4
+    assert len(queries) == 2
+
+
+def test_few_documents_are_decoded_for_the_first_in_an_order(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made.create_index("n")
+    for start in range(0, 9_000, 3_000):
+        made.insert_many({"_id": at, "n": at * 7919 % 9_000} for at in range(start, start + 3_000))
+    read: list[int] = []
+    decode = decode_document
+
+    def counted(data: bytes, where: str) -> dict[str, Any]:
+        read.append(1)
+        return decode(data, where)
+
+    monkeypatch.setattr("gapless.documents.collections.version.decode_document", counted)
+    assert [one["n"] for one in made.find(sort=[("n", -1)], limit=5)] == [8999, 8998, 8997, 8996, 8995]
+    assert len(read) == 5
+    for file in Path(made.table.url).glob("*.parquet"):
+        file.write_bytes(b"PAR1 is damaged PAR1")
+    with pytest.raises(CorruptTable):
+        made.find(sort="n", limit=5).to_list()

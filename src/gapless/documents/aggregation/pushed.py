@@ -1,4 +1,4 @@
-"""Groups that the columns of indexed paths tell exactly: what is asked of them, as SQL, and what comes out as documents. Pure."""
+"""Groups and orders that the columns of indexed paths tell exactly: what is asked of them, as SQL, and what comes out. Pure."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ DOUBLE, INT, LONG = 1, 16, 18
 KINDS = (INT, LONG, DOUBLE)
 _FIELDS = ("number", "kind", "text", "date")
 _OF_PATHS = ("$sum", "$avg", "$min", "$max")
+SEEN = "seen"
 ROWS = "documents"
 """What the SQL calls the rows: for each path the columns of `source_names`, and `seen`, the row's number."""
 
@@ -124,9 +125,23 @@ def is_double(column: str) -> Predicate:
 # -- the query ---------------------------------------------------------------------------------------------------------
 
 
-def source_names(group: PushedGroup) -> list[tuple[str, str, str]]:
+def source_names(columns: Sequence[str]) -> list[tuple[str, str, str]]:
     """Of each source column the collection's column, its field, and the name."""
-    return [(column, field, f"{field}{at}") for at, column in enumerate(group.columns) for field in _FIELDS]
+    return [(column, field, f"{field}{at}") for at, column in enumerate(columns) for field in _FIELDS]
+
+
+def order_query(by: Sequence[tuple[int, bool]], most: int) -> str:
+    """The SQL: the numbers of the first documents in an order of source columns, each with whether the greatest comes first."""
+    terms: list[str] = []
+    for at, descending in by:
+        way = "DESC" if descending else "ASC"
+        # By type first: null and missing, numbers, texts, dates. Of one type the fields of the others are null.
+        terms.append(
+            f"CASE WHEN number{at} IS NOT NULL THEN 1 WHEN text{at} IS NOT NULL THEN 2 WHEN date{at} IS NOT NULL THEN 3 ELSE 0 END {way}"
+        )
+        terms += [f"{field}{at} {way}" for field in ("number", "text", "date")]
+    # Of our own names alone.
+    return f"SELECT seen FROM {ROWS} ORDER BY {', '.join(terms)}, seen LIMIT {most}"  # noqa: S608
 
 
 def query_of(group: PushedGroup) -> str:

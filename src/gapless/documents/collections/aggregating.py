@@ -11,7 +11,7 @@ from gapless.documents.aggregation.changes import changed
 from gapless.documents.aggregation.groups import Group
 from gapless.documents.aggregation.joins import leading
 from gapless.documents.aggregation.outputs import Merge, Out
-from gapless.documents.aggregation.rows import Count
+from gapless.documents.aggregation.rows import Count, Sorted
 from gapless.documents.aggregation.stages import Running, Stages, run
 from gapless.documents.collections.requests import Circumstances, inserting
 from gapless.documents.collections.steps import Document, Outcome, Step, Stored, View, check_id, duplicate
@@ -36,6 +36,10 @@ def streamed(stages: Stages, version: Version, at: Running) -> Callable[[], Iter
             return run(rest, repeat({}, version.count(condition)), at)
         if rest and isinstance(rest[0], Group) and (found := version.grouped(condition, rest[0])) is not None:
             return run(rest[1:], found, at)
+        if rest and isinstance(first := rest[0], Sorted) and first.most is not None:
+            found = version.first(condition, first.by, first.most)
+            if found is not None:
+                return run(rest[1:], found, at)
         return run(rest, version.documents(condition), at)
 
     return read

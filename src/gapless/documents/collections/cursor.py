@@ -48,6 +48,8 @@ class Cursor:
     """Those that match."""
     shape: Callable[[Document], Document]
     """What is given of each."""
+    first: Callable[[Sort, int], Iterator[Document] | None] | None = None
+    """How the first of them in an order are found without a look at all of them; None where there is no way."""
     memory: Memory = UNBOUNDED
     """What sorting may hold."""
     by: Sort = ()
@@ -108,9 +110,14 @@ class Cursor:
         """All of them. Raises CorruptTable, StoreError, VersionNotFound where a vacuum took files of the version."""
         return list(self)
 
+    def _found(self, end: int | None) -> Iterator[Document]:
+        if not self.by:
+            return self.read()
+        first = self.first(self.by, end) if self.first is not None and end is not None else None
+        return in_order(self.read(), self.by, end, self.memory) if first is None else first
+
     def __iter__(self) -> Iterator[Document]:
         """One by one; raises as `to_list`."""
         end = self.skipped + self.most if self.most else None
-        found = in_order(self.read(), self.by, end, self.memory) if self.by else self.read()
-        for one in islice(found, self.skipped, end):
+        for one in islice(self._found(end), self.skipped, end):
             yield self.shape(one)

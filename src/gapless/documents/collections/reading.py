@@ -74,6 +74,7 @@ class Reading:
         version = self._at_newest()
         cursor = Cursor(
             read=lambda: version.documents(condition),
+            first=lambda by, most: version.first(condition, by, most),
             memory=self._memory,
             by=by,
             shape=(lambda one: one) if shape is None else lambda one: shape.apply(one, condition),
