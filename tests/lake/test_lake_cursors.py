@@ -17,7 +17,8 @@ import gapless as gl
 from gapless.errors import AmbiguousTime, InvalidOption, InvalidTime, InvalidValue, LeaseRefused, NullKey, UnknownColumn
 from gapless.lake import Monotonic, Page
 from gapless.lake.cursors import is_behind
-from gapless.lake.lake import Lake, open_lake
+from gapless.lake.lake import Lake
+from gapless.lake.opening import open_lake
 from gapless.runtime.environment import Environment, SystemClock
 from gapless.store.local.store import LocalStore
 from support.lake_catalogs import catalog_of, wipe_catalog

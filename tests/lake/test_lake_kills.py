@@ -14,7 +14,8 @@ import pytest
 from gapless.errors import GaplessError
 from gapless.lake import Page
 from gapless.lake.catalog.catalog import LEASE_S
-from gapless.lake.lake import Lake, open_lake
+from gapless.lake.lake import Lake
+from gapless.lake.opening import open_lake
 from gapless.runtime.environment import Environment, SystemClock
 from gapless.store.local.store import LocalStore
 from gapless.testing.simulation.timeline import Timeline

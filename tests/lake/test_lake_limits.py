@@ -46,7 +46,7 @@ def test_an_interrupted_query_ends_long_before_its_time_and_leaves_room_for_othe
 
 def test_a_process_may_end_while_duckdb_lets_go_of_a_query(lake: Lake) -> None:
     code = f"""
-from gapless.lake.lake import open_lake
+from gapless.lake.opening import open_lake
 from gapless.lake.limits import QueryLimits
 for sql, seconds in (("SELECT 1", 60), ({RUNAWAY!r}, 0.1)):
     try:

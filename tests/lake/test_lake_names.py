@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.errors import InvalidOption, SchemaMismatch, TableNotFound, UnreadableInput
-from gapless.lake.lake import Lake, open_lake
+from gapless.lake.lake import Lake
 from gapless.lake.layout.names import check_table_name, map_columns, ulid
+from gapless.lake.opening import open_lake
 
 _COLUMN = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 COLLIDING = [

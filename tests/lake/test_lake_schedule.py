@@ -9,7 +9,8 @@ import pytest
 
 from gapless.errors import InvalidOption, LeaseRefused, ReadOnlyReplica
 from gapless.lake.catalog.sqlite import FILE, SqliteCatalog
-from gapless.lake.lake import Lake, init, open_lake, pull
+from gapless.lake.lake import Lake
+from gapless.lake.opening import init, open_lake, pull
 from gapless.tables.shared.handle import open_environment
 
 MIN = 60 * 10**9

@@ -12,7 +12,8 @@ import pytest
 
 from gapless.errors import CorruptTable, InvalidOption, LogWarning, NotSupported, ObjectNotFound
 from gapless.lake import Page
-from gapless.lake.lake import Lake, init, open_lake
+from gapless.lake.lake import Lake
+from gapless.lake.opening import init, open_lake
 from gapless.runtime.environment import Environment
 from gapless.store.local.store import LocalStore
 from gapless.testing.store.stores import Killed

@@ -7,7 +7,8 @@ import threading
 import pyarrow as pa
 import pytest
 
-from gapless.lake.lake import Lake, open_lake
+from gapless.lake.lake import Lake
+from gapless.lake.opening import open_lake
 
 
 @pytest.mark.parametrize(("commits", "queries"), [(6, 12), pytest.param(20, 100, marks=pytest.mark.long)])

@@ -18,7 +18,8 @@ from gapless.errors import PartialFailure
 from gapless.lake import Page
 from gapless.lake.catalog.catalog import LEASE_S
 from gapless.lake.catalog.sqlite import SqliteCatalog
-from gapless.lake.lake import Lake, init, open_lake
+from gapless.lake.lake import Lake
+from gapless.lake.opening import init, open_lake
 from gapless.runtime.environment import Environment, SystemClock
 from gapless.store.local.store import LocalStore
 from gapless.testing.store.case import in_child

@@ -26,7 +26,8 @@ from gapless.errors import (
 )
 from gapless.lake import Page
 from gapless.lake.catalog.sqlite import SqliteCatalog
-from gapless.lake.lake import Lake, init, open_lake
+from gapless.lake.lake import Lake
+from gapless.lake.opening import init, open_lake
 
 PAGES, EACH = 10, 4
 

@@ -16,7 +16,8 @@ import pytest
 
 import gapless as gl
 from gapless.errors import InvalidOption, NotSupported, NullKey, ObjectNotFound, SchemaMismatch, StoreError
-from gapless.lake.lake import Lake, init, open_lake
+from gapless.lake.lake import Lake
+from gapless.lake.opening import init, open_lake
 
 # pyspark leaves sockets of collected answers to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(

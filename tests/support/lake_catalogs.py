@@ -10,7 +10,8 @@ import pytest
 
 from gapless.lake.catalog.catalog import Catalog
 from gapless.lake.catalog.postgres import PostgresCatalog
-from gapless.lake.lake import Lake, init
+from gapless.lake.lake import Lake
+from gapless.lake.opening import init
 from gapless.lake.place import check_config, lake_catalog, lake_environment
 from support.postgres import Postgres
 

@@ -6,9 +6,10 @@ from gapless.lake.cursors import Monotonic
 from gapless.lake.describe import LakeDescription
 from gapless.lake.drift import DriftPolicy
 from gapless.lake.export.exports import ExportedSnapshot
-from gapless.lake.lake import Lake, init, pull
-from gapless.lake.lake import open_lake as open  # noqa: A004  # gl.lake.open, as gl.open
+from gapless.lake.lake import Lake
 from gapless.lake.limits import LimitedAnswer, LimitedQuery, QueryLimits
+from gapless.lake.opening import init, pull
+from gapless.lake.opening import open_lake as open  # noqa: A004  # gl.lake.open, as gl.open
 from gapless.lake.pages import Page
 from gapless.lake.pipelines import PipelinePlan, parse_plan
 from gapless.lake.run import RunReport

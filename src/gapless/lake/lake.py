@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,6 @@ from typing import Any
 from gapless.errors import (
     InvalidOption,
     InvalidQuery,
-    ObjectExists,
     SchemaMismatch,
     TableExists,
     nearest,
@@ -24,13 +22,12 @@ from gapless.lake.cursors import Monotonic
 from gapless.lake.describe import LakeDescription, describe_table
 from gapless.lake.doctor import LakeFinding, examine
 from gapless.lake.drift import DriftPolicy
-from gapless.lake.layout.manifest import FORMAT
-from gapless.lake.layout.names import check_node, check_run_id, check_table_name, ulid, ulid_after
+from gapless.lake.layout.names import check_run_id, check_table_name, ulid, ulid_after
 from gapless.lake.layout.settings import TableSettings, history_path, settings_line
 from gapless.lake.limits import LimitedQuery, QueryLimits
 from gapless.lake.objects import create_once, table_names
 from gapless.lake.pipelines import PipelinePlan, parse_pipelines, pipeline_scheduler
-from gapless.lake.place import CONFIG, catalog_at, check_config, lake_catalog, lake_environment, local_catalog
+from gapless.lake.place import CONFIG, check_config
 from gapless.lake.query import LakeQuery
 from gapless.lake.run import RunInProgress, RunReport, RunRequest, check_request, lease_seconds
 from gapless.lake.runs.progress import Watch
@@ -401,70 +398,3 @@ class Lake:
 def _words(sql: str) -> set[str]:
     """What may be a table's name. A word too many costs a look at manifests; DuckDB names no tables of a query with parameters."""
     return set(re.findall(r"\w+", sql.lower()))
-
-
-def init(root: Location, *, node: str = DEFAULT_NODE, catalog: str | None = None) -> Lake:
-    """Make a lake in a directory of this machine.
-
-    Args:
-        root: The directory.
-        node: Names this writer among several that write into copies of it.
-        catalog: `postgresql://user:${PASSWORD}@host/database` for a catalog that copies on other machines share, where `${NAME}` is the
-            environment's; without it the catalog is `meta.sqlite` in the directory.
-
-    Raises TableExists, InvalidPath, InvalidOption, NotSupported for a bucket, StoreError.
-    """
-    env = lake_environment(root)
-    id_ = env.ids.uuid()
-    found = local_catalog(env) if catalog is None else catalog_at(catalog, id_)
-    if catalog is not None:
-        found.newest_run()  # so that a database that cannot be reached leaves no lake behind
-    probe_put_if_absent(env.store)
-    text = (
-        f'# A lake of gapless; docs/reference/lake-layout.md says what lies where.\n[lake]\nformat = {FORMAT}\nid = "{id_}"\n'
-    )
-    text += f"\n[catalog]\nurl = {json.dumps(catalog)}\n" if catalog is not None else ""
-    try:
-        env.store.put(CONFIG, text.encode())
-    except ObjectExists:
-        raise TableExists(
-            f"there is a lake at {env.store.url} already",
-            why=f"It has a {CONFIG}",
-            fix="Open it: gl.lake.open(root)",
-            path=env.store.url,
-        ) from None
-    return Lake(env, found, check_node(node))
-
-
-def open_lake(root: Location, *, node: str = DEFAULT_NODE, read_only: bool = False) -> Lake:
-    """The lake in a directory. What its catalog lacks is made anew from the manifests; with `read_only` nothing is written to open it.
-
-    Raises TableNotFound where there is none, UnsupportedTable for one of a newer release, CorruptTable, InvalidPath, NotSupported, StoreError.
-    """
-    env = lake_environment(root)
-    lake = Lake(env, lake_catalog(env, check_config(env)), check_node(node))
-    if not read_only:
-        lake.refresh()
-    return lake
-
-
-def pull(
-    url: Location,
-    root: Location,
-    *,
-    tables: Sequence[str] | None = None,
-    snapshots: Mapping[str, str] | None = None,
-    writable: bool = False,
-    config: str = "refuse",
-    expire_s: float | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> SyncReport:
-    """Copy the lake at `url`, a directory or a bucket, into a directory of this machine, or what is not there yet.
-
-    The copy is a replica, which is read and not written into; with `writable` it is another node's lake, whose runs are pushed and pulled.
-    `tables` makes a partial replica; `snapshots` name for tables the one snapshot that is wanted; `expire_s` is as for `Lake.push`, of a replica. `storage_options` are those of `url`.
-    Raises as `Lake.pull`, and TableNotFound where there is no lake.
-    """
-    env = lake_environment(root)
-    remote = open_environment(url, storage_options)
-    return pull_into(env, remote, tables=tables, snapshots=snapshots, writable=writable, config=config, expire_s=expire_s)

@@ -16,7 +16,8 @@ from mcp import StdioServerParameters
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
-from gapless.lake.lake import Lake, init
+from gapless.lake.lake import Lake
+from gapless.lake.opening import init
 
 SECRET = "hunter2-of-another-file"
 Body = Callable[["Agent"], Awaitable[None]]

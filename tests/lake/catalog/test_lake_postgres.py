@@ -18,7 +18,7 @@ from gapless.errors import AccessDenied, GaplessError, InvalidOption, LeaseRefus
 from gapless.lake import Page
 from gapless.lake.catalog.postgres import PostgresCatalog
 from gapless.lake.catalog.sqlite import SqliteCatalog
-from gapless.lake.lake import init, open_lake, pull
+from gapless.lake.opening import init, open_lake, pull
 from support.lake_catalogs import PASSWORD, catalog_of, url_of, wipe_catalog
 from support.postgres import Postgres
 

@@ -28,7 +28,8 @@ from gapless.errors import (
     UnsupportedType,
 )
 from gapless.lake.export import exports
-from gapless.lake.lake import Lake, init, open_lake, pull
+from gapless.lake.lake import Lake
+from gapless.lake.opening import init, open_lake, pull
 from gapless.lake.table import LakeTable
 from gapless.store.open import open_store
 from gapless.testing.store.stores import Killed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.lake.lake import init
+from gapless.lake.opening import init
 from lake.sync.copies import fill, state
 
 

@@ -12,7 +12,8 @@ import pytest
 
 import gapless as gl
 from gapless.errors import InvalidOption
-from gapless.lake.lake import Lake, init
+from gapless.lake.lake import Lake
+from gapless.lake.opening import init
 from gapless.lake.sync.transfer import push
 from gapless.runtime.environment import Environment
 from gapless.store.local.store import LocalStore

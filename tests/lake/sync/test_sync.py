@@ -21,7 +21,8 @@ from gapless.errors import (
     SyncConflict,
     TableNotFound,
 )
-from gapless.lake.lake import Lake, init
+from gapless.lake.lake import Lake
+from gapless.lake.opening import init
 from gapless.lake.sync.report import SyncReport
 from lake.sync.copies import fill, hours, read_by_others, state
 

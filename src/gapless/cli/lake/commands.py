@@ -18,8 +18,9 @@ from gapless.cli.show.failure import failure_of, print_error
 from gapless.cli.show.rows import in_thread, interruptible, text_progress
 from gapless.draw.label import printable
 from gapless.errors import InvalidPath, shorten_text
-from gapless.lake.lake import DEFAULT_NODE, Lake, open_lake
-from gapless.lake.lake import init as init_lake
+from gapless.lake.lake import DEFAULT_NODE, Lake
+from gapless.lake.opening import init as init_lake
+from gapless.lake.opening import open_lake
 from gapless.lake.pipelines import PipelinePlan, parse_plan
 from gapless.lake.run import RunReport
 from gapless.lake.runs.progress import RunProgress

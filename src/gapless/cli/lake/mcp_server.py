@@ -11,8 +11,9 @@ from gapless.cli.options import argument, option
 from gapless.cli.show.console import Plain, encode_json
 from gapless.cli.show.rows import row_documents
 from gapless.errors import GaplessError, InvalidOption, QueryLimitExceeded, nearest
-from gapless.lake.lake import Lake, open_lake
+from gapless.lake.lake import Lake
 from gapless.lake.limits import LimitedAnswer, LimitedQuery, QueryLimits
+from gapless.lake.opening import open_lake
 from gapless.tables.shared.library_errors import missing_library
 
 if TYPE_CHECKING:

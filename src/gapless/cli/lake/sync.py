@@ -14,7 +14,7 @@ from gapless.cli.options import JsonFlag, argument, flag, option, parse_mapping
 from gapless.cli.show.console import print_line, print_table, write_json
 from gapless.draw.label import printable
 from gapless.errors import InvalidOption, SyncConflict
-from gapless.lake.lake import pull as pull_into
+from gapless.lake.opening import pull as pull_into
 from gapless.lake.sync.report import ReplicaInfo, SyncReport
 from gapless.lake.table import KEEP_S
 from gapless.tables.shared.findings import count
