@@ -58,7 +58,8 @@ def compact(
     base = live.snapshots[-1] if incremental and live.snapshots else None
     source = replace(live, snapshots=()) if base is not None else live
     select = select_rows(history, source.files, whole=True)
-    if select is None or not live.manifests:
+    whole = base is None and len(live.snapshots) > 1  # they can become one, whether or not runs came since
+    if select is None or not (live.manifests or whole):
         return SnapshotReport(table=name, snapshot=None, complete=base is None, runs=0, rows=0, files=0)
     newest = live.snapshots[-1].name if live.snapshots else None
     made = snapshot_name(env.clock.now_ns(), newest)

@@ -12,6 +12,8 @@ from gapless.errors import LogWarning, ObjectNotFound
 from gapless.lake.catalog.catalog import Catalog
 from gapless.lake.export.exports import FOLDERS, table_environment, wrong_exports
 from gapless.lake.layout.manifest import MANIFEST, RECEIPT, RunFile
+from gapless.lake.layout.partitions import is_within
+from gapless.lake.sync.side import read_head
 from gapless.lake.table import LakeTable
 from gapless.model.protocols import WRITER_HORIZON_NS, ObjectInfo
 from gapless.runtime.environment import Environment
@@ -41,12 +43,15 @@ def examine(env: Environment, catalog: Catalog, table: LakeTable, *, deep: bool,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LogWarning)
         manifests, snapshots = table.manifests(), table.snapshots()
+    head = read_head(env)
+    here = None if head is None else head.partitions.get(table.name)
     named = {f"{one.folder}/{RECEIPT}" for one in manifests}
     named |= {one.path for one in manifests} | {one.path for one in snapshots}
     for one in manifests:
         yield from _files(env, one.folder, (*one.files, *one.quarantined), named, deep=deep)
     for snapshot in snapshots:
-        yield from _files(env, snapshot.folder, snapshot.files, named, deep=deep)
+        files = tuple(one for one in snapshot.files if here is None or is_within(one.path, here))
+        yield from _files(env, snapshot.folder, files, named, deep=deep)
         named |= {f"{run.folder}/{file.path}" for run in snapshot.runs for file in run.quarantined}
     there = {(one.run, one.node) for one in manifests} | {(run.run, run.node) for one in snapshots for run in one.runs}
     # A catalog of several copies has runs of the others, too.
@@ -63,7 +68,7 @@ def examine(env: Environment, catalog: Catalog, table: LakeTable, *, deep: bool,
         yield LakeFinding(code="export-differs", path=path, what=text)
     for info in list(env.store.list(f"tables/{table.name}/data")):
         if info.path not in named:
-            yield _unnamed(env, info, apply=apply)
+            yield _unnamed(env, info, apply=apply, copied=head is not None)
 
 
 def _files(env: Environment, folder: str, files: tuple[RunFile, ...], named: set[str], *, deep: bool) -> Iterator[LakeFinding]:
@@ -80,8 +85,9 @@ def _files(env: Environment, folder: str, files: tuple[RunFile, ...], named: set
             yield LakeFinding(code="file-altered", path=path, what=f"{path} has other bytes than its manifest says")
 
 
-def _unnamed(env: Environment, info: ObjectInfo, *, apply: bool) -> LakeFinding:
-    if info.path.endswith(f"/{MANIFEST}"):
+def _unnamed(env: Environment, info: ObjectInfo, *, apply: bool, copied: bool) -> LakeFinding:
+    # In a copy the head says which manifests there are.
+    if not copied and info.path.endswith(f"/{MANIFEST}"):
         return LakeFinding(
             code="manifest-damaged",
             path=info.path,

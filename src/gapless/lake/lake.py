@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -23,6 +23,7 @@ from gapless.lake.describe import LakeDescription, describe_table
 from gapless.lake.doctor import LakeFinding, examine
 from gapless.lake.drift import DriftPolicy
 from gapless.lake.layout.names import check_run_id, check_table_name, ulid, ulid_after
+from gapless.lake.layout.partitions import check_partition_names
 from gapless.lake.layout.settings import TableSettings, history_path, settings_line
 from gapless.lake.limits import LimitedQuery, QueryLimits
 from gapless.lake.objects import create_once, table_names
@@ -31,7 +32,8 @@ from gapless.lake.place import CONFIG, check_config
 from gapless.lake.query import LakeQuery
 from gapless.lake.run import RunInProgress, RunReport, RunRequest, check_request, lease_seconds
 from gapless.lake.runs.progress import Watch
-from gapless.lake.sync.replica import check_writable, not_replicated, replica_info
+from gapless.lake.sync.partial import Tables
+from gapless.lake.sync.replica import check_writable, not_replicated, partly_replicated, replica_info
 from gapless.lake.sync.report import ReplicaInfo, SyncReport, SyncStatus
 from gapless.lake.sync.side import read_head
 from gapless.lake.sync.transfer import pull as pull_into
@@ -104,7 +106,7 @@ class Lake:
     def table(self, name: str) -> LakeTable:
         """A table that is there. Raises TableNotFound, NotReplicated where this is a partial copy without it, InvalidOption, StoreError."""
         table = self._table(check_table_name(name))
-        self._check_replicated([name])
+        self._check_replicated([name], [name])
         _ = table.history
         return table
 
@@ -219,25 +221,28 @@ class Lake:
         *,
         fingerprints: Mapping[str, str] | None = None,
         snapshots: Mapping[str, str] | None = None,
+        partitions: Mapping[str, Sequence[str]] | None = None,
     ) -> Rows:
         """Answer SQL with DuckDB over the tables that it names, each as it is committed now, or as it was in one of its `snapshots`; later runs do
         not show in the answer.
 
-        `fingerprints` are those of tables for whose columns the query was written. Raises SchemaMismatch where one has others now, InvalidQuery,
-        TableNotFound, StoreError.
+        `fingerprints` are those of tables for whose columns the query was written. `partitions` has for tables the folders of their snapshots
+        that are read, such as "ts_day=2026-11-30", without runs that no snapshot has: of a replica with some partitions of a table it must say
+        which are meant. Raises SchemaMismatch where a table has other columns now, NotReplicated, InvalidQuery, TableNotFound, StoreError.
         """
         query = LakeQuery(sql=sql, views={}, root=self.url, tables=self.tables, parameters=parameters)
         query.check()
         words = _words(sql)
+        asked = {name: check_partition_names(name, one) for name, one in (partitions or {}).items()}
         views = {
             name: found
-            for name in sorted(words & set(self.tables()))
-            if (found := self._rows_of(name, (snapshots or {}).get(name))) is not None
+            for name in sorted(words & set(self.tables()) - self._partly(asked))
+            if (found := self._rows_of(name, (snapshots or {}).get(name), asked.get(name))) is not None
         }
         # Behind the views: columns only come, so that these are the ones that were asked for.
         for name, wanted in (fingerprints or {}).items():
             self._check_fingerprint(name, wanted)
-        with self._lacking_told(words):
+        with self._lacking_told(words, asked):
             return replace(query, views=views).rows()
 
     def limited_query(self, sql: str, *, fingerprints: Mapping[str, str], limits: QueryLimits = DEFAULT_LIMITS) -> LimitedQuery:
@@ -251,7 +256,7 @@ class Lake:
         query.check()
         words, root = _words(sql), f"{self.url}/"
         views, files = dict[str, str | Rows](), list[str]()
-        for name in sorted(words & set(self.tables())):
+        for name in sorted(words & set(self.tables()) - (self._partly(()) - fingerprints.keys())):
             table = self._table(name)
             live = table.live()
             history = table.history
@@ -322,13 +327,14 @@ class Lake:
         self,
         url: Location,
         *,
-        tables: Sequence[str] | None = None,
+        tables: Tables | None = None,
         snapshots: Mapping[str, str] | None = None,
         config: str = "refuse",
         expire_s: float | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> SyncReport:
-        """Copy what another place of this lake has and this one has not. `tables` and `snapshots` are brought to a partial replica, and
+        """Copy what another place of this lake has and this one has not. `tables`, by name
+        with the partitions that are wanted or None for all, and `snapshots` are brought to a partial replica, and
         `expire_s` is as for `push`, of a replica. Raises as `push`.
         """
         remote = open_environment(url, storage_options)
@@ -342,11 +348,18 @@ class Lake:
 
     # -- steps -----------------------------------------------------------------------------------------------------------
 
-    def _check_replicated(self, names: Iterable[str]) -> None:
-        """Raise NotReplicated where this is a partial copy that lacks one of these tables."""
-        head = read_head(self._env)
-        if head is not None and (lacking := sorted(set(names) & set(head.lacking))):
+    def _check_replicated(self, names: Iterable[str], but_for: Iterable[str] = ()) -> None:
+        """Raise NotReplicated where this is a partial copy that lacks one of these tables, or has it in part."""
+        head, words = read_head(self._env), set(names)
+        if head is not None and (lacking := sorted(words & set(head.lacking))):
             raise not_replicated(self._env, head, lacking[0])
+        if head is not None and (partly := sorted(words & self._partly(()) - set(but_for))):
+            raise partly_replicated(self._env, head, partly[0])
+
+    def _partly(self, named: Container[str]) -> set[str]:
+        """The tables of which this copy has some partitions, but for those of which partitions are `named`."""
+        head = read_head(self._env)
+        return set() if head is None else {name for name in head.partitions if name not in named}
 
     def _table(self, name: str) -> LakeTable:
         return LakeTable(self._env, self._catalog, name, self.query, self._log_location(name), self._read_manifests[name])
@@ -354,11 +367,11 @@ class Lake:
     def _log_location(self, name: str) -> str:
         return f"{self.url}/tables/{name}/table"
 
-    def _rows_of(self, name: str, snapshot: str | None) -> str | Rows | None:
+    def _rows_of(self, name: str, snapshot: str | None, partitions: Sequence[str] | None = None) -> str | Rows | None:
         """The rows of a table as they are committed now: a query, or what its own log gives; None while it has no columns."""
         table = self._table(name)
         # In this order: columns that a manifest names are in the history by then.
-        live = table.live(snapshot)
+        live = table.live(snapshot, partitions)
         history = table.history
         if history.settings.kind == "runs":
             return select_rows(history, live.files)
@@ -366,12 +379,12 @@ class Lake:
         return None if found is None else found.scan()
 
     @contextmanager
-    def _lacking_told(self, words: Iterable[str]) -> Iterator[None]:
-        """Raise NotReplicated where a query fails, and names a table that this partial copy lacks."""
+    def _lacking_told(self, words: Iterable[str], named: Iterable[str]) -> Iterator[None]:
+        """Raise NotReplicated where a query fails, and names a table that this partial copy lacks, or has in part."""
         try:
             yield
         except InvalidQuery:
-            self._check_replicated(words)
+            self._check_replicated(words, named)
             raise
 
     def _require_fingerprint(self, name: str, fingerprints: Mapping[str, str]) -> None:

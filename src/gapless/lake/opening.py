@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from gapless.errors import ObjectExists, TableExists
 from gapless.lake.lake import DEFAULT_NODE, Lake
 from gapless.lake.layout.manifest import FORMAT
 from gapless.lake.layout.names import check_node
 from gapless.lake.place import CONFIG, catalog_at, check_config, lake_catalog, lake_environment, local_catalog
+from gapless.lake.sync.partial import Tables
 from gapless.lake.sync.report import SyncReport
 from gapless.lake.sync.transfer import pull as pull_into
 from gapless.store.open import probe_put_if_absent
@@ -65,7 +66,7 @@ def pull(
     url: Location,
     root: Location,
     *,
-    tables: Sequence[str] | None = None,
+    tables: Tables | None = None,
     snapshots: Mapping[str, str] | None = None,
     writable: bool = False,
     config: str = "refuse",
@@ -75,7 +76,8 @@ def pull(
     """Copy the lake at `url`, a directory or a bucket, into a directory of this machine, or what is not there yet.
 
     The copy is a replica, which is read and not written into; with `writable` it is another node's lake, whose runs are pushed and pulled.
-    `tables` makes a partial replica; `snapshots` name for tables the one snapshot that is wanted; `expire_s` is as for `Lake.push`, of a replica. `storage_options` are those of `url`.
+    `tables` makes a partial replica, of whole tables or by name of partitions of their newest snapshot, as in {"events": ["ts_day=2026-11-30"]};
+    `snapshots` name for tables the one snapshot that is wanted; `expire_s` is as for `Lake.push`, of a replica. `storage_options` are those of `url`.
     Raises as `Lake.pull`, and TableNotFound where there is no lake.
     """
     env = lake_environment(root)

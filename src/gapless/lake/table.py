@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import warnings
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -35,7 +35,7 @@ from gapless.lake.layout.settings import (
 from gapless.lake.layout.snapshots import LiveRows, Snapshot, decode_snapshot, live_rows
 from gapless.lake.objects import append_line, table_names
 from gapless.lake.sync.reconcile import ReconcileReport, reconcile
-from gapless.lake.sync.replica import check_writable
+from gapless.lake.sync.replica import check_writable, chosen_partitions
 from gapless.lake.sync.side import read_head
 from gapless.lake.views import view_file
 from gapless.model.protocols import ObjectInfo
@@ -142,11 +142,14 @@ class LakeTable:
                 found.append(known)
         return tuple(sorted(found, key=lambda one: one.name))
 
-    def live(self, snapshot: str | None = None) -> LiveRows:
-        """What is read for its rows: the newest snapshot and the runs that it has not, or a `snapshot` alone. Raises InvalidOption, StoreError."""
+    def live(self, snapshot: str | None = None, partitions: Sequence[str] | None = None) -> LiveRows:
+        """What is read for its rows: the newest snapshot and the runs that it has not, or a `snapshot` alone; of these `partitions` only what
+        snapshots have. Raises InvalidOption, NotReplicated where this copy lacks partitions that are asked for, StoreError.
+        """
         # Runs first: those that expire meanwhile are in a snapshot that is there for long.
         manifests = self.manifests()
-        return live_rows(manifests, {one.name: one for one in self.snapshots()}, snapshot)
+        found = live_rows(manifests, {one.name: one for one in self.snapshots()}, snapshot)
+        return chosen_partitions(self._env, self._name, found, partitions)
 
     def compact(self, *, incremental: bool = False) -> SnapshotReport:
         """Bring the rows of its runs together in a snapshot: all rows, of each key the newest; or with `incremental` those alone of runs that

@@ -57,3 +57,21 @@ def test_copies_from_the_command_line(tmp_path: Path, inside: Gapless) -> None:
             document(inside, "sync", "pull", lake, "hub", cwd=tmp_path)
     assert document(inside, "sync", "status", "one", "hub", cwd=tmp_path)["in_sync"] is True
     assert document(inside, "query", "one", "SELECT count(*) AS n FROM sales", cwd=tmp_path) == [{"n": 3}]
+
+
+def test_partitions_from_the_command_line(tmp_path: Path, inside: Gapless) -> None:
+    one = gl.lake.init(tmp_path / "one", node="one")
+    one.create_table("visits", partition_by=["site"])
+    one.run("visits", [{"site": site, "n": number} for number, site in enumerate("abc")])
+    one.table("visits").compact()
+    document(inside, "sync", "push", "one", "hub", "--expire", cwd=tmp_path)
+    wanted = ("--partition", "visits=site=a", "--partition", "visits=site=b")
+    document(inside, "sync", "pull", "near", "hub", *wanted, cwd=tmp_path)
+    assert "of visits only site=a, site=b" in inside("lake", "sync", "status", "near", cwd=tmp_path).out
+    asked = ("query", "near", "SELECT n FROM visits ORDER BY n")
+    assert document(inside, *asked, *wanted, cwd=tmp_path) == [{"n": 0}, {"n": 1}]
+    lacks = inside("lake", *asked, "--partition", "visits=site=c", cwd=tmp_path)
+    assert (lacks.code, "--partition visits=site=c" in " ".join(lacks.err.split())) == (2, True)
+    assert inside("lake", *asked, cwd=tmp_path).code == 2
+    document(inside, "sync", "pull", "near", "hub", "--table", "visits", "--expire", cwd=tmp_path)
+    assert document(inside, *asked, cwd=tmp_path) == [{"n": 0}, {"n": 1}, {"n": 2}]

@@ -57,7 +57,9 @@ class World:
         name = self.random.choice(("one", "two"))
         lake, model = self.lakes[name], self.models[name]
         table = self.random.choice(("events", "orders"))
-        act = self.random.choice(("run", "run", "compact", "add", "expire", "push", "push", "pull", "pull", "replicate"))
+        act = self.random.choice(
+            ("run", "run", "compact", "add", "expire", "push", "push", "pull", "pull", "replicate", "expire copies")
+        )
         if act == "run":
             self.write(lake, model, table)
         elif act in ("compact", "add"):
@@ -68,6 +70,11 @@ class World:
             self.models["hub"].take(model, self.done(lambda: lake.push(self.root / "hub")))
         elif act == "pull":
             model.take(self.models["hub"], self.done(lambda: lake.pull(self.root / "hub")))
+        elif act == "expire copies":
+            # What the newest snapshot of a copy has goes at once: nobody reads it now.
+            self.models["hub"].take(model, self.done(lambda: lake.push(self.root / "hub", expire_s=0)))
+            replica = self.lakes["replica"]
+            self.models["replica"].take(self.models["hub"], self.done(lambda: replica.pull(self.root / "hub", expire_s=0)))
         else:
             self.models["replica"].take(self.models["hub"], self.done(lambda: self.lakes["replica"].pull(self.root / "hub")))
         return f"{name}: {act} {table}"

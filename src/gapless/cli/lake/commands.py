@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.options import JsonFlag, argument, flag, option, refuse_given
+from gapless.cli.options import JsonFlag, argument, flag, option, parse_pairs, refuse_given
 from gapless.cli.read import Output
 from gapless.cli.schedule import serve
 from gapless.cli.show.console import Plain, json_text, print_line, print_table, write_json
@@ -148,13 +148,34 @@ def _read_plan(file: str) -> PipelinePlan:
         ) from error
 
 
-def query(lake: LakeRef, sql: Annotated[str, argument("QUERY", "SQL, as DuckDB speaks it.")], output: Output) -> None:
+def parse_partitions(texts: Sequence[str] | None) -> dict[str, list[str]]:
+    """`TABLE=FOLDER` texts by table; raises InvalidOption.
+
+    >>> parse_partitions(["events=ts_day=2026-11-30", "events=ts_day=2026-12-01"])
+    {'events': ['ts_day=2026-11-30', 'ts_day=2026-12-01']}
+    """
+    found = dict[str, list[str]]()
+    for name, folder in parse_pairs("partition", texts):
+        found.setdefault(name, []).append(folder)
+    return found
+
+
+def query(
+    lake: LakeRef,
+    sql: Annotated[str, argument("QUERY", "SQL, as DuckDB speaks it.")],
+    output: Output,
+    partition: Annotated[
+        list[str] | None,
+        option("TABLE=FOLDER", "Read only this partition of a table's snapshot, such as events=ts_day=2026-11-30; repeatable."),
+    ] = None,
+) -> None:
     """Run a SQL query over the tables of a lake.
 
     Example: gapless lake query warehouse "select count(*) from orders"
     """
     opened = lake.open()
-    output.emit(interruptible(in_thread(lambda: opened.query(sql))))
+    parts = parse_partitions(partition) or None
+    output.emit(interruptible(in_thread(lambda: opened.query(sql, partitions=parts))))
 
 
 def tables(lake: LakeRef, json: JsonFlag = False) -> None:

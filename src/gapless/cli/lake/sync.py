@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.lake.commands import LakeRef
+from gapless.cli.lake.commands import LakeRef, parse_partitions
 from gapless.cli.options import JsonFlag, argument, flag, option, parse_mapping
 from gapless.cli.show.console import print_line, print_table, write_json
 from gapless.draw.label import printable
@@ -73,6 +73,12 @@ def pull(
     snapshot: Annotated[
         list[str] | None, option("TABLE=NAME", "Only this snapshot of a table, for a partial replica; repeatable.")
     ] = None,
+    partition: Annotated[
+        list[str] | None,
+        option(
+            "TABLE=FOLDER", "Only this partition of a table's newest snapshot, such as events=ts_day=2026-11-30; repeatable."
+        ),
+    ] = None,
     writable: Annotated[
         bool, typer.Option("--writable", help="A new copy is not a replica, but another node's lake, into which runs write.")
     ] = False,
@@ -85,12 +91,14 @@ def pull(
     Example: gapless lake sync pull replica s3://bucket/warehouse --table orders
     """
     snapshots = parse_mapping("snapshot", snapshot) or None
+    parts = parse_partitions(partition)
+    tables = {**dict.fromkeys(table or ()), **parts} if parts else table
 
     def pulled() -> SyncReport:
         return pull_into(
             remote.url,
             root,
-            tables=table,
+            tables=tables,
             snapshots=snapshots,
             writable=writable,
             config=config,
@@ -199,5 +207,6 @@ def _replica_text(who: str, info: ReplicaInfo) -> str:
     at = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(info.time_ns / 1e9))
     source = f" of {info.source}" if info.source else ""
     pinned = "".join(f"; of {name} only snapshot {one}" for name, one in sorted(info.snapshots.items()))
+    parts = "".join(f"; of {name} only {', '.join(one)}" for name, one in sorted(info.partitions.items()))
     lacking = f"; without {', '.join(info.lacking)}" if info.lacking else ""
-    return f"{who}{source}: state {info.number} of {at}, {info.age_s:.0f} s ago{pinned}{lacking}."
+    return f"{who}{source}: state {info.number} of {at}, {info.age_s:.0f} s ago{pinned}{parts}{lacking}."

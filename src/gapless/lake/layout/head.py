@@ -48,6 +48,8 @@ class Head:
     """Tables of which only one snapshot is here, and its name."""
     lacking: Sequence[str] = ()
     """Tables that the place it was pulled from had, and this copy has not."""
+    partitions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Tables of which only these partitions of the newest snapshot are here: folders, with all in them."""
 
     def encode(self) -> bytes:
         """The document, with its checksum."""
@@ -60,6 +62,7 @@ class Head:
             "source": self.source,
             "snapshots": dict(sorted(self.snapshots.items())),
             "lacking": sorted(self.lacking),
+            **({"partitions": {name: sorted(one) for name, one in sorted(self.partitions.items())}} if self.partitions else {}),
             "tables": {
                 name: {"manifests": dict(sorted(one.manifests.items())), "log_version": one.log_version}
                 for name, one in sorted(self.tables.items())
@@ -80,6 +83,7 @@ def decode_head(data: bytes) -> Head:
             source=body["source"],
             snapshots=dict(body["snapshots"]),
             lacking=tuple(body["lacking"]),
+            partitions={str(name): tuple(map(str, one)) for name, one in body.get("partitions", {}).items()},
             tables={str(name): _table(one) for name, one in body["tables"].items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

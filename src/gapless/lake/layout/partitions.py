@@ -60,6 +60,29 @@ def parse_partitions(given: object) -> tuple[Partition, ...]:
     return tuple(map(Partition.parse, texts))
 
 
+def is_within(path: str, partitions: Sequence[str]) -> bool:
+    """Whether a file of a snapshot, or a partition, lies in one of these partitions: folders below that of the snapshot, at any level.
+
+    >>> is_within("ts_day=2026-11-30/site=a/part-0.parquet", ["ts_day=2026-11-30"])
+    True
+    """
+    return any(f"{path}/".startswith(f"{one}/") for one in partitions)
+
+
+def check_partition_names(table: str, given: object) -> tuple[str, ...]:
+    """Names of partitions, each as its folder: `ts_day=2026-11-30`, or `ts_day=2026-11-30/site=a`. Raises InvalidOption."""
+    names = () if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
+    if not names or not all(isinstance(one, str) and all("=" in part for part in one.split("/")) for one in names):
+        raise InvalidOption(
+            f"{given!r} names no partitions of {table!r}",
+            why="They are the folders of a snapshot",
+            fix="Pass such as ['ts_day=2026-11-30']",
+            option="partitions",
+            value=given,
+        )
+    return names
+
+
 def partition_sql(partitions: Sequence[Partition]) -> str:
     """A text for each row: the folder of its partition, such as `ts_day=2026-11-30/site=a%2Fb`."""
     if not partitions:

@@ -59,6 +59,8 @@ class ReplicaInfo:
     """Tables of which only one snapshot is here."""
     lacking: tuple[str, ...] = ()
     """Tables that are there and not here."""
+    partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tables of which only these partitions are here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gapless.lake.layout.head import TableHead
 from gapless.lake.layout.manifest import RECEIPT
 from gapless.lake.layout.settings import read_history
 from gapless.lake.sync.logs import LogPlan, copy_data, copy_entries, plan_log
 from gapless.lake.sync.objects import Copier, is_behind
-from gapless.lake.sync.plan import TablePlan, check_complete, plan_table
+from gapless.lake.sync.plan import EVERYTHING, TablePlan, Wanted, check_complete, check_partitions, plan_table
 from gapless.lake.sync.report import TableSync
 from gapless.lake.sync.side import Contents, Side
 
@@ -32,7 +32,13 @@ class TableCopy:
     @property
     def after(self) -> TableHead:
         """What it has then."""
-        return self.contents.union(self.plan.new).head(None if self.log is None else self.log.version)
+        found = self.contents.union(self.plan.new).head(None if self.log is None else self.log.version)
+        if not self.plan.chain:
+            return found
+        # Of older snapshots other partitions may be here.
+        read = {one.path for one in self.plan.chain}
+        named = {path: one for path, one in found.manifests.items() if path in read or "/runs/" in path}
+        return replace(found, manifests=named)
 
     def perform(self) -> TableSync:
         """Copy. Raises Refused, CorruptTable, StoreError; what was copied by then is found by the next one."""
@@ -61,23 +67,25 @@ class TableCopy:
         )
 
 
-def plan_copy(table: str, source: Side, target: Side, snapshot: str | None = None) -> TableCopy:
-    """Look at both sides. Raises Refused, CorruptTable, InvalidOption for a snapshot that is not there, StoreError."""
+def plan_copy(table: str, source: Side, target: Side, wanted: Wanted = EVERYTHING) -> TableCopy:
+    """Look at both sides. Raises Refused, CorruptTable, InvalidOption for a snapshot or a partition that is not there, StoreError."""
     there = target.contents(table)
     given = source.contents(table, there)
     # In this order: columns that a manifest names are in the history by then.
     history = source.history(table)
     assert history is not None, table
     is_behind(table, target.history(table), history)
-    kind = read_history(history, table).settings.kind
+    settings = read_history(history, table).settings
+    kind = settings.kind
     if source.head is not None and table in source.head.tables:
         check_complete(table, given, frozenset(source.head.tables[table].manifests))
+    check_partitions(settings, given, wanted)
     return TableCopy(
         table=table,
         source=source,
         target=target,
         history=history,
-        plan=plan_table(table, given, there, snapshot),
+        plan=plan_table(table, given, there, wanted),
         log=None if kind == "runs" else plan_log(table, kind, source, target),
         contents=there,
     )

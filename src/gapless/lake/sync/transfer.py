@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gapless.errors import (
-    InvalidOption,
     InvalidPath,
     NotSupported,
     ReadOnlyReplica,
@@ -31,7 +30,8 @@ from gapless.lake.sync.config import (
     sync_config,
 )
 from gapless.lake.sync.expiry import Superseded, check_expire, superseded
-from gapless.lake.sync.plan import Conflict, Refused
+from gapless.lake.sync.partial import Partial, Tables, partial_of, table_names_of
+from gapless.lake.sync.plan import EVERYTHING, Conflict, Refused, Wanted
 from gapless.lake.sync.replica import replica_info
 from gapless.lake.sync.report import Direction, Relation, SyncReport, SyncStatus, TableStatus, TableSync
 from gapless.lake.sync.side import CONFIG, Contents, Side, lake_id
@@ -54,10 +54,10 @@ class _Copied:
     conflicts: list[Conflict] = field(default_factory=list)
     contents: dict[str, Contents] = field(default_factory=dict)
 
-    def table(self, name: str, source: Side, target: Side, snapshot: str | None = None) -> None:
+    def table(self, name: str, source: Side, target: Side, wanted: Wanted = EVERYTHING) -> None:
         """Copy one; what keeps it is a conflict of this table alone."""
         try:
-            copy = plan_copy(name, source, target, snapshot)
+            copy = plan_copy(name, source, target, wanted)
             self.tables.append(copy.perform())
         except Refused as refused:
             self.conflicts.append(refused.conflict)
@@ -100,7 +100,7 @@ def push(
     _check_pushable(ours, theirs)
     probe_put_if_absent(remote.store)
     probe_put_if_match(remote.store)
-    names = _chosen(table_names(local), tables, ours.url)
+    names = _chosen(table_names(local), table_names_of(tables), ours.url)
     for _ in range(_TRIES):
         known, time_ns = tagged(remote, HEAD), local.clock.now_ns()
         theirs, copied = Side.at(remote), _Copied()
@@ -125,7 +125,7 @@ def pull(
     local: Environment,
     remote: Environment,
     *,
-    tables: Sequence[str] | None = None,
+    tables: Tables | None = None,
     snapshots: Mapping[str, str] | None = None,
     writable: bool = False,
     config: str = "refuse",
@@ -134,7 +134,7 @@ def pull(
     """Copy what `local` lacks of the lake at `remote`: into the lake that is there, or as a new copy, which is a replica unless `writable`.
     From a replica is removed what its newest snapshots have had for `expire_s`.
 
-    `tables` are those of a partial replica, and `snapshots` name for tables the one snapshot that is wanted. A partial replica that is there
+    `tables` are those of a partial replica, or say by name which partitions are, and `snapshots` name for tables the one snapshot that is wanted. A partial replica that is there
     gets what it has already and those. Raises as `push`.
     """
     keep = check_keep(config)
@@ -163,22 +163,22 @@ def pull(
     check_expire(expire_s, copy=replica)
     time_ns = local.clock.now_ns() if theirs.head is None else theirs.head.time_ns
     there = table_names(remote) if theirs.head is None else sorted(theirs.head.tables)
-    pinned = _pinned(ours.head, theirs.head, tables, snapshots)
-    asked = _chosen(there, [*(tables or ()), *(snapshots or ())] if partial else None, theirs.url)
+    asked = _chosen(there, [*(table_names_of(tables) or ()), *(snapshots or ())] if partial else None, theirs.url)
+    share = partial_of(ours.head, theirs.head, tables, snapshots)
     # A partial replica gets what it has, and what is asked for now.
     have = {one for one in ours.head.tables if one in there} if ours.head is not None else set()
     grows = ours.head is None or not ours.head.lacking or partial
     wanted = sorted({*have, *(asked if grows else ())})
     copied = _Copied()
     for name in wanted:
-        copied.table(name, theirs, ours, pinned.get(name))
+        copied.table(name, theirs, ours, share.of(name))
     number = None if theirs.head is None else theirs.head.number
     if replica:
-        head = _pulled_head(ours, theirs, copied, their_config, pinned, time_ns)
+        head = _pulled_head(ours, theirs, copied, their_config, share, time_ns)
         head = replace(
             head, lacking=tuple(sorted({*there, *(() if theirs.head is None else theirs.head.lacking)} - head.tables.keys()))
         )
-        gone = copied.superseded(local, expire_s, local.clock.now_ns(), pinned)
+        gone = copied.superseded(local, expire_s, local.clock.now_ns(), share.snapshots)
         local.store.put(HEAD, _without(head, gone).encode(), mode="overwrite")
         copied.expire(local, gone)
     _write_copies(Side.at(local), copied.heads)
@@ -207,7 +207,7 @@ def _table_status(name: str, ours: Side, theirs: Side) -> TableStatus:
     columns = _relation(mine, other)
     try:
         to_push = None if mine is None else plan_copy(name, ours, theirs)
-        to_pull = None if other is None else plan_copy(name, theirs, ours)
+        to_pull = None if other is None else plan_copy(name, theirs, ours, _as_before(ours.head, name))
     except Refused as refused:
         return TableStatus(table=name, columns=columns, conflict=refused.conflict.what)
     return TableStatus(
@@ -220,6 +220,15 @@ def _table_status(name: str, ours: Side, theirs: Side) -> TableStatus:
         log_ours=_log_version(to_pull, to_push),
         log_theirs=_log_version(to_push, to_pull),
     )
+
+
+def _as_before(head: Head | None, table: str) -> Wanted:
+    """What a copy wants of a table."""
+    return EVERYTHING if head is None else Partial(ours=head, snapshots={}, partitions=_tuples(head)).of(table)
+
+
+def _tuples(head: Head) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(one) for name, one in head.partitions.items()}
 
 
 def _log_version(into: TableCopy | None, out_of: TableCopy | None) -> int | None:
@@ -269,20 +278,10 @@ def _chosen(there: Iterable[str], asked: Sequence[str] | None, url: str) -> list
     names = sorted(there)
     if asked is None:
         return names
-    if isinstance(asked, str):
-        raise InvalidOption(f"tables={asked!r} is no list", fix=f"Pass [{asked!r}]", option="tables", value=asked)
     for name in asked:
         if name not in names:
             raise TableNotFound(f"{url} has no table {name!r}", fix=nearest(name, names), path=name)
     return sorted(set(asked))
-
-
-def _pinned(
-    ours: Head | None, theirs: Head | None, tables: Sequence[str] | None, snapshots: Mapping[str, str] | None
-) -> dict[str, str]:
-    """Tables of which one snapshot is wanted: as before, unless they are named now."""
-    before = {} if ours is None else {name: one for name, one in ours.snapshots.items() if name not in (tables or ())}
-    return {**({} if theirs is None else theirs.snapshots), **before, **(snapshots or {})}
 
 
 def _pushed_head(ours: Side, theirs: Side, copied: _Copied, node: str, time_ns: int) -> Head:
@@ -301,7 +300,7 @@ def _pushed_head(ours: Side, theirs: Side, copied: _Copied, node: str, time_ns: 
     )
 
 
-def _pulled_head(ours: Side, theirs: Side, copied: _Copied, config: bytes, pinned: Mapping[str, str], time_ns: int) -> Head:
+def _pulled_head(ours: Side, theirs: Side, copied: _Copied, config: bytes, share: Partial, time_ns: int) -> Head:
     before = {} if ours.head is None else dict(ours.head.tables)
     tables = {**before, **copied.heads}
     return Head(
@@ -311,8 +310,18 @@ def _pulled_head(ours: Side, theirs: Side, copied: _Copied, config: bytes, pinne
         node="" if theirs.head is None else theirs.head.node,
         tables=tables,
         source=theirs.url,
-        snapshots={name: one for name, one in pinned.items() if name in tables},
+        snapshots={name: one for name, one in share.snapshots.items() if name in tables},
+        partitions=_partitions(before_pull=ours.head, share=share, done=copied.heads.keys(), tables=tables),
     )
+
+
+def _partitions(
+    *, before_pull: Head | None, share: Partial, done: Collection[str], tables: Mapping[str, TableHead]
+) -> dict[str, tuple[str, ...]]:
+    """What is here of tables in part: as it is wanted where the copy came over, else as before."""
+    before = {} if before_pull is None else before_pull.partitions
+    found = {name: share.partitions.get(name) if name in done else before.get(name) for name in tables}
+    return {name: tuple(one) for name, one in found.items() if one is not None}
 
 
 def _without(head: Head, gone: Mapping[str, Superseded]) -> Head:
@@ -326,6 +335,8 @@ def _write_copies(side: Side, heads: Mapping[str, TableHead]) -> None:
         contents, data = side.contents(name), side.history(name)
         if data is None:
             continue
+        if side.head is not None and name in side.head.partitions:
+            continue  # a view of all would name files that are not here
         history = read_history(data, name)
         live = live_rows(tuple(contents.manifests.values()), contents.snapshots)
         view = view_file(history, live.files) if history.settings.kind == "runs" else None
