@@ -89,7 +89,9 @@ def test_a_predicate_of_each_operator_is_exact_at_every_edge() -> None:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Any:
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A collection of which columns are asked though it has few documents."""
+    monkeypatch.setattr("gapless.documents.collections.version.FEW_ROWS", 0)
     return gl.documents.collection(tmp_path / "made")
 
 
@@ -262,12 +264,6 @@ def test_random_pipelines_over_a_collection_are_those_over_its_documents(made: A
 # -- the first in an order ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few documents are asked of columns, too."""
-    monkeypatch.setattr("gapless.documents.collections.version.FEW_ROWS", 0)
-
-
 def ordered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The orders that are pushed from now on."""
     found: list[str] = []
@@ -282,9 +278,7 @@ def ordered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, *(pytest.param(one, marks=pytest.mark.soak) for one in range(4, 40))])
-def test_the_first_in_an_order_are_those_of_the_documents(
-    seed: int, few: None, made: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_in_an_order_are_those_of_the_documents(seed: int, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     for path in ("k", "v", "d.x"):
         made.create_index(path)
@@ -315,7 +309,7 @@ def test_the_first_in_an_order_are_those_of_the_documents(
 
 @pytest.mark.parametrize("odd", [[1], True, Decimal128("1"), float("nan"), -0.0, Int64(2**53 + 1)], ids=str)
 def test_an_order_that_columns_do_not_tell_is_that_of_the_documents(
-    odd: Any, few: None, made: Any, monkeypatch: pytest.MonkeyPatch
+    odd: Any, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.create_index("k")
     made.insert_many([{"_id": at, "k": at % 3} for at in range(9)])

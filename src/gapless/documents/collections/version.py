@@ -108,8 +108,7 @@ class Version:
             return None
         order = [(self.columns[path], descending) for path, descending in by]
         possible = to_predicate(condition, self.columns)
-        found = self.planner.select(wanted_rows(possible, self.schema))
-        if sum(FEW_ROWS if (rows := self.planner.stats(one.file).rows) is None else rows for one in found) < FEW_ROWS:
+        if self._are_few(possible):
             return None
         needed = dict.fromkeys([*exact.columns, *(column for column, _ in order)])
         if self._may_hold(conjunction([possible, disjunction([*map(tells_not, needed)])])):
@@ -117,8 +116,13 @@ class Version:
         return self._in_order(exact.predicate, order, most)
 
     def _kinds(self, condition: Condition, exact: Exact, pushed: PushedGroup) -> Mapping[str, int] | None:
-        """The types of numbers in the columns of which values come out; None where statistics do not prove that columns tell it all."""
+        """The types of numbers in the columns of which values come out; None where statistics do not prove that columns tell it all.
+
+        None, too, where there are so few documents that they are read as quickly.
+        """
         possible = to_predicate(condition, self.columns)
+        if self._are_few(possible):
+            return None
         needed = dict.fromkeys([*exact.columns, *pushed.columns])
         others = map(tells_not, needed)
         if self._may_hold(conjunction([possible, disjunction([*others, *map(is_double, pushed.added)])])):
@@ -144,12 +148,8 @@ class Version:
                     yield batch.append_column(SEEN, pc.add(batch.column(POSITION), number * _FILE))
 
         with self.stored.reading(files):
-            rows = [
-                row
-                for (row,) in self._asked(
-                    placed(), columns, order_query([(columns.index(column), descending) for column, descending in order], most)
-                )
-            ]
+            query = order_query([(columns.index(column), descending) for column, descending in order], most)
+            rows = [row for (row,) in self._asked(placed(), columns, query)]
             documents: dict[int, Document] = {}
             for number, of_file in groupby(sorted(rows), key=lambda row: row // _FILE):
                 some = list(of_file)
@@ -198,6 +198,11 @@ class Version:
                     continue
                 for batch in self.reader.batches(file, Projection(columns=(DOCUMENT_COLUMN,)), only=places):
                     yield from self._decoded(batch, condition)
+
+    def _are_few(self, possible: Predicate) -> bool:
+        """Whether the files that may hold such rows have so few that they are read as quickly as columns are asked."""
+        found = self.planner.select(wanted_rows(possible, self.schema))
+        return sum(FEW_ROWS if (rows := self.planner.stats(one.file).rows) is None else rows for one in found) < FEW_ROWS
 
     def _may_hold(self, predicate: Predicate) -> bool:
         """Whether a row may be so; False where statistics say that none is."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import Any, BinaryIO, NamedTuple
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self
 
+from gapless.documents.spill.memory import Memory
 from gapless.errors import StorageFull
 
 
@@ -56,6 +58,20 @@ class Blocks:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+class Spilling:
+    """What holds values in memory and in a file, which is gone with the block that it is used in."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._blocks = Blocks(memory.open)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._blocks.close()
 
 
 def packed(value: object) -> bytes:

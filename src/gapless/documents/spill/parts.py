@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from gapless.documents.spill.blocks import Block, Blocks, packed, unpacked
+from gapless.documents.spill.blocks import Block, Spilling, packed, unpacked
 from gapless.documents.spill.memory import ROW_BYTES, Memory
 
 COUNT = 128
 _PART = 4
 
 
-class Parts:
+class Parts(Spilling):
     """Parts of rows, each in the order in which its rows came."""
 
     def __init__(self, memory: Memory) -> None:
+        super().__init__(memory)
         self._limit = memory.limit // _PART
-        self._blocks = Blocks(memory.open)
         self._stored: list[list[Block]] = [[] for _ in range(COUNT)]
         self._held: list[list[bytes]] = [[] for _ in range(COUNT)]
         self._bytes = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._held.clear()
-        self._blocks.close()
 
     def add(self, part: int, row: object) -> None:
         """Put a row into a part. Raises StorageFull."""

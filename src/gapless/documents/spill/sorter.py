@@ -6,10 +6,9 @@ import heapq
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from gapless.documents.spill.blocks import Block, Blocks, packed, unpacked
+from gapless.documents.spill.blocks import Block, Spilling, packed, unpacked
 from gapless.documents.spill.memory import ROW_BYTES, Memory
 
 _MOST_RUNS = 128
@@ -20,24 +19,16 @@ Row = tuple[bytes, bytes]
 Run = list[Block]
 
 
-class Sorter:
+class Sorter(Spilling):
     """Rows, each a key of bytes with a value; those of equal keys stay in the order in which they came."""
 
     def __init__(self, memory: Memory, most: int | None = None) -> None:
-        self._memory = memory
+        super().__init__(memory)
         self._most = most
         """How many rows are asked for at most: the first."""
-        self._blocks = Blocks(memory.open)
         self._runs: list[Run] = []
         self._held: list[Row] = []
         self._bytes = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._held.clear()
-        self._blocks.close()
 
     def add(self, key: bytes, value: object) -> None:
         """Take one more. Raises StorageFull."""

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from gapless.documents.spill.blocks import Block, Blocks, packed, unpacked
+from gapless.documents.spill.blocks import Block, Spilling, packed, unpacked
 from gapless.documents.spill.memory import ROW_BYTES, Memory
 
 _PART = 64
 """A block is so small a part of the limit."""
 
 
-class Spool:
+class Spool(Spilling):
     """Values, packed; beyond the memory's limit they lie in a file."""
 
     def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self._blocks = Blocks(memory.open)
+        super().__init__(memory)
         self._stored: list[Block] = []
         self._held: list[bytes] = []
         self._bytes = 0
         self._count = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._held.clear()
-        self._blocks.close()
 
     @property
     def spilled(self) -> bool:
