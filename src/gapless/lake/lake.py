@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +11,6 @@ from typing import Any
 from gapless.errors import (
     InvalidOption,
     InvalidQuery,
-    SchemaMismatch,
     TableExists,
     nearest,
 )
@@ -29,9 +27,10 @@ from gapless.lake.limits import LimitedQuery, QueryLimits
 from gapless.lake.objects import create_once, table_names
 from gapless.lake.pipelines import PipelinePlan, parse_pipelines, pipeline_scheduler
 from gapless.lake.place import CONFIG, check_config
-from gapless.lake.query import LakeQuery
-from gapless.lake.run import RunInProgress, RunReport, RunRequest, check_request, lease_seconds
+from gapless.lake.query import LakeQuery, check_fingerprint, require_fingerprint, words_of
+from gapless.lake.run import RunInProgress, RunReport
 from gapless.lake.runs.progress import Watch
+from gapless.lake.runs.request import RunRequest, check_request, lease_seconds
 from gapless.lake.sync.partial import Tables
 from gapless.lake.sync.replica import check_writable, not_replicated, partly_replicated, replica_info
 from gapless.lake.sync.report import ReplicaInfo, SyncReport, SyncStatus
@@ -232,7 +231,7 @@ class Lake:
         """
         query = LakeQuery(sql=sql, views={}, root=self.url, tables=self.tables, parameters=parameters)
         query.check()
-        words = _words(sql)
+        words = words_of(sql)
         asked = {name: check_partition_names(name, one) for name, one in (partitions or {}).items()}
         views = {
             name: found
@@ -254,7 +253,7 @@ class Lake:
         """
         query = LakeQuery(sql=sql, views={}, root=self.url, tables=self.tables)
         query.check()
-        words, root = _words(sql), f"{self.url}/"
+        words, root = words_of(sql), f"{self.url}/"
         views, files = dict[str, str | Rows](), list[str]()
         for name in sorted(words & set(self.tables()) - (self._partly(()) - fingerprints.keys())):
             table = self._table(name)
@@ -266,7 +265,7 @@ class Lake:
             if found is not None:
                 views[name] = found
                 files += [root + one.path for one in live.files] if isinstance(found, str) else []
-            self._require_fingerprint(name, fingerprints)
+            require_fingerprint(name, fingerprints)
         for name, wanted in fingerprints.items():
             self._check_fingerprint(name, wanted)
         return LimitedQuery(query=replace(query, views=views), files=files, limits=limits)
@@ -387,27 +386,5 @@ class Lake:
             self._check_replicated(words, named)
             raise
 
-    def _require_fingerprint(self, name: str, fingerprints: Mapping[str, str]) -> None:
-        if name not in fingerprints:
-            raise InvalidOption(
-                f"the query names the table {name!r}, and no fingerprint of its columns is given",
-                why="Columns may have changed since they were looked at, and the answer would mean something else",
-                fix=f"Look at what describe says of {name!r}, and give its fingerprint too",
-                option="fingerprints",
-                value=sorted(fingerprints),
-            )
-
     def _check_fingerprint(self, name: str, wanted: str) -> None:
-        found = self.table(name).fingerprint
-        if found != wanted:
-            raise SchemaMismatch(
-                f"{name!r} has other columns than the query was written for",
-                why=f"Their fingerprint is {found}, and {wanted} was asked for",
-                fix="Look at lake.table(…).schema, and ask with its fingerprint",
-                differences=(f"{name}: {found} against {wanted}",),
-            )
-
-
-def _words(sql: str) -> set[str]:
-    """What may be a table's name. A word too many costs a look at manifests; DuckDB names no tables of a query with parameters."""
-    return set(re.findall(r"\w+", sql.lower()))
+        check_fingerprint(name, self.table(name).fingerprint, wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gapless.errors import InvalidQuery
+from gapless.errors import InvalidOption, InvalidQuery, SchemaMismatch
 from gapless.tables.shared.duckdb_session import SHARED, open_duckdb
 from gapless.tables.shared.scan import Rows
 from gapless.tables.shared.sql import BATCH_ROWS, quoted
@@ -90,3 +91,31 @@ class LakeQuery:
 
 def _statements(connection: duckdb.DuckDBPyConnection, sql: object) -> list[duckdb.Statement]:
     return connection.extract_statements(sql) if isinstance(sql, str) else []
+
+
+def words_of(sql: str) -> set[str]:
+    """What may be a table's name. A word too many costs a look at manifests; DuckDB names no tables of a query with parameters."""
+    return set(re.findall(r"\w+", sql.lower()))
+
+
+def require_fingerprint(name: str, fingerprints: Mapping[str, str]) -> None:
+    """Raise InvalidOption where that of a table lacks which a query names."""
+    if name not in fingerprints:
+        raise InvalidOption(
+            f"the query names the table {name!r}, and no fingerprint of its columns is given",
+            why="Columns may have changed since they were looked at, and the answer would mean something else",
+            fix=f"Look at what describe says of {name!r}, and give its fingerprint too",
+            option="fingerprints",
+            value=sorted(fingerprints),
+        )
+
+
+def check_fingerprint(name: str, found: str, wanted: str) -> None:
+    """Raise SchemaMismatch where a table's columns are not those that a query was written for."""
+    if found != wanted:
+        raise SchemaMismatch(
+            f"{name!r} has other columns than the query was written for",
+            why=f"Their fingerprint is {found}, and {wanted} was asked for",
+            fix="Look at lake.table(…).schema, and ask with its fingerprint",
+            differences=(f"{name}: {found} against {wanted}",),
+        )

@@ -10,23 +10,21 @@ from typing import Any
 import pyarrow as pa
 
 from gapless._version import __version__
-from gapless.connect.sources.protocol import Source
-from gapless.errors import GaplessError, InvalidOption, PartialFailure, RetractingInput, SourceCannotReplay, StoreError, one_of
-from gapless.lake.catalog.catalog import LEASE_S, Catalog
+from gapless.errors import GaplessError, InvalidOption, PartialFailure, StoreError
+from gapless.lake.catalog.catalog import Catalog
 from gapless.lake.catalog.rows import Lease
 from gapless.lake.commits import Committer, make_log_table, policy_of
-from gapless.lake.cursors import KINDS, NEEDS_LEASE, Monotonic, is_behind
+from gapless.lake.cursors import NEEDS_LEASE, Monotonic, is_behind
 from gapless.lake.drift import Drift, decide, declared
 from gapless.lake.fitting import fit_rows
 from gapless.lake.layout.manifest import Manifest, RunCursor, Status, run_folder
 from gapless.lake.layout.schema import LakeSchema
 from gapless.lake.pages import LATER, Page, pages_of, read_page, told_source
-from gapless.lake.runs.progress import RunProgress, Watch
-from gapless.lake.sources.dlt_source import DltSource
+from gapless.lake.runs.progress import RunProgress
+from gapless.lake.runs.request import RunRequest
 from gapless.lake.sources.spark_frame import LakeEncoder, SparkSource, given_columns, refuse_log, staged_by_executors
 from gapless.lake.staging import StagedRun
 from gapless.lake.table import LakeTable
-from gapless.model.instant import NS_PER
 from gapless.runtime.environment import Environment
 
 _LOGGER = logging.getLogger("gapless.lake")
@@ -65,72 +63,6 @@ class RunReport:
             cursor=None if manifest.cursor is None else manifest.cursor.after,
             schema_version=manifest.schema_version,
             already_applied=already_applied,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """What a caller asks for."""
-
-    source: object
-    pipeline: str
-    cursor: Monotonic | str | None
-    """A monotonic one, "opaque" or "snapshot"; None for rows that come without."""
-    run: str
-    node: str
-    lease_s: float = LEASE_S
-    progress: Watch | None = None
-
-    @property
-    def kind(self) -> str | None:
-        """The kind of cursor."""
-        return "monotonic" if isinstance(self.cursor, Monotonic) else self.cursor
-
-
-def check_request(source: object, cursor: object) -> Monotonic | str | None:
-    """The cursor of a run; that of a source of `gapless.connect` or dlt is opaque. Raises InvalidOption, SourceCannotReplay, RetractingInput."""
-    if isinstance(source, Source | DltSource):
-        if cursor not in (None, "opaque"):
-            raise InvalidOption(
-                f"cursor={cursor!r} does not go with a source of {'dlt' if isinstance(source, DltSource) else 'gapless.connect'}",
-                why="It has a cursor of its own, which is opaque",
-                fix="Leave cursor= out",
-                option="cursor",
-                value=cursor,
-            )
-        if isinstance(source, Source):
-            _check_source(source)
-        return "opaque"
-    if cursor is None or isinstance(cursor, Monotonic):
-        return cursor
-    if isinstance(source, SparkSource):
-        raise InvalidOption(
-            f"cursor={cursor!r} does not go with a DataFrame of Spark",
-            why="Its rows come without an order, and so without pages",
-            fix="Pass gl.lake.Monotonic(column=…), or leave it out",
-            option="cursor",
-            value=cursor,
-        )
-    return one_of(
-        "cursor", cursor, [one for one in KINDS if one != "monotonic"], "A monotonic one is a gl.lake.Monotonic(column=…)"
-    )
-
-
-def _check_source(source: Source) -> None:
-    if not source.capabilities.replays:
-        raise SourceCannotReplay(
-            f"{told_source(source)} cannot be read again from a cursor",
-            why="What was read and not committed would be lost in a crash",
-            fix="Name its pages by a token or by a value of the rows",
-            feature="runs from a source that does not replay",
-        )
-    if source.capabilities.retracts:
-        raise RetractingInput(
-            f"{told_source(source)} tells of rows that were changed or removed",
-            why="A run adds rows; what is told to be removed would stay",
-            fix="Open the source with on_change='skip' or 'error'",
-            feature="runs from a source that retracts",
-            column="_change_type",
         )
 
 
@@ -392,10 +324,3 @@ class RunInProgress:
             rows=report.rows,
             cursor=report.cursor,
         )
-
-
-def lease_seconds(given: object) -> float:
-    """How long a lease is to hold; raises InvalidOption."""
-    if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given * NS_PER["s"] < 2**62:
-        return float(given)
-    raise InvalidOption(f"lease_s={given!r} is no number of seconds", fix="Pass such as 60", option="lease_s", value=given)

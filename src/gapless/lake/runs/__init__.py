@@ -1,1 +1,1 @@
-"""What a run is beside its rows: how it gets on."""
+"""What a run is beside its rows: what it is asked for, and how it gets on."""
