@@ -162,7 +162,7 @@ def test_an_unknown_name_is_refused(name: str, fix: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["delta.enableRowTracking", "delta.enableIcebergCompatV2", "delta.enableVariantShredding", "delta.coordinatedCommits.tableConf-preview",
+    ["delta.enableRowTracking", "delta.enableIcebergCompatV2", "delta.coordinatedCommits.tableConf-preview",
      "delta.randomizeFilePrefixes"],
 )  # fmt: skip
 def test_promises_that_would_not_be_kept_are_refused(name: str) -> None:

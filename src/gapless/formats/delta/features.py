@@ -187,6 +187,7 @@ def _by_properties(configuration: Mapping[str, str]) -> set[str]:
         "deletionVectors": settings.deletion_vectors,
         "inCommitTimestamp": settings.in_commit_timestamps,
         "typeWidening": settings.type_widening,
+        "variantShredding": settings.variant_shredding,
         "v2Checkpoint": settings.checkpoint_policy == "v2",
     }
     return {name for name, on in used.items() if on}

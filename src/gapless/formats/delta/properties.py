@@ -19,6 +19,8 @@ from gapless.formats.delta.property_values import (
     parse_text,
 )
 from gapless.formats.delta.publishing import PUBLISH, check_published_name, is_published_name, parse_published
+from gapless.formats.delta.variant.declared import SHREDDING, parse_shredding
+from gapless.formats.delta.variant.shred import Shape
 
 CONSTRAINT = "delta.constraints."
 """Before the name of a CHECK constraint, in lower case."""
@@ -55,6 +57,10 @@ class Settings:
     max_column_id: int = 0
     type_widening: bool = False
     row_tracking: bool = False
+    variant_shredding: bool = False
+    """Whether data files may hold parts of variants in columns of their own."""
+    shredded: tuple[tuple[str, Shape], ...] = ()
+    """The columns whose variants are, and how."""
     log_retention: timedelta = timedelta(days=30)
     deleted_file_retention: timedelta = timedelta(weeks=1)
     txn_retention: timedelta | None = None
@@ -79,7 +85,12 @@ class Settings:
     def of(cls, configuration: Mapping[str, str]) -> Settings:
         """The settings that a table's properties make; raises UnsupportedTable for a value that has no meaning."""
         known = {name: _parsed(name, text) for name, text in configuration.items() if name in _SETTINGS}
-        return cls(**{_SETTINGS[name][0]: value for name, value in known.items()})
+        shredded = tuple(
+            (name.removeprefix(SHREDDING), _parsed(name, text))
+            for name, text in sorted(configuration.items())
+            if name.startswith(SHREDDING)
+        )
+        return cls(**{_SETTINGS[name][0]: value for name, value in known.items()}, shredded=shredded)
 
 
 _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
@@ -98,6 +109,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "delta.columnMapping.maxColumnId": ("max_column_id", parse_count(0)),
     "delta.enableTypeWidening": ("type_widening", parse_flag),
     "delta.enableRowTracking": ("row_tracking", parse_flag),
+    "delta.enableVariantShredding": ("variant_shredding", parse_flag),
     "delta.logRetentionDuration": ("log_retention", parse_interval),
     "delta.deletedFileRetentionDuration": ("deleted_file_retention", parse_interval),
     "delta.setTransactionRetentionDuration": ("txn_retention", parse_interval),
@@ -114,7 +126,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 def _parsed(name: str, text: str) -> Any:
     try:
-        return _SETTINGS[name][1](text)
+        return parse_shredding(text) if name.startswith(SHREDDING) else _SETTINGS[name][1](text)
     except ValueError as error:
         raise UnsupportedTable(
             f"the table's property {name} is {text!r}, which has no meaning here",
@@ -160,7 +172,6 @@ _UNKEPT = frozenset(
         "delta.enableIcebergCompatV3",
         "delta.enableMaterializePartitionColumnsFeature",
         "delta.enableRowTracking",
-        "delta.enableVariantShredding",
         "delta.randomizeFilePrefixes",
         "delta.universalFormat.iceberg.atomicConversion.supported",
         "delta.writePartitionColumnsToParquet",
@@ -201,6 +212,8 @@ def check_property_name(name: str) -> str:
     found = _CANONICAL.get(name.lower())
     if found is not None:
         return found
+    if name.startswith(SHREDDING) and name != SHREDDING:
+        return name
     if is_published_name(name):
         return check_published_name(name)
     if name.lower().startswith(FEATURE):
@@ -240,7 +253,7 @@ def _own_name(name: str) -> str:
 
 
 def _checked(name: str, value: object, *, constraints: bool) -> tuple[str, str]:
-    if is_published_name(name) and name.lower() not in _CANONICAL:
+    if is_published_name(name) and name.lower() not in _CANONICAL and not name.startswith(SHREDDING):
         return parse_published(name, value)
     text = _text(name, value)
     if name.lower().startswith(CONSTRAINT):
@@ -249,7 +262,7 @@ def _checked(name: str, value: object, *, constraints: bool) -> tuple[str, str]:
     if known.startswith(FEATURE) and text.lower() not in ("supported", "enabled"):
         raise _wrong(known, value, "not 'supported'")
     try:
-        parsed = _KNOWN.get(known, parse_text)(text)
+        parsed = parse_shredding(text) if known.startswith(SHREDDING) else _KNOWN.get(known, parse_text)(text)
     except ValueError as error:
         raise _wrong(known, value, str(error)) from error
     if known in _UNKEPT and parsed:

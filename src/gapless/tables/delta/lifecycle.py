@@ -18,6 +18,7 @@ from gapless.formats.delta.publishing import UNIVERSAL_FORMATS, check_together
 from gapless.formats.delta.schema.arrow_types import from_arrow, to_arrow
 from gapless.formats.delta.schema.column_mapping import assign, check_names
 from gapless.formats.delta.schema.types import PrimitiveType, StructType
+from gapless.formats.delta.variant.declared import check_shredded
 from gapless.log.format import Snapshot
 from gapless.log.snapshot import load
 from gapless.model.instant import NS_PER
@@ -43,6 +44,7 @@ def new_metadata(
     check_together(kept)
     settings = Settings.of(kept)
     check_names(columns, mapped=settings.column_mapping != "none", feed=settings.change_data_feed)
+    check_shredded((name for name, _ in settings.shredded), columns, allowed=settings.variant_shredding)
     columns, highest = assign(columns, settings.column_mapping, 0, lambda: f"col-{env.ids.uuid()}")
     ids = {} if settings.column_mapping == "none" else {MAX_ID: str(highest)}
     protocol = needed_protocol(columns, wanted)

@@ -484,14 +484,6 @@ def test_a_shredded_variant_that_cannot_be_put_together_is_told(tmp_path: Path) 
             table.scan().to_arrow()
 
 
-def test_a_shredded_variant_in_another_column_is_refused_and_not_read_in_part(tmp_path: Path) -> None:
-    file = pa.table({"s": pa.StructArray.from_arrays([shredded(pa.int64(), None)["x"].combine_chunks()], ["x"])})
-    type_ = {"type": "struct", "fields": [{"name": "x", "type": "variant", "nullable": True, "metadata": {}}]}
-    table = lay(tmp_path, [column("s", type_)], [Hand(path="a.parquet", rows=file)], features=["variantType"])
-    with pytest.raises(UnsupportedTable, match="shredded"):
-        table.scan().to_arrow()
-
-
 # -- asking ----------------------------------------------------------------------------------------------------------------
 
 

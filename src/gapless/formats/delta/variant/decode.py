@@ -18,6 +18,7 @@ Read = Callable[[bytes, int], Any]
 """Reads a primitive whose bytes begin at an offset."""
 
 _PRIMITIVE, _SHORT_TEXT, _OBJECT = 0, 1, 2
+_TEXT = 16
 _DEPTH = 200
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 
@@ -59,6 +60,23 @@ def object_parts(value: bytes) -> list[tuple[int, bytes]]:
     """The fields of an object, each by the place of its name, as they are encoded. Raises CorruptTable for what is no object."""
     with _telling_damage():
         return _Reader(value, ()).parts()
+
+
+def is_object(value: bytes) -> bool:
+    """Whether an encoded value is an object."""
+    return bool(value) and value[0] & 0b11 == _OBJECT
+
+
+def scalar_kind(value: bytes) -> int | None:
+    """The type of an encoded value that has no parts, by its code in the encoding; None for objects and arrays."""
+    basic, header = (value[0] & 0b11, value[0] >> 2) if value else (_OBJECT, 0)
+    return header if basic == _PRIMITIVE else _TEXT if basic == _SHORT_TEXT else None
+
+
+def decode_part(value: bytes) -> Any:
+    """An encoded value that has no parts. Raises CorruptTable."""
+    with _telling_damage():
+        return _Reader(value, ()).value(0, 0)
 
 
 def _names(metadata: bytes) -> tuple[str, ...]:

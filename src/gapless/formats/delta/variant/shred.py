@@ -14,9 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from gapless.errors import InvalidOption, UnsupportedType
-from gapless.formats.delta.variant.encode import Encoding, metadata_of
+from gapless.formats.delta.variant.decode import decode_part, dictionary_of, is_object, object_parts, scalar_kind
+from gapless.formats.delta.variant.encode import Encoding, metadata_of, object_of
 from gapless.formats.delta.variant.shredded import METADATA, TYPED, VALUE
 
+_KEPT = frozenset({14, 18, 19})
+"""Floats of 32 bits, and instants in ns, which would come back as others out of a column of doubles, or of µs."""
 _RANGES: Mapping[pa.DataType, int] = {pa.int8(): 7, pa.int16(): 15, pa.int32(): 31, pa.int64(): 63}
 
 
@@ -55,15 +58,66 @@ def shred_variant(values: Iterable[object], paths: Mapping[str, pa.DataType]) ->
     >>> [row["typed_value"]["a"]["typed_value"] for row in column.to_pylist()]
     [1, None]
     """
-    root = _Node()
-    for path, type_ in paths.items():
-        _add(root, path, type_)
-    if not root.fields:
-        raise InvalidOption("paths={} shreds nothing", fix='Pass such as {"a.b": pa.int64()}', option="paths", value=paths)
-    metadata = pa.field(METADATA, pa.binary(), nullable=False)
-    type_ = pa.struct([metadata, *root.part])
-    rows = [None if one is None else _row(one, root) for one in values]
-    return pa.array(rows, type_)
+    shape = Shape.of(paths)
+    return pa.array([None if one is None else _row(one, shape.root) for one in values], shape.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Into which columns variants are shredded."""
+
+    root: _Node
+
+    @classmethod
+    def of(cls, paths: Mapping[str, pa.DataType]) -> Shape:
+        """By dotted paths with their types. Raises InvalidOption for paths that cannot all be there, UnsupportedType."""
+        root = _Node()
+        for path, type_ in paths.items():
+            _add(root, path, type_)
+        if not root.fields:
+            raise InvalidOption("paths={} shreds nothing", fix='Pass such as {"a.b": pa.int64()}', option="paths", value=paths)
+        return cls(root)
+
+    @property
+    def type(self) -> pa.StructType:
+        """Of a shredded column."""
+        return pa.struct([pa.field(METADATA, pa.binary(), nullable=False), *self.root.part])
+
+    def shred(self, whole: pa.StructArray) -> pa.StructArray:
+        """Variants as `metadata` and `value` alone, shredded: what stays in `value` are the bytes that were there, and an integer or decimal that
+        goes into a column may come back in another width. Raises CorruptTable for bytes that are no variant.
+        """
+        known: dict[bytes, tuple[str, ...]] = {}
+        rows: list[dict[str, Any] | None] = []
+        for one in whole.to_pylist():
+            if one is None or one[METADATA] is None or one[VALUE] is None:
+                rows.append(None)
+                continue
+            names = known.get(one[METADATA])
+            if names is None:
+                names = known[one[METADATA]] = dictionary_of(one[METADATA])
+            rows.append({METADATA: one[METADATA], **_encoded_part(one[VALUE], self.root, names)})
+        return pa.array(rows, self.type)
+
+
+def _encoded_part(value: bytes, node: _Node, names: tuple[str, ...]) -> dict[str, Any]:
+    """As `_part`, of a value that is encoded."""
+    if node.type is not None:
+        fits = _fits(node.type)
+        assert fits is not None
+        if (kind := scalar_kind(value)) is None or kind in _KEPT:
+            return {VALUE: value, TYPED: None}
+        found = decode_part(value)
+        return {VALUE: None, TYPED: found} if fits(found) else {VALUE: value, TYPED: None}
+    if not is_object(value):
+        return {VALUE: value, TYPED: None}
+    parts = {names[place]: (place, part) for place, part in object_parts(value)}
+    typed = {
+        name: _encoded_part(parts[name][1], one, names) if name in parts else {VALUE: None, TYPED: None}
+        for name, one in node.fields.items()
+    }
+    rest = [part for name, part in parts.items() if name not in node.fields]
+    return {VALUE: object_of(rest) if rest else None, TYPED: typed}
 
 
 def _add(root: _Node, path: str, type_: pa.DataType) -> None:

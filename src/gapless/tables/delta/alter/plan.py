@@ -25,6 +25,7 @@ from gapless.formats.delta.schema import changes, column_mapping
 from gapless.formats.delta.schema.arrow_types import VOID
 from gapless.formats.delta.schema.column_mapping import FEED_COLUMNS
 from gapless.formats.delta.schema.types import DeltaType, PrimitiveType, StructField, StructType, every_field
+from gapless.formats.delta.variant.declared import SHREDDING, check_shredded
 from gapless.tables.delta.alter.commit import Path, TableDefinition, refuse_change
 from gapless.tables.delta.expressions.sql import parsed
 
@@ -50,6 +51,9 @@ def names_of(metadata: Metadata, domains: Mapping[str, DomainMetadata], path: Pa
     for column in Settings.of(metadata.configuration).stats_columns or ():
         if _meet(_lowered(column), _lowered(path)):
             yield f"the property {_STATS}", f"First table.alter.unset_properties([{_STATS!r}])"
+    for name, _ in Settings.of(metadata.configuration).shredded:
+        if _meet(_lowered((name,)), _lowered(path)):
+            yield f"the property {SHREDDING}{name}", f"First table.alter.unset_properties([{SHREDDING + name!r}])"
     clustering = domains.get(_CLUSTERING)
     physical = tuple(field.physical_name for field in _along(metadata.schema, path))
     for listed in json.loads(clustering.configuration).get("clusteringColumns", ()) if clustering else ():
@@ -238,6 +242,8 @@ def set_properties(shape: TableDefinition, given: Mapping[str, object]) -> Table
     check_together({**shape.metadata.configuration, **kept})
     given_up = {name for name in OWN_PROPERTIES if kept.get(name) == ""}
     left = {name: text for name, text in {**shape.metadata.configuration, **kept}.items() if name not in given_up}
+    told = Settings.of(left)
+    check_shredded((name for name, _ in told.shredded), shape.schema, allowed=told.variant_shredding)
     return _timed(shape, shape.with_properties(left))
 
 

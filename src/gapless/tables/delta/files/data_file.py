@@ -19,8 +19,9 @@ from gapless.formats.delta.properties import Settings
 from gapless.formats.delta.schema.arrow_types import VOID, physical_arrow
 from gapless.formats.delta.schema.types import ArrayType, DeltaType, MapType, StructField, StructType
 from gapless.formats.delta.stats_codec import ColumnPath, Leaf, encode_stats, indexed_leaves, leaves
+from gapless.formats.delta.variant.shred import Shape
 from gapless.model.column_ids import Fields
-from gapless.model.convert import convert
+from gapless.model.convert import convert, opened
 from gapless.model.properties import Codec
 
 
@@ -84,9 +85,13 @@ class StoredColumn:
     """The file's."""
     fields: Fields
     """Where fields of structs in it take their values from."""
+    shape: Shape | None = None
+    """Into which columns its variants are shredded."""
 
     def stored(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """The column as the file has it."""
+        if self.shape is not None:
+            return pa.chunked_array([self.shape.shred(opened(one)) for one in column.chunks], self.field.type)
         return pa.chunked_array([convert(one, self.field.type, self.fields) for one in column.chunks], self.field.type)
 
 
@@ -115,6 +120,13 @@ class StoredColumns:
         fields = StructType(fields=tuple(one for one in schema.fields if one.name not in partition_by and one.type != VOID))
         physical = physical_arrow(fields, field_ids=settings.column_mapping != "none")
         columns = [StoredColumn(one.name, physical.field(one.physical_name), _sources(one)) for one in fields.fields]
+        shapes = dict(settings.shredded) if settings.variant_shredding else {}
+        columns = [
+            replace(one, field=one.field.with_type(shape.type), shape=shape)
+            if (shape := shapes.get(one.name)) is not None
+            else one
+            for one in columns
+        ]
         if changes:
             columns.append(StoredColumn(CHANGE_TYPE, pa.field(CHANGE_TYPE, pa.string()), Fields()))
         indexed = () if changes else indexed_columns(fields, settings, clustered)

@@ -15,9 +15,10 @@ from gapless.files.pages.footer import Footer
 from gapless.formats.delta.actions import AddFile, Metadata
 from gapless.formats.delta.partitions import Partitions
 from gapless.formats.delta.properties import Settings
-from gapless.formats.delta.schema.arrow_types import MARK, to_arrow
+from gapless.formats.delta.schema.arrow_types import holds_variant, to_arrow
 from gapless.formats.delta.schema.column_mapping import ids_by_field_id, ids_by_name
-from gapless.formats.delta.variant.shredded import VARIANT_TYPE, Misplaced, is_shredded, put_together
+from gapless.formats.delta.variant.nested import holds_shredded, whole_variants
+from gapless.formats.delta.variant.shredded import Misplaced
 from gapless.model.column_ids import ColumnIds, Fields
 from gapless.model.fit import to_declared
 from gapless.model.instant import NS_PER, NS_PER_DAY
@@ -81,13 +82,9 @@ def _is_before_reform(leaf: pa.Array) -> bool:
     return first is not None and first < _REFORM_DAYS * per_day
 
 
-_SHREDDED = "typed_value"
-_VARIANT = frozenset({"metadata", "value"})
-
-
 def declared_rows(rows: pa.Table, schema: pa.Schema, ids: ColumnIds, footer: Footer, path: str) -> pa.Table:
     """Rows as a file holds them, in the columns of `schema`, exactly. Raises CorruptTable where a type or value does not fit, UnsupportedTable
-    where a variant is shredded, or dates are of another calendar.
+    where part of a variant is of a type that is not known, or dates are of another calendar.
     """
     check_calendar(rows, footer.metadata, path)
     if not ids and rows.schema.equals(schema) and not any(type_.num_fields for type_ in schema.types):
@@ -105,13 +102,13 @@ def declared_rows(rows: pa.Table, schema: pa.Schema, ids: ColumnIds, footer: Foo
 
 
 def _with_whole_variants(rows: pa.Table, schema: pa.Schema, ids: ColumnIds, path: str) -> pa.Table:
-    """Rows in which variants have no parts in columns of their own. Raises CorruptTable, UnsupportedTable."""
+    """Rows in which variants have no parts in columns of their own, at any depth. Raises CorruptTable, UnsupportedTable."""
     for field in schema:
         at = rows.schema.get_field_index(ids.stored_name(field.name))
-        if at < 0 or not (field.metadata or {}).get(MARK) or not is_shredded(rows.schema.field(at).type):
+        if at < 0 or not holds_variant(field) or not holds_shredded(rows.schema.field(at).type):
             continue
         try:
-            whole = pa.chunked_array([put_together(chunk, path) for chunk in rows.column(at).chunks], VARIANT_TYPE)
+            whole = [whole_variants(chunk, field.type, ids.reading(field.name), path) for chunk in rows.column(at).chunks]
         except Misplaced as error:
             raise CorruptTable(
                 f"column {field.name!r} of data file {path} holds a variant whose parts do not fit together: {error}",
@@ -119,7 +116,8 @@ def _with_whole_variants(rows: pa.Table, schema: pa.Schema, ids: ColumnIds, path
                 fix="Restore the data file, or write its rows anew",
                 path=path,
             ) from error
-        rows = rows.set_column(at, rows.schema.field(at).with_type(VARIANT_TYPE), whole)
+        if whole:
+            rows = rows.set_column(at, rows.schema.field(at).with_type(whole[0].type), pa.chunked_array(whole))
     return rows
 
 
@@ -153,14 +151,6 @@ def _child(one: pa.Field, declared: pa.Field, step: str, fields: Fields, path: s
 
 
 def _struct(stored: pa.DataType, declared: pa.DataType, fields: Fields, path: str) -> pa.DataType:
-    names = {one.name for one in stored}
-    if {one.name for one in declared} == _VARIANT and _SHREDDED in names:
-        raise UnsupportedTable(
-            f"data file {path} holds a shredded variant",
-            why="It lies in another column, where this release does not put the parts of its values together",
-            fix="Rewrite the table without shredding: delta.enableVariantShredding=false, then REORG … APPLY (PURGE) in Spark",
-            needs="variantShredding",
-        )
     wanted = {fields.names.get((one.name,), one.name): one for one in declared}
     return pa.struct(
         [_child(one, wanted[one.name], wanted[one.name].name, fields, path) if one.name in wanted else one for one in stored]
