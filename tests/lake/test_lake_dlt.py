@@ -173,6 +173,14 @@ def test_tables_of_arrow_and_times_of_pendulum(lake: Lake) -> None:
     assert report.cursor is not None
 
 
+def test_a_page_without_columns_may_be_the_last(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gapless.lake.sources.dlt_source.CHUNK_ROWS", 1)
+    lake.create_table("issues")
+    report = lake.run("issues", gl.lake.dlt_source(dlt.resource([{"id": 1}, {}], name="odd")))
+    assert (report.rows, ids(lake)) == (1, [1])
+    assert report.cursor is not None
+
+
 def test_what_would_be_other_rows_than_those_of_dlt_is_refused(lake: Lake) -> None:
     lake.create_table("issues")
     several = dlt.resource([{"id": 1, "kind": "a"}], name="events", table_name=lambda row: row["kind"])

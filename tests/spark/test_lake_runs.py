@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gapless as gl
-from gapless.errors import InvalidOption, NotSupported, NullKey, ObjectNotFound, SchemaMismatch, StoreError
+from gapless.errors import InvalidOption, NotSupported, NullKey, ObjectNotFound, SchemaMismatch, StoreError, UnreadableInput
 from gapless.lake.lake import Lake
 from gapless.lake.opening import init, open_lake
 
@@ -135,6 +135,27 @@ def test_what_a_pipeline_on_spark_has_not_is_refused(
     with pytest.raises(InvalidOption) as caught:
         lake.run_plan(gl.lake.parse_plan(json.dumps(plan | change), "plan.json"))
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"path": "/nowhere/hunter2"}, "PATH_NOT_FOUND"),
+        ({"sql": "SELECT no_such FROM {source}"}, "UNRESOLVED_COLUMN"),
+        ({"sql": "SELECT raise_error('hunter2') AS id FROM {source}"}, "raised"),
+    ],
+)
+def test_what_spark_cannot_compute_is_an_error_of_ours(
+    spark: Any, lake: Lake, tmp_path: Path, change: dict[str, str], told: str
+) -> None:
+    pq.write_table(ticks(0, 2), tmp_path / "a.parquet")
+    source = {"format": "parquet", "path": str(tmp_path / "a.parquet")} | change
+    plan = {"name": "p", "table": "t", "engine": "spark", "source": source}
+    with pytest.raises(UnreadableInput, match="Spark cannot compute") as caught:
+        lake.run_plan(gl.lake.parse_plan(json.dumps(plan), "plan.json"))
+    assert told in str(caught.value)
+    assert "hunter2" not in str(caught.value).replace("/nowhere/hunter2", "")
+    assert lake.table("t").manifests() == ()
 
 
 def test_a_cursor_without_an_engine_is_refused(lake: Lake) -> None:

@@ -44,7 +44,7 @@ class TableDescription:
     """Names the columns and their types, as queries are to say them."""
     columns: tuple[ColumnDescription, ...]
     view: str | None
-    """The file of the view's SQL below the lake; None for a table with a log of its own, or without columns."""
+    """The file of the view's SQL below the lake; None for a table with a log of its own, without columns, or of which only partitions are here."""
     snapshots: tuple[str, ...]
     runs: tuple[RunDescription, ...]
     """The newest that are not only in snapshots, newest first."""

@@ -22,7 +22,14 @@ from gapless.lake.layout.schema import LakeSchema
 from gapless.lake.pages import LATER, Page, pages_of, read_page, told_source
 from gapless.lake.runs.progress import RunProgress
 from gapless.lake.runs.request import RunRequest
-from gapless.lake.sources.spark_frame import LakeEncoder, SparkSource, given_columns, refuse_log, staged_by_executors
+from gapless.lake.sources.spark_frame import (
+    LakeEncoder,
+    SparkSource,
+    given_columns,
+    refuse_log,
+    staged_by_executors,
+    typed_spark_errors,
+)
 from gapless.lake.staging import StagedRun
 from gapless.lake.table import LakeTable
 from gapless.runtime.environment import Environment
@@ -197,8 +204,9 @@ class RunInProgress:
         if settings.kind != "runs":
             raise refuse_log(settings.name, settings.kind)
         begun_s = self.env.clock.monotonic()
-        frame = source.frame(self.position)
-        given = given_columns(frame)
+        with typed_spark_errors(source.told):
+            frame = source.frame(self.position)
+            given = given_columns(frame)
         drift = self._drift(declared(given))
         self.schema = drift.schema
         self.used[self.schema.version] = self.schema.fingerprint
@@ -212,7 +220,9 @@ class RunInProgress:
             cursor=monotonic,
             saved=self.position,
         )
-        for part in staged_by_executors(frame, encoder, self.env):
+        with typed_spark_errors(source.told):
+            parts = staged_by_executors(frame, encoder, self.env)
+        for part in parts:
             staged.files += part.files
             staged.quarantined += part.quarantined
             staged.rows += sum(one.rows for one in part.files)
@@ -255,6 +265,8 @@ class RunInProgress:
                 self.kept.append(fitted.rows)
             self.position = position
             self.pages += 1
+        elif self.unfinished and page.cursor is not LATER:
+            self.position, self.unfinished = self._page_cursor(page), False
         return int(rows.num_rows)
 
     def _page_cursor(self, page: Page) -> Any:

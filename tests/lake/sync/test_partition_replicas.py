@@ -87,6 +87,7 @@ def test_what_a_replica_has_is_read_and_what_it_lacks_is_refused(hub: tuple[Lake
     assert lake.table("events").schema.names == ["id", "site", "ts"]
     assert lake.doctor(deep=True) == ()
     assert not list(replica.glob("views/*.sql"))
+    assert [(one.table, one.view) for one in lake.describe().tables] == [("events", None)]
     whole: tuple[Callable[[], object], ...] = (
         lambda: ids(lake),
         lambda: lake.table("events").count(),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from gapless.connect.location import without_secrets
-from gapless.errors import GaplessError, InvalidOption, NotSupported, ObjectNotFound, StoreError
+from gapless.errors import GaplessError, InvalidOption, NotSupported, ObjectNotFound, StoreError, UnreadableInput
 from gapless.files.ingest.batches import Batches
 from gapless.lake.cursors import Monotonic
 from gapless.lake.drift import Drift
@@ -181,6 +182,23 @@ def _check_here(env: Environment, path: str, size: int) -> None:
         fix="Put the lake where all executors reach it, or run with master local[*]",
         path=path,
     )
+
+
+@contextmanager
+def typed_spark_errors(told: str) -> Iterator[None]:
+    """Raise UnreadableInput for what Spark raises within, which stays as its cause: its text may have what only options should."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        condition = error.getCondition() if hasattr(error, "getCondition") else None
+        raise UnreadableInput(
+            f"Spark cannot compute {told}",
+            why=f"It raised {type(error).__name__}" + (f" [{condition}]" if condition else ""),
+            fix="Mend path, sql or options; the same read in a session of Spark says more",
+            source=told,
+        ) from error
 
 
 def refuse_log(table: str, kind: str) -> NotSupported:
