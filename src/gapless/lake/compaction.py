@@ -21,6 +21,7 @@ from gapless.lake.layout.schema import LakeSchema
 from gapless.lake.layout.settings import TableHistory
 from gapless.lake.layout.snapshots import LiveRows, Snapshot, snapshot_folder, snapshot_name, snapshot_time_ns
 from gapless.lake.objects import create_once
+from gapless.lake.query import view_paths
 from gapless.lake.staging import StagedRun
 from gapless.lake.views import ORDER, ROW, select_rows
 from gapless.model.convert import convert
@@ -57,7 +58,7 @@ def compact(
     name = history.settings.name
     base = live.snapshots[-1] if incremental and live.snapshots else None
     source = replace(live, snapshots=()) if base is not None else live
-    select = select_rows(history, source.files, whole=True)
+    select = select_rows(history, source.files, whole=True, root=view_paths(env.store))
     whole = base is None and len(live.snapshots) > 1  # they can become one, whether or not runs came since
     if select is None or not (live.manifests or whole):
         return SnapshotReport(table=name, snapshot=None, complete=base is None, runs=0, rows=0, files=0)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from gapless.errors import LogWarning, ObjectNotFound
 from gapless.lake.catalog.catalog import Catalog
-from gapless.lake.export.exports import FOLDERS, table_environment, wrong_exports
+from gapless.lake.export.exports import FOLDERS, wrong_exports
 from gapless.lake.layout.manifest import MANIFEST, RECEIPT, RunFile
 from gapless.lake.layout.partitions import is_within
 from gapless.lake.sync.side import read_head
@@ -61,8 +61,7 @@ def examine(env: Environment, catalog: Catalog, table: LakeTable, *, deep: bool,
             catalog.forget_run(table.name, run, node)
         what = f"meta.sqlite has run {run} of node {node!r}, and neither its manifest nor a snapshot with it is there"
         yield LakeFinding(code="catalog-ahead", path=path, what=what, mended=apply)
-    folder = table_environment(env, table.name)
-    for format_, what in wrong_exports(folder, table.history, {one.name: one for one in snapshots}):
+    for format_, what in wrong_exports(table.folder, table.history, {one.name: one for one in snapshots}):
         path = f"tables/{table.name}/{FOLDERS[format_]}"
         text = f"{table.name} is exported as {format_}, which is not as the lake is: {what}; gapless lake export --mend describes it anew"
         yield LakeFinding(code="export-differs", path=path, what=text)

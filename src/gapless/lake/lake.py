@@ -20,14 +20,15 @@ from gapless.lake.cursors import Monotonic
 from gapless.lake.describe import LakeDescription, describe_table
 from gapless.lake.doctor import LakeFinding, examine
 from gapless.lake.drift import DriftPolicy
+from gapless.lake.export.exports import table_environment
 from gapless.lake.layout.names import check_run_id, check_table_name, ulid, ulid_after
 from gapless.lake.layout.partitions import check_partition_names
 from gapless.lake.layout.settings import TableSettings, history_path, settings_line
 from gapless.lake.limits import LimitedQuery, QueryLimits
 from gapless.lake.objects import create_once, table_names
 from gapless.lake.pipelines import PipelinePlan, parse_pipelines, pipeline_scheduler
-from gapless.lake.place import CONFIG, check_config
-from gapless.lake.query import LakeQuery, check_fingerprint, require_fingerprint, words_of
+from gapless.lake.place import CONFIG, check_config, check_kind
+from gapless.lake.query import LakeQuery, check_fingerprint, require_fingerprint, view_paths, whole_paths, words_of
 from gapless.lake.run import RunInProgress, RunReport
 from gapless.lake.runs.progress import Watch
 from gapless.lake.runs.request import RunRequest, check_request, lease_seconds
@@ -54,9 +55,15 @@ DEFAULT_LIMITS = QueryLimits()
 class Lake:
     """Tables under one root. Made by `gl.lake.init` and `gl.lake.open`."""
 
-    def __init__(self, env: Environment, catalog: Catalog, node: str = DEFAULT_NODE) -> None:
-        """`env` reaches the root; use `init` or `open_lake`."""
-        self._env, self._catalog = env, catalog
+    def __init__(
+        self,
+        env: Environment,
+        catalog: Catalog,
+        node: str = DEFAULT_NODE,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """`env` reaches the root, with these `storage_options`; use `init` or `open_lake`."""
+        self._env, self._catalog, self._storage_options = env, catalog, storage_options
         self._read_manifests = defaultdict[str, ReadManifests](dict)
         self.node = node
         """The name under which this writer's parts of runs lie."""
@@ -91,6 +98,7 @@ class Lake:
         check_writable(self._env)
         given = {"kind": kind, "key": key, "drift": drift, **options}
         settings = TableSettings.parse(check_table_name(name), given, self._env.ids.uuid())
+        check_kind(self._env, settings.kind)
         probe_put_if_absent(self._env.store)
         line = settings_line(settings)
         if create_once(self._env, history_path(name), line) != line:
@@ -172,7 +180,7 @@ class Lake:
             if (manifest.run, manifest.node) == (run, self.node):
                 return RunReport.of(manifest, already_applied=True)
         report = RunInProgress(
-            env=self._env, catalog=self._catalog, table=opened, location=self._log_location(table), request=request
+            env=self._env, catalog=self._catalog, table=opened, location=opened.location, request=request
         ).perform()
         opened.write_view()
         return report
@@ -229,7 +237,7 @@ class Lake:
         that are read, such as "ts_day=2026-11-30", without runs that no snapshot has: of a replica with some partitions of a table it must say
         which are meant. Raises SchemaMismatch where a table has other columns now, NotReplicated, InvalidQuery, TableNotFound, StoreError.
         """
-        query = LakeQuery(sql=sql, views={}, root=self.url, tables=self.tables, parameters=parameters)
+        query = LakeQuery(sql=sql, views={}, store=self._env.store, tables=self.tables, parameters=parameters)
         query.check()
         words = words_of(sql)
         asked = {name: check_partition_names(name, one) for name, one in (partitions or {}).items()}
@@ -251,9 +259,9 @@ class Lake:
         `describe` says it. Raises SchemaMismatch where a table has other columns now, InvalidOption where a fingerprint lacks, InvalidQuery,
         TableNotFound, NotReplicated, StoreError.
         """
-        query = LakeQuery(sql=sql, views={}, root=self.url, tables=self.tables)
+        query = LakeQuery(sql=sql, views={}, store=self._env.store, tables=self.tables)
         query.check()
-        words, root = words_of(sql), f"{self.url}/"
+        words, root = words_of(sql), whole_paths(self._env.store)
         views, files = dict[str, str | Rows](), list[str]()
         for name in sorted(words & set(self.tables()) - (self._partly(()) - fingerprints.keys())):
             table = self._table(name)
@@ -365,10 +373,8 @@ class Lake:
         return set() if head is None else {name for name in head.partitions if name not in named}
 
     def _table(self, name: str) -> LakeTable:
-        return LakeTable(self._env, self._catalog, name, self.query, self._log_location(name), self._read_manifests[name])
-
-    def _log_location(self, name: str) -> str:
-        return f"{self.url}/tables/{name}/table"
+        folder = table_environment(self._env, name, self._storage_options)
+        return LakeTable(self._env, self._catalog, name, self.query, folder, self._read_manifests[name])
 
     def _rows_of(self, name: str, snapshot: str | None, partitions: Sequence[str] | None = None) -> str | Rows | None:
         """The rows of a table as they are committed now: a query, or what its own log gives; None while it has no columns."""
@@ -377,8 +383,8 @@ class Lake:
         live = table.live(snapshot, partitions)
         history = table.history
         if history.settings.kind == "runs":
-            return select_rows(history, live.files)
-        found = open_log_table(self._log_location(name), history.settings)
+            return select_rows(history, live.files, root=view_paths(self._env.store))
+        found = open_log_table(table.location, history.settings)
         return None if found is None else found.scan()
 
     @contextmanager

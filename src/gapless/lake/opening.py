@@ -17,18 +17,25 @@ from gapless.store.open import probe_put_if_absent
 from gapless.tables.shared.handle import Location, open_environment
 
 
-def init(root: Location, *, node: str = DEFAULT_NODE, catalog: str | None = None) -> Lake:
-    """Make a lake in a directory of this machine.
+def init(
+    root: Location,
+    *,
+    node: str = DEFAULT_NODE,
+    catalog: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Lake:
+    """Make a lake in a directory of this machine, or with a `catalog` in a bucket.
 
     Args:
-        root: The directory.
+        root: The directory, or the URL of the bucket's.
         node: Names this writer among several that write into copies of it.
         catalog: `postgresql://user:${PASSWORD}@host/database` for a catalog that copies on other machines share, where `${NAME}` is the
             environment's; without it the catalog is `meta.sqlite` in the directory.
+        storage_options: Those of the bucket, by obstore's names.
 
-    Raises TableExists, InvalidPath, InvalidOption, NotSupported for a bucket, StoreError.
+    Raises TableExists, InvalidPath, InvalidOption, NotSupported for a bucket without a catalog, StoreError.
     """
-    env = lake_environment(root)
+    env = lake_environment(root, storage_options)
     id_ = env.ids.uuid()
     found = local_catalog(env) if catalog is None else catalog_at(catalog, id_)
     if catalog is not None:
@@ -47,16 +54,18 @@ def init(root: Location, *, node: str = DEFAULT_NODE, catalog: str | None = None
             fix="Open it: gl.lake.open(root)",
             path=env.store.url,
         ) from None
-    return Lake(env, found, check_node(node))
+    return Lake(env, found, check_node(node), storage_options)
 
 
-def open_lake(root: Location, *, node: str = DEFAULT_NODE, read_only: bool = False) -> Lake:
-    """The lake in a directory. What its catalog lacks is made anew from the manifests; with `read_only` nothing is written to open it.
+def open_lake(
+    root: Location, *, node: str = DEFAULT_NODE, read_only: bool = False, storage_options: Mapping[str, str] | None = None
+) -> Lake:
+    """The lake in a directory or bucket. What its catalog lacks is made anew from the manifests; with `read_only` nothing is written to open it.
 
     Raises TableNotFound where there is none, UnsupportedTable for one of a newer release, CorruptTable, InvalidPath, NotSupported, StoreError.
     """
-    env = lake_environment(root)
-    lake = Lake(env, lake_catalog(env, check_config(env)), check_node(node))
+    env = lake_environment(root, storage_options)
+    lake = Lake(env, lake_catalog(env, check_config(env)), check_node(node), storage_options)
     if not read_only:
         lake.refresh()
     return lake
@@ -81,5 +90,6 @@ def pull(
     Raises as `Lake.pull`, and TableNotFound where there is no lake.
     """
     env = lake_environment(root)
+    local_catalog(env)  # raises for a bucket, which is pushed to
     remote = open_environment(url, storage_options)
     return pull_into(env, remote, tables=tables, snapshots=snapshots, writable=writable, config=config, expire_s=expire_s)

@@ -14,6 +14,7 @@ from gapless.lake.catalog.catalog import Catalog
 from gapless.lake.catalog.postgres import PostgresCatalog
 from gapless.lake.catalog.sqlite import FILE, SqliteCatalog
 from gapless.lake.layout.manifest import FORMAT
+from gapless.lake.query import is_local
 from gapless.lake.sync.side import read_head
 from gapless.runtime.environment import Environment
 from gapless.tables.shared.handle import Location, open_environment
@@ -48,17 +49,9 @@ def check_config(env: Environment) -> Mapping[str, Any]:
     return told
 
 
-def lake_environment(root: Location) -> Environment:
-    """What reaches a lake's root, whether there is a lake or not. Raises NotSupported for a bucket, InvalidPath."""
-    env = open_environment(root, None)
-    if env.store.local_path(FILE) is None:
-        raise NotSupported(
-            f"a lake cannot lie at {env.store.url}",
-            why="DuckDB reads its files by their paths on a disk of this machine, and runs append to histories there",
-            fix="Pass a directory; copies of it may lie in buckets",
-            feature="a lake in a bucket",
-        )
-    return env
+def lake_environment(root: Location, storage_options: Mapping[str, str] | None = None) -> Environment:
+    """What reaches a lake's root, whether there is a lake or not. Raises InvalidPath, InvalidOption."""
+    return open_environment(root, storage_options)
 
 
 def lake_catalog(env: Environment, told: Mapping[str, Any]) -> Catalog:
@@ -78,10 +71,28 @@ def lake_catalog(env: Environment, told: Mapping[str, Any]) -> Catalog:
 
 
 def local_catalog(env: Environment) -> SqliteCatalog:
-    """The catalog in SQLite beside the tables."""
+    """The catalog in SQLite beside the tables. Raises NotSupported for a bucket."""
     path = env.store.local_path(FILE)
-    assert path is not None  # a lake lies in a directory
+    if path is None:
+        raise NotSupported(
+            f"a lake at {env.store.url} needs a catalog in PostgreSQL",
+            why="SQLite's is a file, which works on a disk of this machine only; a replica has no other",
+            fix="Name one: gl.lake.init(root, catalog='postgresql://…'), or pass a directory, of which copies may lie in buckets",
+            feature="a lake in a bucket without a catalog in PostgreSQL",
+        )
     return SqliteCatalog(path)
+
+
+def check_kind(env: Environment, kind: str) -> None:
+    """Raise NotSupported for a table of a lake in a bucket that has a log of its own."""
+    if kind == "runs" or is_local(env.store):
+        return
+    raise NotSupported(
+        f"a lake at {env.store.url} has no tables of kind {kind!r}",
+        why="They are opened by their paths, without what the lake was opened with",
+        fix="Take kind='runs', or make the table by itself, at a place of its own, with gl.create or gl.delta.create",
+        feature="tables with a log in a lake in a bucket",
+    )
 
 
 def catalog_at(url: object, lake: str) -> PostgresCatalog:

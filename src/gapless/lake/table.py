@@ -19,7 +19,6 @@ from gapless.lake.export.exports import (
     check_format,
     export_snapshot,
     held_by_exports,
-    table_environment,
 )
 from gapless.lake.layout.manifest import MANIFEST, Manifest, decode, run_of
 from gapless.lake.layout.schema import LakeSchema
@@ -64,19 +63,24 @@ class LakeTable:
         catalog: Catalog,
         name: str,
         query: Query,
-        location: str,
+        folder: Environment,
         read_manifests: ReadManifests | None = None,
     ) -> None:
-        """`env` reaches the lake's root; `query` answers SQL over the lake; `location` is that of the table's own log, if it has one;
+        """`env` reaches the lake's root; `query` answers SQL over the lake; `folder` reaches that of the table;
         `read_manifests` has those that were read before.
         """
-        self._env, self._catalog, self._name, self._query, self._location = env, catalog, name, query, location
+        self._env, self._catalog, self._name, self._query, self.folder = env, catalog, name, query, folder
         self._read_manifests: ReadManifests = {} if read_manifests is None else read_manifests
         self._snapshots: dict[str, Snapshot] = {}
 
     def __repr__(self) -> str:
         """Its name and lake."""
         return f"<LakeTable {self._name} of {self._env.store.url}>"
+
+    @property
+    def location(self) -> str:
+        """That of the table's own log, if it has one."""
+        return f"{self.folder.store.url}/table"
 
     @property
     def name(self) -> str:
@@ -176,7 +180,7 @@ class LakeTable:
         check_writable(self._env)
         self._require_runs("expiry")
         self.refresh()
-        live, folder = self.live(), table_environment(self._env, self._name)
+        live, folder = self.live(), self.folder
         snapshots = {one.name: one for one in self.snapshots()}
         return expire(
             self._env,
@@ -211,7 +215,7 @@ class LakeTable:
             snapshots = {one.name: one for one in self.snapshots()}
             return live_rows((), snapshots, snapshot), snapshots
 
-        return export_snapshot(table_environment(self._env, self._name), self._catalog, self.history, look, format_, mend=mend)
+        return export_snapshot(self.folder, self._catalog, self.history, look, format_, mend=mend)
 
     def _require_runs(self, what: str) -> None:
         kind = self.kind
@@ -219,7 +223,7 @@ class LakeTable:
             raise NotSupported(
                 f"{self._name!r} is a table of kind {kind!r}, which a lake does not look after",
                 why="It has a log of its own",
-                fix=f"Open the table itself, at {self._location}, and use its compact, expire, vacuum and publish",
+                fix=f"Open the table itself, at {self.location}, and use its compact, expire, vacuum and publish",
                 feature=f"{what} of a lake table with a log of its own",
             )
 
@@ -338,7 +342,7 @@ class LakeTable:
 
     def _committed(self, manifests: list[Manifest], *, heal: bool) -> list[Manifest]:
         """Those whose commit the table's own log has."""
-        log = log_snapshot(self._location, self.history.settings)
+        log = log_snapshot(self.location, self.history.settings)
         return [
             one for one in manifests if one.operation is None or committed_version(self._env, one, log, heal=heal) is not None
         ]

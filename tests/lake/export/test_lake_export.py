@@ -46,7 +46,7 @@ def plain(rows: list[dict[str, Any]]) -> list[str]:
 
 def read(table: LakeTable, format_: str) -> list[str]:
     """What a library that knows nothing of gapless reads."""
-    folder = Path(table._location).parent
+    folder = Path(table.location).parent
     if format_ == "delta":
         return plain(deltalake.DeltaTable(str(folder)).to_pyarrow_table().to_pylist())
     return plain(StaticTable.from_metadata(str(folder / "_iceberg")).scan().to_arrow().to_pylist())
@@ -388,9 +388,9 @@ def test_a_death_at_each_change_of_an_export(
         table.export(format_, snapshot=first)
         life = Life(dies_at=deaths + 1, after=after)
         with monkeypatch.context() as patched:
-            patched.setattr(exports, "open_store", lambda url, life=life: DyingOnDisk(open_store(url), life))
+            patched.setattr(exports, "open_store", lambda url, options, life=life: DyingOnDisk(open_store(url, options), life))
             try:
-                table.export(format_)
+                lake.table("t").export(format_)
             except Killed:
                 deaths += 1
             else:

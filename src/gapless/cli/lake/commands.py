@@ -37,7 +37,7 @@ FOUND_PROBLEMS = 1
 class LakeRef:
     """The lake that a command is about."""
 
-    root: Annotated[str, argument("PATH", "The lake: a directory of this machine.")]
+    root: Annotated[str, argument("PATH", "The lake: a directory, or a bucket's URL.")]
     node: Annotated[str, option("NAME", f"What this writer is called among several; {DEFAULT_NODE}.")] = DEFAULT_NODE
 
     def open(self) -> Lake:

@@ -54,9 +54,9 @@ class Held:
     """Formats that keep a snapshot; those whose description cannot be read keep all."""
 
 
-def table_environment(env: Environment, table: str) -> Environment:
+def table_environment(env: Environment, table: str, storage_options: Mapping[str, str] | None = None) -> Environment:
     """What reaches the folder of a table of the lake that `env` reaches."""
-    return replace(env, store=open_store(f"{env.store.url}/tables/{table}"))
+    return replace(env, store=open_store(f"{env.store.url}/tables/{table}", storage_options))
 
 
 def check_format(format_: object) -> ExportFormat:
