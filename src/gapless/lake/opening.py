@@ -44,7 +44,7 @@ def init(
     text = (
         f'# A lake of gapless; docs/reference/lake-layout.md says what lies where.\n[lake]\nformat = {FORMAT}\nid = "{id_}"\n'
     )
-    text += f"\n[catalog]\nurl = {json.dumps(catalog)}\n" if catalog is not None else ""
+    text += f"\n[catalog]\nurl = {json.dumps(catalog, ensure_ascii=False)}\n" if catalog is not None else ""
     try:
         env.store.put(CONFIG, text.encode())
     except ObjectExists:

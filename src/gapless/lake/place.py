@@ -7,11 +7,11 @@ import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from gapless.errors import CorruptTable, InvalidOption, NotSupported, ObjectNotFound, TableNotFound, UnsupportedTable, nearest
 from gapless.lake.catalog.catalog import Catalog
-from gapless.lake.catalog.postgres import PostgresCatalog
+from gapless.lake.catalog.postgres import PostgresCatalog, passwords_of
 from gapless.lake.catalog.sqlite import FILE, SqliteCatalog
 from gapless.lake.layout.manifest import FORMAT
 from gapless.lake.query import is_local
@@ -99,11 +99,7 @@ def catalog_at(url: object, lake: str) -> PostgresCatalog:
     """The catalog of the lake of an id at a URL, in which `${NAME}` is the environment's. Raises InvalidOption, NotSupported without psycopg."""
     if not isinstance(url, str):
         raise _refuse_catalog("its url is no text", 'Write such as url = "postgresql://user:${PASSWORD}@host/database"', "…")
-    try:
-        password = urlsplit(url).password
-    except ValueError:
-        password = None
-    if password and not _VARIABLE.fullmatch(password):
+    if any(not _VARIABLE.fullmatch(one) for one in passwords_of(url)):
         raise _refuse_catalog(
             "its url has a password",
             "Write ${NAME} in its place, and set NAME in the environment: lake.toml is copied with the lake",

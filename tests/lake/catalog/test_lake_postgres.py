@@ -131,6 +131,14 @@ def test_secrets_are_in_no_file_message_traceback_or_log(
     with pytest.raises(GaplessError) as wrong_option:
         PostgresCatalog(f"postgresql://u:{secret}@127.0.0.1:{postgres.port}/d?nonsense={secret}", "s").newest_run()
     told.append("".join(traceback.format_exception(wrong_option.value)))
+    for query in (
+        f"password={secret}",
+        f"sslpassword={secret}&sslmode=nonsense",
+        f"password={secret}&connect_timeout={secret}",
+    ):
+        with pytest.raises(GaplessError) as refused_query:
+            PostgresCatalog(f"postgresql://u@127.0.0.1:{postgres.port}/d?{query}", "s").newest_run()
+        told.append("".join(traceback.format_exception(refused_query.value)))
     assert not [one for one in told if secret in one or "s3cret" in one]
 
 
@@ -141,6 +149,7 @@ def test_secrets_are_in_no_file_message_traceback_or_log(
         ('[lake]\nformat = 1\nid = "a"\n[catalog]\nurll = "x"\n', "'urll'"),
         ('[lake]\nformat = 1\nid = "a"\n[catalog]\nurl = 3\n', "no text"),
         ('[lake]\nformat = 1\nid = "a"\n[catalog]\nurl = "postgresql://u:hunter2@h/d"\n', "has a password"),
+        ('[lake]\nformat = 1\nid = "a"\n[catalog]\nurl = "postgresql://u@h/d?password=hunter2"\n', "has a password"),
         ('[lake]\nformat = 1\nid = "a"\n[catalog]\nurl = "postgresql://u:${NOT_THERE}@h/d"\n', "NOT_THERE"),
         ('[lake]\nformat = 1\nid = "a"\n[catalog]\nurl = "sqlite:///x"\n', "none of PostgreSQL"),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from gapless.errors import AccessDenied, InvalidOption, NotSupported, StoreError, StoreUnavailable
 from gapless.lake.catalog.catalog import Catalog
@@ -173,10 +173,24 @@ def postgres_ddl() -> str:
     return f"CREATE TABLE catalog_version (version BIGINT NOT NULL);\n{ddl}"
 
 
+def passwords_of(url: str) -> list[str]:
+    """What a URL says of passwords, before the host or behind it as `password=`."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return []  # it is no URL, and refused as that
+    named = (one.partition("=") for one in parts.query.split("&"))
+    return [
+        *([parts.password] if parts.password else []),
+        *(text for name, _, text in named if "pass" in name.lower() and text),
+    ]
+
+
 def _without(text: str, url: str) -> str:
     """A message without what is secret in a URL."""
     parts = urlsplit(url)
-    for secret in {parts.password or "", parts.netloc, url} - {""}:
+    secrets = {*passwords_of(url), parts.netloc, parts.query, url}
+    for secret in sorted((secrets | {unquote(one) for one in secrets}) - {""}, key=len, reverse=True):
         text = text.replace(secret, "…")
     return text
 
