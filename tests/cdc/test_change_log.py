@@ -15,7 +15,15 @@ import pytest
 import gapless as gl
 from gapless.cdc import ChangeLog, ChangeSource, CheckpointOffsets, DeltaOffsets, MemoryOffsets, Offsets, Record, subscribe
 from gapless.connect import CheckpointStore
-from gapless.errors import CommitConflict, CorruptTable, InvalidOption, InvalidTime, UnsupportedTable, VersionNotFound
+from gapless.errors import (
+    CommitConflict,
+    CorruptTable,
+    InvalidFilter,
+    InvalidOption,
+    InvalidTime,
+    UnsupportedTable,
+    VersionNotFound,
+)
 from gapless.runtime.environment import Environment
 from gapless.tables.delta.lifecycle import open_table
 from gapless.tables.delta.table import DeltaTable
@@ -138,6 +146,19 @@ def test_records_that_are_left_out_move_the_place(kind: str, tmp_path: Path) -> 
     )
     assert nothing.poll() == []
     assert nothing.position >= place
+
+
+def test_records_are_chosen_by_a_filter_of_mongodbs(tmp_path: Path) -> None:
+    changes = filled(tmp_path)
+    for filter_, wanted in (
+        ({"_after.n": {"$gte": 10}}, [10, 11]),
+        ({"_id": 3, "_source.system": "mysql"}, [3]),
+        ({"_after.wide": 2**53 + 5}, [5]),
+        ({"_op": "d"}, []),
+    ):
+        assert ids(subscribe(changes, where=filter_).poll()) == wanted, filter_
+    with pytest.raises(InvalidFilter):
+        subscribe(changes, where={"_after.n": {"$gtt": 1}})
 
 
 def test_auto_commit_saves_with_the_next_poll(tmp_path: Path) -> None:

@@ -401,3 +401,39 @@ def test_variants_are_told_by_no_record() -> None:
     fixture = gl.delta.open(Path(__file__).parents[1] / "fixtures" / "delta" / "spark_variant" / "table")
     with pytest.raises(UnsupportedType, match="holds variants"):
         gl.cdc.rows_of_records([], fixture.schema, "id")
+
+
+# -- collections of documents ------------------------------------------------------------------------------------------
+
+
+def test_changes_of_a_collection_are_documents_that_another_collection_can_follow(tmp_path: Path) -> None:
+    place = tmp_path / "users"
+    users = gl.documents.collection(place, properties={"delta.enableChangeDataFeed": True})
+    noon = datetime(2026, 1, 5, 12)  # as pymongo has it, in UTC
+    users.insert_many([{"_id": n, "n": n, "at": noon, "tags": [1, {"a": b"x"}]} for n in range(4)])
+    users.create_index("n")
+    users.update_one({"_id": 1}, {"$set": {"n": 2**53 + 1}})
+    users.update_one({"_id": 1}, {"$set": {"n": 2**53 + 1}})
+    users.replace_one({"_id": 2}, {"x": float("nan")})
+    users.delete_one({"_id": 3})
+    users.insert_one({"_id": "text", "dec": None})
+    found = list(gl.cdc.changes(users.table, 1))
+    assert [(one._op, one._id) for one in found] == [
+        *(("c", n) for n in range(4)), ("u", 1), ("u", 2), ("d", 3), ("c", "text"),
+    ]  # fmt: skip
+    first = {"_id": 1, "n": 1, "at": {"$date": "2026-01-05T12:00:00Z"}}
+    first["tags"] = [1, {"a": {"$binary": {"base64": "eA==", "subType": "00"}}}]
+    assert (found[4]._before, found[4]._after) == (first, first | {"n": 2**53 + 1})
+    assert found[5]._after == {"_id": 2, "x": {"$numberDouble": "NaN"}}
+    assert found[6]._before is not None
+    from bson import json_util
+
+    followed = gl.documents.collection(tmp_path / "followed")
+    for one in found:
+        if one._op == "d":
+            followed.delete_one({"_id": one._id})
+        else:
+            followed.replace_one({"_id": one._id}, json_util.loads(json.dumps(one._after)), upsert=True)
+    assert repr(sorted(followed.find(), key=repr)) == repr(sorted(users.find(), key=repr))
+    with pytest.raises(InvalidOption, match="told as documents"):
+        gl.cdc.changes(users.table, 1, exclude=["n"])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from gapless import documents
 from gapless.cdc.change_log import ChangeLog, LogReader
 from gapless.cdc.offsets import MemoryOffsets, Offsets
 from gapless.cdc.record import OPERATIONS, Record
 from gapless.connect.sources.protocol import check_limit
 from gapless.errors import InvalidOption, one_of
+
+_FIELDS = ("_id", "_op", "_before", "_after", "_ts", "_txn")
 
 
 def subscribe(
@@ -20,7 +23,7 @@ def subscribe(
     from_seq: int | None = None,
     from_time: object = None,
     operations: Iterable[str] = OPERATIONS,
-    where: Callable[[Record], bool] | None = None,
+    where: Callable[[Record], bool] | Mapping[str, Any] | None = None,
     auto_commit: bool = False,
 ) -> Consumer:
     """A consumer of a log.
@@ -32,10 +35,11 @@ def subscribe(
         from_seq: Where a group without a saved place begins: at this `_seq`; without it and `from_time` at the log's first record.
         from_time: Instead: at what was committed then or later: an aware datetime, or an ISO text with an offset.
         operations: Of which kinds records are given, such as ("c", "d").
-        where: Which of them: a function of the record. Records that are left out move the place as others do.
+        where: Which of them: a function of the record, or a filter of MongoDB's over its fields, such as `{"_after.total": {"$gte": 10}}`
+            (`gapless[documents]`). Records that are left out move the place as others do.
         auto_commit: Whether `poll` first saves the place behind the records that the poll before gave.
 
-    Raises InvalidOption, InvalidTime; VersionNotFound where the log of the table was cleaned past the place; StoreError.
+    Raises InvalidOption, InvalidTime, InvalidFilter, NotSupported; VersionNotFound where the log of the table was cleaned past the place; StoreError.
     """
     wanted = frozenset(one_of("operations", one, OPERATIONS) for one in operations)
     name: object = group
@@ -59,7 +63,20 @@ def subscribe(
     place = saved.load(group)
     if place is None:
         place = changes.seq_at(from_time) if from_time is not None else 0 if from_seq is None else from_seq
-    return Consumer(changes, (group, saved), (wanted, where), begin=place, auto_commit=auto_commit)
+    chosen = _matching(where) if isinstance(where, Mapping) else where
+    return Consumer(changes, (group, saved), (wanted, chosen), begin=place, auto_commit=auto_commit)
+
+
+def _matching(filter_: Mapping[str, Any]) -> Callable[[Record], bool]:
+    """Whether a record matches a filter of MongoDB's. Raises InvalidFilter, and NotSupported where its library is not installed."""
+    matches = documents.matches
+    matches(filter_, {})
+
+    def chosen(record: Record) -> bool:
+        body = {name: getattr(record, name) for name in _FIELDS}
+        return matches(filter_, {**body, "_seq": list(record.order), "_source": record._source.body})
+
+    return chosen
 
 
 class Consumer:

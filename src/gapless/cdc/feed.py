@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless import documents
 from gapless.cdc.json_values import Json, json_text
 from gapless.cdc.keyed_records import check_key
 from gapless.cdc.record import ChangeSource, Record
@@ -23,6 +24,8 @@ from gapless.tables.shared.scan import Rows
 from gapless.tables.timeseries.read.view import TableView
 
 Table = DeltaView | TableView
+_COLLECTION = "documents.version"
+"""The property of tables that are collections of documents."""
 _OURS = tuple(field.name for field in FEED_FIELDS)
 
 
@@ -44,12 +47,13 @@ def changes(
         from_version: As in `table.changes`, as are `to_version`, `from_time`, `to_time` and `exclude`.
         to_version: The last version, inclusive; the newest that the handle sees where not given.
         key: The columns that tell rows apart: the record's `_id`, a value of one column or a dict of several. Of a time-series table the
-            index and entity columns where not given. Columns of a key may be excluded from the images.
+            index and entity columns where not given, of a collection of documents their `_id`. Columns of a key may be excluded from the images.
         after: Instead of a beginning: the `_seq` of the record that was read last; those after it follow.
         from_time: Instead of `from_version`.
         to_time: Instead of `to_version`.
         exclude: Columns that are not told.
 
+    Images have a row's columns as JSON, or, of a collection (`gl.documents.collection(path).table`), documents in MongoDB's relaxed extended JSON.
     `_seq` is the version and the number of the record in it, `_ts` the commit's time, `_source` the table by its name. Within a commit records come in the order of its change
     files, but that of two records of one key the removal comes first. The changed rows of one commit are held in memory.
 
@@ -59,22 +63,74 @@ def changes(
     """
     if after is not None:
         from_version = _version_of(after, from_version, from_time)
-    names = _key_of(table, key)
-    left_out = frozenset(exclude or ())
-    feed = table.changes(
-        from_version, to_version, from_time=from_time, to_time=to_time, exclude=sorted(left_out - frozenset(names)) or None
-    )
+    teller = _Documents(table.url) if key is None and _is_collection(table) else _Columns(_key_of(table, key), exclude)
+    left_out = teller.left_out(table.schema or pa.schema([]), exclude)
+    feed = table.changes(from_version, to_version, from_time=from_time, to_time=to_time, exclude=left_out or None)
     check_told(feed.schema)
     told_of = ChangeSource(system="gapless", collection=table_name(table.url))
-    hidden = left_out & frozenset(names)
 
     def records() -> Iterator[Record]:
         for version, rows in _by_version(feed):
-            for number, record in enumerate(_CommitRows(rows, names, hidden, told_of, version).records()):
+            for number, record in enumerate(_CommitRows(rows, teller, told_of, version).records()):
                 if after is None or (version, number) > after:
                     yield record
 
     return records()
+
+
+def _is_collection(table: Table) -> bool:
+    return isinstance(table, DeltaView) and _COLLECTION in table.properties
+
+
+class _Columns:
+    """Tells rows by their columns."""
+
+    skips_equal = False
+
+    def __init__(self, key: tuple[str, ...], exclude: Collection[str] | None) -> None:
+        self.key = key
+        self._hidden = frozenset(exclude or ()) & frozenset(key)
+
+    def left_out(self, schema: pa.Schema, exclude: Collection[str] | None) -> list[str]:  # noqa: ARG002  # as of documents
+        """The columns that are not read."""
+        return sorted(frozenset(exclude or ()) - frozenset(self.key))
+
+    def told(self, rows: pa.Table, version: int) -> list[tuple[Json, dict[str, Json]]]:
+        """The id and the image of each row."""
+        return [
+            (_id(image, self.key, version), {name: one for name, one in image.items() if name not in self._hidden})
+            for image in tell_rows(rows)
+        ]
+
+
+class _Documents:
+    """Tells rows of a collection by the documents in them."""
+
+    key = ("_id",)
+    skips_equal = True
+    """Whether updates are left out that changed nothing but columns beside the document, such as those of a new index."""
+
+    def __init__(self, url: str) -> None:
+        documents.matches  # noqa: B018  # raises NotSupported where its library is not installed
+        self._url = url
+
+    def left_out(self, schema: pa.Schema, exclude: Collection[str] | None) -> list[str]:
+        """The columns that are not read: those of indexes. Raises InvalidOption."""
+        if exclude:
+            raise InvalidOption(
+                f"exclude={exclude!r} names columns, and a collection's changes are told as documents",
+                why="The columns of its table are how documents are stored",
+                fix='Leave it out, or pass key="_id" for the columns themselves',
+                option="exclude",
+                value=exclude,
+            )
+        return [name for name in schema.names if name not in ("_id", "document")]
+
+    def told(self, rows: pa.Table, version: int) -> list[tuple[Json, dict[str, Json]]]:
+        """The id and the document of each row."""
+        from gapless.cdc.document_values import tell_documents
+
+        return tell_documents(rows, f"version {version} of {self._url}")
 
 
 def _version_of(after: object, from_version: object, from_time: object) -> int:
@@ -123,9 +179,7 @@ def _by_version(feed: Rows) -> Iterator[tuple[int, pa.Table]]:
 class _CommitRows:
     """The rows that one commit changed."""
 
-    def __init__(
-        self, rows: pa.Table, key: tuple[str, ...], hidden: frozenset[str], source: ChangeSource, version: int
-    ) -> None:
+    def __init__(self, rows: pa.Table, teller: _Columns | _Documents, source: ChangeSource, version: int) -> None:
         self._kinds = rows.column(CHANGE_TYPE).to_pylist()
         for kind in set(self._kinds):
             if kind not in (INSERT, PREIMAGE, POSTIMAGE, DELETE):
@@ -137,11 +191,11 @@ class _CommitRows:
                 )
         self._ts = pc.cast(rows.column(COMMIT_TIMESTAMP)[0], pa.timestamp("ns", "UTC")).value
         images = rows.drop_columns(list(_OURS))
-        told = tell_rows(images)
-        self._ids = [_id(image, key, version) for image in told]
-        self._images = [{name: one for name, one in image.items() if name not in hidden} for image in told]
-        self._same = KeySet.of(images.combine_chunks(), key).ids.tolist()
-        self._key, self._source, self._version = key, source, version
+        told = teller.told(images, version)
+        self._ids, self._images = [one for one, _ in told], [one for _, one in told]
+        self._same = KeySet.of(images.combine_chunks(), teller.key).ids.tolist()
+        self._key, self._source, self._version = teller.key, source, version
+        self._skips_equal = teller.skips_equal
 
     def records(self) -> Iterator[Record]:
         """In their order."""
@@ -161,6 +215,8 @@ class _CommitRows:
                     (late if removed[same] else found).append(("c", row))
             elif kind == DELETE or same not in updated:
                 found.append(("d", row))
+        if self._skips_equal:
+            found = [(op, row) for op, row in found if op != "u" or self._images[before[self._same[row]]] != self._images[row]]
         for number, (op, row) in enumerate([*found, *late]):
             image, same = self._images[row], self._same[row]
             yield Record(

@@ -36,7 +36,7 @@ OF_COLLECTIONS: Mapping[str, str] = {
     "save": "Use replace_one(filter, document, upsert=True)",
     "update": "Use update_one or update_many",
     "update_search_index": _SEARCH,
-    "watch": 'Open it with properties={"delta.enableChangeDataFeed": True}, and read collection.table.changes(…), or follow it with gl.connect',
+    "watch": 'Open it with properties={"delta.enableChangeDataFeed": True}, and read gl.cdc.changes(collection.table, …)',
     "with_options": _SERVER,
     "write_concern": "Each change is on disk when it returns",
 }
