@@ -30,6 +30,7 @@ ROW_BYTES = 16
 """What a row takes: a hash and a place."""
 _FEW_VALUES = 100
 """More values than these are looked for by reading columns."""
+_FEW_FILES = 64
 _FEW_ROWS = 4_096
 """So many rows are read as quickly as they are looked up."""
 _DATES = 0x9E3779B97F4A7C15
@@ -123,6 +124,10 @@ class Lookups:
             return False
         rows = sum(math.inf if (found := planner.stats(file).rows) is None else found for file in files)
         return _FEW_ROWS < rows <= self._limit // ROW_BYTES
+
+    def has(self, files: Sequence[AddFile], column: str) -> bool:
+        """Whether all of these files, a few, are known: to ask their statistics takes longer than to look them up."""
+        return len(files) <= _FEW_FILES and all((file.key, column) in self._known for file in files)
 
     def of(self, reader: FileReader, file: AddFile, column: str) -> FileLookup:
         """That of a file, made where it is not known. Raises CorruptTable, StoreError."""

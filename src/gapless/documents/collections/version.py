@@ -72,8 +72,10 @@ class Version:
 
     def documents(self, condition: Condition) -> Iterator[Document]:
         """The documents that match. Raises CorruptTable, StoreError, VersionNotFound, InvalidValue."""
-        predicate = to_predicate(condition, self.columns)
         wanted = equalities(condition, self.columns)
+        if wanted is not None and self.lookups.has(self.planner.files, wanted.column):
+            return self._looked_up(condition, wanted, self.planner.files)
+        predicate = to_predicate(condition, self.columns)
         if wanted is None:
             return self._matching(condition, predicate)
         files = [one.file for one in self.planner.select(wanted_rows(predicate, self.schema))]
