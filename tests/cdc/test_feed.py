@@ -141,6 +141,16 @@ def test_cdc_08_a_record_that_comes_again_or_late_is_counted_and_not_applied(tmp
     report = gl.cdc.apply(table, came, key="id")
     assert (report.repeated, report.late, report.commits) == (1, 1, 2)
     assert [(one["id"], one["v"]) for one in rows_of(table)] == [(1, 1), (2, 3)]
+    with pytest.raises(InvalidRecord, match="have one _seq"):
+        gl.cdc.apply(table, [at((3, 0, 0), 7, 1), at((3, 0, 0), 8, 1)], key="id")
+    assert len(rows_of(table)) == 2
+
+
+def test_a_handle_that_lags_applies_records_to_the_columns_of_now(tmp_path: Path) -> None:
+    lags = fed(tmp_path / "t")
+    gl.delta.open(tmp_path / "t").alter.add_column("more", pa.int64())
+    gl.cdc.apply(lags, [record("c", 1, after=row(1) | {"more": 5})], key="id")
+    assert rows_of(lags) == [row(1) | {"more": 5}]
 
 
 def test_cdc_06_and_09_a_delete_of_what_is_not_there_and_an_update_of_what_is_gone(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ def apply(
     Raises InvalidOption, UnknownColumn, UnsupportedType, InvalidValue, InvalidRecord, NotSupported (an append-only table), CommitConflict,
     CommitOutcomeUnknown, UnsupportedTable, CorruptTable, StoreError.
     """
-    names, operation = check_key(key, table.schema), _operation(operation_id)
+    operation = _operation(operation_id)
+    names = check_key(key, table.refresh().schema)
     given = EachOnce.of(records)
     stored = _stored(table, given.records)
     rows = rows_of_records(given.records, stored, names)
@@ -80,7 +81,7 @@ def apply(
             option="records",
             value=len(given.records),
         )
-    outcomes, known = list[ChangeOutcome](), ChangeOutcome.before(context_of(table).refresh(), operation, _KIND)
+    outcomes, known = list[ChangeOutcome](), ChangeOutcome.before(context_of(table).snapshot, operation, _KIND)
     if known is not None:
         outcomes, parts = [known], []
     for number, (begin, end) in enumerate(parts):
@@ -88,7 +89,7 @@ def apply(
         outcomes.append(_apply_once(table, rows.slice(begin, end - begin), names, named))
     tallies = [one.tally for one in outcomes]
     return ApplyReport(
-        version=outcomes[-1].version if outcomes else context_of(table).refresh().version,
+        version=outcomes[-1].version if outcomes else table.version,
         commits=len(outcomes),
         already_applied=bool(outcomes) and all(one.already for one in outcomes),
         inserted_rows=sum(one.rows - one.updated_rows for one in tallies),

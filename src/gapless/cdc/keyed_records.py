@@ -64,21 +64,32 @@ class EachOnce:
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> EachOnce:
-        """Of records as they came."""
-        seen: set[tuple[ChangeSource, tuple[int, ...]]] = set()
+        """Of records as they came. Raises InvalidRecord where two that differ have one source and place."""
+        seen: dict[tuple[ChangeSource, tuple[int, ...]], Record] = {}
         newest: dict[tuple[ChangeSource, str], tuple[int, ...]] = {}
         kept, repeated, late = list[Record](), 0, 0
         for one in records:
             row = one._source, json_text(one._id)
-            if one.key in seen:
+            if (known := seen.setdefault(one.key, one)) is not one:
+                if known != one:
+                    raise _two_at_one_place(known, one)
                 repeated += 1
             elif one.order < newest.get(row, one.order):
                 late += 1
             else:
                 newest[row] = one.order
                 kept.append(one)
-            seen.add(one.key)
         return cls(records=tuple(kept), repeated=repeated, late=late)
+
+
+def _two_at_one_place(known: Record, one: Record) -> InvalidRecord:
+    return InvalidRecord(
+        f"records of {json_text(known._id)} and {json_text(one._id)} have one _seq, {one._seq!r}, and one source, and differ",
+        why="By these a change that comes again is known, and one of the two would be taken for the other",
+        fix="Give each change a place of its own in the order of its source",
+        field="_seq",
+        value=one._seq,
+    )
 
 
 def rows_of_records(records: Sequence[Record], schema: pa.Schema, key: str | Sequence[str]) -> pa.Table:

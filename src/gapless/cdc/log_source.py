@@ -13,12 +13,12 @@ from gapless.cdc.keyed_records import check_key, rows_of_records
 from gapless.cdc.log_rows import seq_of
 from gapless.cdc.record import OPERATIONS, Record
 from gapless.cdc.row_values import check_told
+from gapless.connect.sources.fitted_rows import as_declared
 from gapless.connect.sources.piecewise import Piece
 from gapless.connect.sources.positioned import Position, PositionedSource, start_time
 from gapless.connect.sources.protocol import SourceCapabilities
 from gapless.errors import InvalidOption, one_of
 from gapless.files.compare.row_diff import CHANGE_TYPE
-from gapless.model.instant import datetime_from_ns
 
 _TOGETHER = 10_000
 """So many records become rows at once."""
@@ -65,9 +65,8 @@ class LogSource(PositionedSource):
 
     def _read(self, position: Position) -> Iterator[Piece[Position]]:
         assert self._reader is not None
-        at = [int(position.state["seq"])]
-        held: list[Record] = []
-        time = position
+        begin = int(position.state["seq"])
+        at, held = [begin], list[Record]()
 
         def stands(seq: int) -> None:
             at[0] = seq
@@ -76,29 +75,25 @@ class LogSource(PositionedSource):
             if record._op in self._operations and self._collection in (None, record._source.collection):
                 held.append(record)
             if len(held) == _TOGETHER:
-                yield (piece := self._piece(held, time, record.order[0] + 1))
-                time, held = piece.end, []
-        yield self._piece(held, time, at[0])
+                yield self._piece(held, begin, record.order[0] + 1)
+                begin, held = record.order[0] + 1, []
+        yield self._piece(held, begin, at[0])
 
-    def _piece(self, records: Sequence[Record], before: Position, end: int) -> Piece[Position]:
-        """These as rows; the source stands at `end` behind all of them."""
+    def _piece(self, records: Sequence[Record], begin: int, end: int) -> Piece[Position]:
+        """These as rows; the source stands at `begin` before all of them, and at `end` behind."""
         rows = rows_of_records(records, self._table, self._key).combine_chunks()
         batch = pa.RecordBatch.from_arrays([_one(column) for column in rows.columns], schema=self._declared)
-        places = [one.order[0] + 1 for one in records]
-        return Piece(rows=batch, after=partial(_after, before, [*places[:-1], end] if places else [end], records))
+        places = [one.order[0] + 1 for one in records[:-1]]
+        return Piece(rows=batch, after=partial(_after, [begin, *places, end] if records else [end]))
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
 
 
-def _after(before: Position, places: Sequence[int], records: Sequence[Record], rows: int) -> Position:
+def _after(places: Sequence[int], rows: int) -> Position:
     """Behind the first so many rows."""
-    if not records:
-        return Position(state={"seq": places[-1]}, timestamp=before.timestamp)
-    if not rows:
-        return before
-    return Position(state={"seq": places[rows - 1]}, timestamp=datetime_from_ns(records[rows - 1]._ts))
+    return Position(state={"seq": places[rows]})
 
 
 def open_log_source(
@@ -125,13 +120,7 @@ def open_log_source(
     Raises InvalidOption, UnknownColumn, UnsupportedType, InvalidTime, TableNotFound, UnsupportedTable, StoreError; as it is started,
     VersionNotFound; as it is read, InvalidRecord and InvalidValue for records that do not fit the columns.
     """
-    if not isinstance(schema, pa.Schema):
-        raise InvalidOption(
-            f"schema={schema!r} is no schema",
-            fix='Pass a pyarrow.Schema, such as pa.schema([("id", pa.int64())])',
-            option="schema",
-            value=schema,
-        )
+    schema = as_declared(schema, f"cdc:{location}")
     names = check_key(key, schema)
     check_told(schema)
     changes = log(location, create=False, storage_options=storage_options)

@@ -164,7 +164,8 @@ def _with_leaves(source: pa.DataType, target: pa.DataType) -> pa.DataType:
     return source if source.num_fields else bare_type(target)
 
 
-def _mask(array: pa.Array) -> pa.Array | None:
+def null_mask(array: pa.Array) -> pa.Array | None:
+    """Where an array is null; None where it is nowhere."""
     return array.is_null() if array.null_count else None
 
 
@@ -184,7 +185,7 @@ def _struct(array: pa.Array, target: pa.DataType, fields: Fields, leaf: Leaf) ->
         if not child.nullable:
             _refuse_nulls(arrays[-1], array, f"field {child.name!r} may not be null")
             arrays[-1] = _filled(arrays[-1])
-    return pa.StructArray.from_arrays(arrays, fields=list(target), mask=_mask(array))
+    return pa.StructArray.from_arrays(arrays, fields=list(target), mask=null_mask(array))
 
 
 def _refuse_nulls(child: pa.Array, parent: pa.Array, why: str) -> None:
@@ -220,10 +221,11 @@ def _list(array: pa.Array, target: pa.DataType, fields: Fields, leaf: Leaf) -> p
     if pa.types.is_fixed_size_list(target):
         return _fixed_size(array, items, counts, target)
     kind, width = (pa.LargeListArray, pa.int64()) if pa.types.is_large_list(target) else (pa.ListArray, pa.int32())
-    return kind.from_arrays(_ends(counts).cast(width), items, type=target, mask=_mask(array))
+    return kind.from_arrays(ends_of(counts).cast(width), items, type=target, mask=null_mask(array))
 
 
-def _ends(counts: npt.NDArray[np.int64]) -> pa.Array:
+def ends_of(counts: npt.NDArray[np.int64]) -> pa.Array:
+    """Where lists of so many values begin, and where the last one ends."""
     return pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int64())
 
 
@@ -260,10 +262,11 @@ def _fixed_size(array: pa.Array, items: pa.Array, counts: npt.NDArray[np.int64],
         positions = (starts[:, None] + np.arange(size)).ravel()
         items = items.take(pa.array(positions, pa.int64(), mask=np.repeat(~valid, size)))
         items = items if target.value_field.nullable else _filled(items)
-    return pa.FixedSizeListArray.from_arrays(items, type=target, mask=_mask(array))
+    return pa.FixedSizeListArray.from_arrays(items, type=target, mask=null_mask(array))
 
 
-def _map(array: pa.Array, target: pa.DataType, fields: Fields, leaf: Leaf) -> pa.Array:
+def map_entries(array: pa.MapArray) -> tuple[npt.NDArray[np.int64], pa.StructArray]:
+    """How many entries each map has, and all of them, keys before values."""
     # Through no cast to a list of structs: that takes empty slots below null structs for nulls.
     offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -271,6 +274,11 @@ def _map(array: pa.Array, target: pa.DataType, fields: Fields, leaf: Leaf) -> pa
     entries = array.values.slice(offsets[0], offsets[-1] - offsets[0])
     if counts.sum() < len(entries):
         entries = entries.filter(pa.array(np.repeat(valid, np.diff(offsets))))
+    return counts, entries
+
+
+def _map(array: pa.Array, target: pa.DataType, fields: Fields, leaf: Leaf) -> pa.Array:
+    counts, entries = map_entries(array)
     keys = _items(
         entries.field(0), target.key_field, counts, "its keys", partial(_convert_items, fields=fields.below("key"), leaf=leaf)
     )
@@ -281,4 +289,4 @@ def _map(array: pa.Array, target: pa.DataType, fields: Fields, leaf: Leaf) -> pa
         "its values",
         partial(_convert_items, fields=fields.below("value"), leaf=leaf),
     )
-    return pa.MapArray.from_arrays(_ends(counts).cast(pa.int32()), keys, items, type=target, mask=_mask(array))
+    return pa.MapArray.from_arrays(ends_of(counts).cast(pa.int32()), keys, items, type=target, mask=null_mask(array))

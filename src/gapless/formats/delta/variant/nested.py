@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from gapless.formats.delta.variant.shredded import METADATA, VALUE, is_shredded, put_together
 from gapless.model.column_ids import Fields
+from gapless.model.convert import ends_of, map_entries, null_mask
 from gapless.model.types import children, is_any_list
 
 _WHOLE = {METADATA, VALUE}
@@ -29,17 +30,17 @@ def whole_variants(array: pa.Array, declared: pa.DataType, fields: Fields, path:
             return put_together(array, path)
         return _struct(array, declared, fields, path)
     if pa.types.is_map(array.type) and pa.types.is_map(declared):
-        counts, entries = _entries(array)
+        counts, entries = map_entries(array)
         keys = whole_variants(entries.field(0), declared.key_type, fields.below("key"), path)
         items = whole_variants(entries.field(1), declared.item_type, fields.below("value"), path)
-        return pa.MapArray.from_arrays(_ends(counts, pa.int32()), keys, items, mask=_mask(array))
+        return pa.MapArray.from_arrays(ends_of(counts).cast(pa.int32()), keys, items, mask=null_mask(array))
     if is_any_list(array.type) and is_any_list(declared):
         counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         items = whole_variants(array.flatten(), declared.value_type, fields.below("element"), path)
         large = pa.types.is_large_list(array.type)
         kind, width = (pa.LargeListArray, pa.int64()) if large else (pa.ListArray, pa.int32())
         type_ = (pa.large_list if large else pa.list_)(array.type.value_field.with_type(items.type))
-        return kind.from_arrays(_ends(counts, width), items, type=type_, mask=_mask(array))
+        return kind.from_arrays(ends_of(counts).cast(width), items, type=type_, mask=null_mask(array))
     return array
 
 
@@ -52,23 +53,4 @@ def _struct(array: pa.StructArray, declared: pa.DataType, fields: Fields, path: 
         arrays.append(made)
         # What was put together may be null below a null parent, whatever the file's columns say.
         found.append(field.with_type(made.type) if made is one else pa.field(field.name, made.type))
-    return pa.StructArray.from_arrays(arrays, fields=found, mask=_mask(array))
-
-
-def _entries(array: pa.MapArray) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.StructArray]:
-    """How many entries each map has, and all of them."""
-    offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
-    counts = np.where(valid, np.diff(offsets), 0)
-    entries = array.values.slice(offsets[0], offsets[-1] - offsets[0])
-    if counts.sum() < len(entries):
-        entries = entries.filter(pa.array(np.repeat(valid, np.diff(offsets))))
-    return counts, entries
-
-
-def _ends(counts: np.ndarray[tuple[int], np.dtype[np.int64]], width: pa.DataType) -> pa.Array:
-    return pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int64()).cast(width)
-
-
-def _mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(arrays, fields=found, mask=null_mask(array))
