@@ -118,7 +118,7 @@ def test_places_and_tables_that_are_not_there(tmp_path: Path) -> None:
 
 # -- killed ------------------------------------------------------------------------------------------------------------
 
-RUN = """
+KILLING = """
 import os, signal, sys
 import gapless as gl
 from gapless.connect import CheckpointStore, Runner, sink, source
@@ -132,13 +132,29 @@ def counted(inner, after):
             os.kill(os.getpid(), signal.SIGKILL)
         return found if after else inner(*given, **named)
     return call
-table = gl.delta.open(f"{place}/t")
-into = sink(f"delta:{place}/t", pipeline="p", name="main", mode="cdc", key="id")
-store = CheckpointStore(f"{place}/checkpoints")
-into.prepare, into.finalize = counted(into.prepare, True), counted(into.finalize, True)
-store.record, store.decide, store.finish = counted(store.record, False), counted(store.decide, True), counted(store.finish, False)
-Runner(source(f"cdc:{place}/log", schema=table.schema, key="id"), None, {"main": into}, store, checkpoint_rows=4).run()
+def killed(into):
+    store = CheckpointStore(f"{place}/checkpoints")
+    into.prepare, into.finalize = counted(into.prepare, True), counted(into.finalize, True)
+    store.record, store.decide, store.finish = counted(store.record, False), counted(store.decide, True), counted(store.finish, False)
+    return {"main": into}, store
 """
+"""A sink and a store that kill the process at one of their calls."""
+RUN = (
+    KILLING
+    + """
+table = gl.delta.open(f"{place}/t")
+into, store = killed(sink(f"delta:{place}/t", pipeline="p", name="main", mode="cdc", key="id"))
+Runner(source(f"cdc:{place}/log", schema=table.schema, key="id"), None, into, store, checkpoint_rows=4).run()
+"""
+)
+FROM_KAFKA = (
+    KILLING
+    + """
+into, store = killed(sink(f"delta:{place}/log", pipeline="p", name="main"))
+messages = source(f"kafka:{sys.argv[3]}", brokers=sys.argv[4])
+Runner(messages, gl.cdc.envelope_rows("debezium", tombstones="skip"), into, store, checkpoint_rows=7).run()
+"""
+)
 
 
 def test_records_of_a_log_are_in_the_table_once_however_often_the_pipeline_is_killed(tmp_path: Path) -> None:
@@ -217,6 +233,29 @@ def test_debezium_in_kafka_becomes_rows_and_a_log_with_its_tombstones(kafka_clus
         assert mine == [one for one in told(history()) if one[1] % 2 == partition] + alone
     seqs = changes.table.refresh().scan(columns=["_source_seq"]).to_arrow().column(0).to_pylist()
     assert {str(one.order[0]) for one in history()} <= set(seqs)
+
+
+def test_messages_of_kafka_are_in_a_log_once_however_often_the_pipeline_is_killed(
+    kafka_cluster: Cluster, tmp_path: Path
+) -> None:
+    topic = kafka_cluster.topic()
+    for one in history():
+        key, value = message(one)
+        kafka_cluster.producer.produce(topic, key=key, value=value, partition=one._id % 2)
+    assert kafka_cluster.producer.flush(10) == 0
+    changes = gl.cdc.log(tmp_path / "log")
+
+    def run(kill_at: int) -> int:
+        command = [sys.executable, "-c", FROM_KAFKA, str(tmp_path), str(kill_at), topic, kafka_cluster.brokers]
+        return subprocess.run(command, check=False).returncode
+
+    assert {run(kill_at) for kill_at in (1, 3, 4, 5)} == {-signal.SIGKILL}
+    assert run(999) == 0
+    found = subscribe(changes).poll()
+    for partition in (0, 1):
+        assert [one for one in told(found) if one[1] % 2 == partition] == [
+            one for one in told(history()) if one[1] % 2 == partition
+        ]
 
 
 def test_events_of_mongodb_in_files_become_rows(tmp_path: Path) -> None:
