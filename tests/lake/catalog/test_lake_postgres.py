@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import signal
 import subprocess
 import sys
 import traceback
@@ -79,6 +80,47 @@ def test_copies_on_two_machines_never_read_from_one_cursor_twice(url: str, tmp_p
     open_lake(tmp_path / "one")
     assert catalog_of(tmp_path / "one").content() == before
     assert lake.doctor() == ()
+
+
+_SLEEPER = """
+import sys
+import gapless as gl
+from gapless.errors import LeaseRefused
+def page(token):
+    print("reads", flush=True)
+    sys.stdin.readline()
+    yield gl.lake.Page([{"id": 1, "by": "sleeper"}], 1)
+try:
+    gl.lake.open(sys.argv[1], node="sleeper").run("t", page, cursor="opaque", lease_s=1)
+except LeaseRefused as error:
+    print(error.holder, flush=True)
+"""
+
+
+def test_a_machine_that_slept_past_its_lease_commits_nothing(url: str, tmp_path: Path) -> None:
+    """Its process is stopped as it reads; another copy goes on meanwhile, from the same cursor."""
+    lake = init(tmp_path / "lake", catalog=url)
+    lake.create_table("t")
+    lake.push(str(tmp_path / "hub"))
+    pull(tmp_path / "hub", tmp_path / "two", writable=True)
+    command = [sys.executable, "-c", _SLEEPER, str(tmp_path / "two")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sleeper:
+        assert sleeper.stdin is not None
+        assert sleeper.stdout is not None
+        assert sleeper.stdout.readline() == "reads\n"
+        sleeper.send_signal(signal.SIGSTOP)
+        holders, taken = set[str](), None
+        while taken is None:
+            try:
+                taken = lake.run("t", page, cursor="opaque")
+            except LeaseRefused as refused:
+                holders.add(refused.holder.partition(":")[0])
+        assert taken.cursor == 1
+        assert holders <= {"sleeper"}  # a slow machine may come when the lease is over
+        sleeper.send_signal(signal.SIGCONT)
+        assert sleeper.communicate("go on\n", timeout=60)[0].startswith("main:")
+    assert open_lake(tmp_path / "two", node="sleeper").table("t").manifests() == ()
+    assert lake.query("SELECT * FROM t").to_arrow().to_pylist() == [{"id": 1}]
 
 
 def test_a_run_of_another_copy_is_no_damage(url: str, tmp_path: Path) -> None:
