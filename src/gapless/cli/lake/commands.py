@@ -285,7 +285,7 @@ def export(
     """
     done = lake.open().table(table).export(format_, snapshot=snapshot, mend=mend)
     text = (
-        f"Snapshot {done.snapshot} of {table}, {count(done.rows, 'row')} in {count(done.files, 'file')}, is a {format_} table at {done.path}"
+        f"Snapshot {done.snapshot} of {table}, {count(done.rows, 'row')} in {count(done.files, 'file')}, can be read as {done.format.capitalize()} at {done.path}"
         + ("." if done.changed else ", as before.")
     )
     _say(asdict(done), text, json=json)
