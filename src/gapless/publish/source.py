@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import pyarrow as pa
 
@@ -128,6 +128,34 @@ class Source(Protocol):
     def was_removed(self, path: str) -> bool:
         """Whether an earlier version had a file, as far as the log still knows."""
         ...
+
+
+class OneVersion:
+    """What sources have in common that are one version of some files, with no log behind them. See `Source`."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+
+        @property
+        def version(self) -> int: ...  # noqa: D102  # as in `Source`
+        @property
+        def files(self) -> Sequence[SourceFile]: ...  # noqa: D102  # all of them
+
+    def at(self, version: int | None) -> Self | None:
+        """Itself, as its one version and the newest."""
+        return self if version in (None, self.version) else None
+
+    def remembered(self, format_: str) -> int:  # noqa: ARG002 - as the protocol has it
+        """0: there is no log that would remember."""
+        return 0
+
+    def is_live(self, path: str) -> bool:
+        """Whether it has a file."""
+        return any(one.path == path for one in self.files)
+
+    def was_removed(self, path: str) -> bool:  # noqa: ARG002 - as the protocol has it
+        """False: nothing is known of files before."""
+        return False
 
 
 def check_described(files: Iterable[SourceFile]) -> None:

@@ -21,7 +21,7 @@ from gapless.model.protocols import Store
 from gapless.model.publishing import PartitionField, PublishedFormat, PublishSettings
 from gapless.model.segment import StoredFile
 from gapless.model.stats import ColumnStats
-from gapless.publish.source import Source, SourceChange, SourceColumns, SourceFile
+from gapless.publish.source import OneVersion, SourceChange, SourceColumns, SourceFile
 from gapless.runtime.concurrency import WIDTH, Call, in_order
 from gapless.runtime.environment import Environment
 
@@ -30,7 +30,7 @@ _FOOTER_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotSource:
+class SnapshotSource(OneVersion):
     """See `gapless.publish.source.Source`, which this implements. A snapshot is a version of its own, and comes whole."""
 
     version: int
@@ -57,22 +57,6 @@ class SnapshotSource:
     def changes_after(self, published: int, format_: PublishedFormat) -> list[SourceChange] | None:  # noqa: ARG002 - as the protocol has it
         """None: which files come and go is seen by the description that is there."""
         return [] if published >= self.version else None
-
-    def at(self, version: int | None) -> Source | None:
-        """Itself, as the newest version."""
-        return self if version in (None, self.version) else None
-
-    def remembered(self, format_: str) -> int:  # noqa: ARG002 - as the protocol has it
-        """0: a lake has no log that would remember."""
-        return 0
-
-    def is_live(self, path: str) -> bool:
-        """Whether it has a file."""
-        return any(one.path == path for one in self.files)
-
-    def was_removed(self, path: str) -> bool:  # noqa: ARG002 - as the protocol has it
-        """False: a file of a snapshot before may go at any time."""
-        return False
 
 
 def version_of(snapshot: str) -> int:

@@ -14,17 +14,17 @@ from gapless.formats.timeseries.actions import segment_path, shared_instant
 from gapless.model.publishing import PublishedFormat, PublishSettings
 from gapless.model.types import with_children
 from gapless.publish.publishers import check_publishable, publisher_of
-from gapless.publish.source import Source, SourceChange, SourceColumns, SourceFile
+from gapless.publish.source import OneVersion, SourceChange, SourceColumns, SourceFile
 from gapless.runtime.environment import Environment
-from gapless.tables.transfer.parquet_files import WrittenFile, write_files
+from gapless.tables.transfer.parquet_files import write_files
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenTable:
+class WrittenTable(OneVersion):
     """Files as the source of a description; see `gapless.publish.source.Source`. There is one version of them."""
 
     columns: SourceColumns
-    files: tuple[WrittenFile, ...]
+    files: tuple[SourceFile, ...]
     time_ns: int
 
     version = 1
@@ -34,28 +34,11 @@ class WrittenTable:
 
     def whole(self) -> SourceChange:
         """All of it."""
-        added = tuple(SourceFile(path=one.path, rows=one.rows, size=one.size, stats=one.stats) for one in self.files)
-        return SourceChange(version=1, time_ns=self.time_ns, operation="export", columns=self.columns, added=added)
+        return SourceChange(version=1, time_ns=self.time_ns, operation="export", columns=self.columns, added=self.files)
 
     def changes_after(self, published: int, format_: PublishedFormat) -> None:  # noqa: ARG002 - as the protocol has it
         """None: it has no commits."""
         return
-
-    def at(self, version: int | None) -> Source | None:
-        """Itself, as its one version and the newest."""
-        return self if version in (None, 1) else None
-
-    def remembered(self, format_: str) -> int:  # noqa: ARG002 - as the protocol has it
-        """0: it has no log."""
-        return 0
-
-    def is_live(self, path: str) -> bool:
-        """Whether it has a file."""
-        return any(one.path == path for one in self.files)
-
-    def was_removed(self, path: str) -> bool:  # noqa: ARG002 - as the protocol has it
-        """False: there is no earlier version."""
-        return False
 
 
 def write_described(env: Environment, part: Batches, format_: Literal["iceberg", "hudi"]) -> tuple[int, int]:
@@ -72,7 +55,8 @@ def write_described(env: Environment, part: Batches, format_: Literal["iceberg",
     instant = shared_instant(now_ns)
     # Readers of Hudi tell files apart by their names, each by an id of its own.
     files = write_files(env.store, _cast(part, schema), lambda number: segment_path(env.ids.uuid(), number, instant))
-    source = WrittenTable(columns, tuple(files), now_ns)
+    described = tuple(SourceFile(path=one.path, rows=one.rows, size=one.size, stats=one.stats) for one in files)
+    source = WrittenTable(columns, described, now_ns)
     if format_ == "iceberg":
         import_module("gapless.publish.iceberg.publication").describe_own(env, source)
     else:
