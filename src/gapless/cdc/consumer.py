@@ -69,12 +69,12 @@ def subscribe(
 
 def _matching(filter_: Mapping[str, Any]) -> Callable[[Record], bool]:
     """Whether a record matches a filter of MongoDB's. Raises InvalidFilter, and NotSupported where its library is not installed."""
-    matches = documents.matches
-    matches(filter_, {})
+    matches = documents.matcher(filter_)
+    matches({})  # what no record has an answer to is told now
 
     def chosen(record: Record) -> bool:
         body = {name: getattr(record, name) for name in _FIELDS}
-        return matches(filter_, {**body, "_seq": list(record.order), "_source": record._source.body})
+        return matches({**body, "_seq": list(record.order), "_source": record._source.body})
 
     return chosen
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         UpdateMany,
         UpdateOne,
     )
+    from gapless.documents.filters.match import matcher as matcher
     from gapless.documents.filters.match import matches
     from gapless.documents.filters.prune import filter_to_predicate
     from gapless.documents.rows.query import query
@@ -35,7 +36,7 @@ __all__ = [
     "query",
 ]
 _NAMES_OF = {
-    "gapless.documents.filters.match": ("matches",),
+    "gapless.documents.filters.match": ("matcher", "matches"),
     "gapless.documents.rows.zones": ("can_skip",),
     "gapless.documents.rows.query": ("query",),
     "gapless.documents.filters.prune": ("filter_to_predicate",),

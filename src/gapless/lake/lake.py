@@ -280,13 +280,11 @@ class Lake:
 
     def describe(self, *, runs: int = 3) -> LakeDescription:
         """The tables with their columns, fingerprints, snapshots and newest `runs`. Raises CorruptTable, StoreError."""
-        lacking = () if self.replica is None else self.replica.lacking
-        told, partly = (
-            [describe_table(self._table(name), runs) for name in self.tables() if name not in lacking],
-            self._partly(()),
-        )
+        replica, partly = self.replica, self._partly(())
+        lacking = () if replica is None else replica.lacking
+        told = [describe_table(self._table(name), runs) for name in self.tables() if name not in lacking]
         told = [replace(one, view=None) if one.table in partly else one for one in told]
-        return LakeDescription(lake=self.url, replica=self.replica, tables=tuple(told), lacking=tuple(lacking))
+        return LakeDescription(lake=self.url, replica=replica, tables=tuple(told), lacking=tuple(lacking))
 
     def doctor(self, *, deep: bool = False, apply: bool = False) -> tuple[LakeFinding, ...]:
         """What is not as the manifests say: missing and altered files, damaged manifests, a catalog that says more, exports that others changed,

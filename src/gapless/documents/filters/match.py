@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from bson.regex import Regex
@@ -55,7 +56,12 @@ def matches(filter: Mapping[str, Any], document: Mapping[str, Any]) -> bool:  # 
     >>> matches({"age": {"$gte": 30}, "tags": "new"}, {"age": 31, "tags": ["old", "new"]})
     True
     """
-    return holds(parse_filter(filter), document)
+    return matcher(filter)(document)
+
+
+def matcher(filter: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], bool]:  # noqa: A002  # as pymongo calls it
+    """`matches` of one filter, which is read once, for many documents. Raises as that."""
+    return partial(holds, parse_filter(filter))
 
 
 def holds(condition: Condition, document: Mapping[str, Any] | Sequence[Any], variables: Scope = NO_VARIABLES) -> bool:

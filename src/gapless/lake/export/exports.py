@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from importlib import import_module
+from typing import Literal
 
 from gapless.errors import CorruptTable, ForeignCommit, GaplessError, InvalidOption, NotSupported, TableError, one_of
 from gapless.formats.delta.format import DELTA
@@ -196,18 +197,8 @@ def _told(env: Environment, format_: ExportFormat, since_ns: int) -> list[tuple[
     if format_ == "delta":
         entries = env.drive(read_back(DELTA, found[1], since_ns=since_ns))
         return [(entry.source_version, time_ns) for _, entry, time_ns in entries if entry.source_version is not None]
-    return _told_by_iceberg(env)
-
-
-def _told_by_iceberg(env: Environment) -> list[tuple[int, int]]:
-    from gapless.publish.iceberg.directory import Directory
-    from gapless.publish.iceberg.ownership import version_of as described
-
-    place = Directory(env)
-    found: Any = place.load()
-    place.settle()  # readers go by a hint, which may lag behind where its writer died
-    told = [(described(one), one.timestamp_ms * NS_PER["ms"]) for one in found.metadata.snapshots]
-    return sorted(((version, time_ns) for version, time_ns in told if version is not None), key=lambda one: one[1])
+    versions: list[tuple[int, int]] = import_module("gapless.publish.iceberg.publication").described_versions(env)
+    return versions
 
 
 def wrong_exports(

@@ -124,8 +124,7 @@ def _avro(pipeline: Pipeline, defined: Defined, records: DataFrame) -> tuple[Dat
             why="Its fields are the columns",
             fix="Say format='bytes', and call from_avro in a view",
         )
-    columns = declared_columns(pipeline, records.select(f"{_VALUES}.*"), statement.columns, defined.name).columns
-    return records, [records[f"{_VALUES}.{quoted(one)}"].alias(one) for one in columns]
+    return records, _fields(pipeline, defined, records)
 
 
 def _protobuf(pipeline: Pipeline, defined: Defined, records: DataFrame) -> tuple[DataFrame, list[SparkColumn]]:
@@ -161,8 +160,14 @@ def _protobuf(pipeline: Pipeline, defined: Defined, records: DataFrame) -> tuple
 
     udf: Any = arrow_udf
     records = records.withColumn(_VALUES, udf(read, from_arrow_type(messages.type()))(records["value"]))
-    columns = declared_columns(pipeline, records.select(f"{_VALUES}.*"), statement.columns, defined.name).columns
-    return records, [records[f"{_VALUES}.{quoted(one)}"].alias(one) for one in columns]
+    return records, _fields(pipeline, defined, records)
+
+
+def _fields(pipeline: Pipeline, defined: Defined, records: DataFrame) -> list[SparkColumn]:
+    """The declared fields of the values, all where none is. Raises InvalidPipeline for one that they lack or have in another type."""
+    assert isinstance(defined.statement, CreateSource)
+    declared = declared_columns(pipeline, records.select(f"{_VALUES}.*"), defined.statement.columns, defined.name)
+    return [records[f"{_VALUES}.{quoted(one)}"].alias(one) for one in declared.columns]
 
 
 def _mode(defined: Defined) -> str:

@@ -83,17 +83,20 @@ class PipelineState:
 
     def checkpoint(self, query: str) -> str:
         """Where Spark keeps the checkpoint of a query."""
-        return f"{self.url.rstrip('/')}/queries/{query}".replace("s3://", "s3a://")
+        return self._as_spark_names("queries", query)
 
     @property
     def document(self) -> str:
         """Where the document about the newest run lies, as Spark names it."""
-        return f"{self.url.rstrip('/')}/{_RUN}".replace("s3://", "s3a://")
+        return self._as_spark_names(_RUN)
 
     @property
     def kept(self) -> str:
         """Where rows of planned batches are kept until they are committed."""
         return f"{self.url.rstrip('/')}/rows"
+
+    def _as_spark_names(self, *below: str) -> str:
+        return "/".join([self.url.rstrip("/"), *below]).replace("s3://", "s3a://")
 
     def incarnation(self) -> str:
         """The pipeline's own id since its first run, or the first one after a reset, which its sinks know its batches by. Raises CorruptTable,

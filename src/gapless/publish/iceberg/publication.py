@@ -359,3 +359,16 @@ class IcebergPublisher:
 def describe_own(env: Environment, source: Source) -> None:
     """Describe files as an Iceberg table at the root of what `env` reaches, which is its own from then on. Raises as `IcebergPublisher.begin`."""
     IcebergPublisher(env, source.settings, Directory(env, ""), guarded=False).begin(source)
+
+
+def described_versions(env: Environment) -> list[tuple[int, int]]:
+    """The versions that the table in a directory describes, oldest first, each with the time of its snapshot, in nanoseconds since 1970 UTC.
+
+    Raises CorruptTable, StoreError.
+    """
+    place = Directory(env)
+    if (found := place.load()) is None:
+        return []
+    place.settle()  # readers go by a hint, which may lag behind where its writer died
+    told = [(version_of(one), one.timestamp_ms * NS_PER["ms"]) for one in found.metadata.snapshots]
+    return sorted(((version, time_ns) for version, time_ns in told if version is not None), key=lambda one: one[1])
